@@ -50,6 +50,14 @@ class Output:
             "sink", f"must be a path, a sink or a function, not {type(target).__name__}"
         )
 
+    def rows_held(self, clock: Callable[[], Clock | None]) -> int | None:
+        """How many rows a sink knows that it holds, such as a broker's; None: it cannot tell.
+
+        `clock`: says how it writes times, once they are known.
+        """
+        tell = getattr(self.sink, "rows_held", None)
+        return None if tell is None else int(tell(clock))
+
     @property
     def regular(self) -> bool:
         """Whether this is a regular file, which never makes a writer wait for its reader."""

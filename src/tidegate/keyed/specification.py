@@ -18,7 +18,6 @@ from tidegate.randomness import Randomness, secure
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
 from tidegate.state_as_bytes import understood
-from tidegate.units import UserHorizon
 
 PER_KEY, SHARED = "per key", "shared"
 UNDECLARED_KEYS = (
@@ -54,7 +53,7 @@ class Keyed:
     threshold: str = PER_KEY
 
     def __post_init__(self) -> None:
-        if isinstance(self.pipeline.unit, UserHorizon):
+        if self.pipeline.unit.counted_per_user is not None:
             raise SettingError(
                 "unit",
                 "must not be users: a user may have rows of several keys, and each of them would "

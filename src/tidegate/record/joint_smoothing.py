@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tidegate.lattice import IntArray
 from tidegate.record.record import Record
 from tidegate.record.segment import Segment
-from tidegate.stages import Posterior, Ranges, SharedPosterior
+from tidegate.stages import Posterior, Ranges
 
 
 def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) -> None:
@@ -17,17 +17,15 @@ def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) ->
     small arrays (decision 0059). `ranges`: the starts and ends that each record will be asked for
     next, all of which it must know; their variances are then computed at once, too.
     """
-    kinds: dict[type, tuple[list[SharedPosterior], list[Ranges]]] = {}
+    kinds: dict[type, tuple[list[Posterior], list[Ranges]]] = {}
     for at, record in enumerate(records):
         for segment in record.segments:
             posterior = segment.posterior()
-            if not isinstance(posterior, SharedPosterior):
-                continue
             part = [segment.part_of(*ranges[at])[1:]] if ranges else []
             if part and _answered(segment, posterior, *part[0]):
                 continue
-            shared, asked = kinds.setdefault(type(posterior), ([], []))
-            shared.append(posterior)
+            alike, asked = kinds.setdefault(type(posterior), ([], []))
+            alike.append(posterior)
             asked += part
     for (first, *others), asked in kinds.values():
         first.prepare(others, asked)

@@ -181,7 +181,7 @@ def _columns(
             **mine,
         )
     total = sequential(*(one.promise for one in released.values()))
-    return ReleasedColumns(released, total)
+    return ReleasedColumns(released, total, in_memory=released)
 
 
 def _count(values: Any) -> int:

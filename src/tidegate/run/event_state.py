@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from tidegate.estimate.mixture.event_mixture import EventMixture, EventMixtureRun
 from tidegate.lattice import FloatArray, IntArray, Lattice
@@ -52,7 +52,8 @@ class EventState(PhasedRun):
         self._step = pipeline.lattice.step
         self._longest = ticks.longest_warm_up(pipeline)
         rule = pipeline.threshold
-        self._rule = rule if isinstance(rule, TailQuantile) else None
+        private = rule.guarantee.epsilon > 0  # else θ is fixed
+        self._rule = cast("TailQuantile", rule) if private else None
         self._follower: EventMixtureRun | None = None
         self._blocks: Blocks | None = None
         self._window: SelectionCounts | None = None

@@ -174,8 +174,8 @@ class Pipeline(Spec):
     def method(self) -> Method:
         """How values are measured and estimated: what records must know."""
         step, history = self.lattice.step, self.kept_history
-        bounded = self.ticks is None
-        return Method(self.measurer, self.estimator, self.ceiling, step, history, bounded)
+        bounded, budgets = self.ticks is None, self.schedule.budgets(self)
+        return Method(self.measurer, self.estimator, self.ceiling, step, history, bounded, budgets)
 
     @cached_property
     def lattice(self) -> Lattice:
