@@ -17,8 +17,8 @@ from tidegate.io import Batch
 from tidegate.io.batches import objects
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed.durable_release import DurableKeyed
+from tidegate.keyed.keyed_row_text import RowText
 from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.sink import RowText
 from tidegate.keyed.store import KeyedStore
 from tidegate.keyed.transfer import transfer_durably
 from tidegate.ledger import CapExceeded
