@@ -104,18 +104,18 @@ class TailQuantile(Spec):
         """ε-DP for the values that choose; the rest of the stream is not looked at."""
         return Guarantee(epsilon=self.epsilon)
 
-    @property
+    @cached_property
     def wanted(self) -> Fraction:
         """How many of the held-out values should lie above θ, whether or not noise hides it."""
         budget = self.stream_epsilon or self.epsilon
         return WANTED * Fraction(self.holdout, self.horizon) / budget
 
-    @property
+    @cached_property
     def target(self) -> Fraction:
         """How many values above θ the choice aims at: at least what noise lets it see."""
         return min(max(self.wanted, self.visible / self.epsilon), MOST * self.holdout)
 
-    @property
+    @cached_property
     def extrapolation(self) -> Fraction:
         """The factor from the quantile that is aimed at to the one that is wanted, in 1024ths."""
         ratio = max(Fraction(1), self.target / self.wanted)
