@@ -112,7 +112,7 @@ class Intake(ReadableRelease):
             self._choose_threshold()
 
     def _choose_threshold(self) -> None:
-        epoch, identity = self._epoch, digest(self.pipeline.resolved())
+        epoch, identity = self._epoch, digest(self.pipeline.resolved_settings)
         rule, held = self.pipeline.threshold, self._holdout.units
         ends = choose(rule, held, self._lattice, lambda name: epoch.keystream(name, identity))
         self._run = Phases(PhaseKeys(self.pipeline, epoch, self._origin), ends=ends)

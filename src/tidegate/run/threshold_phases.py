@@ -156,7 +156,7 @@ class Phases(PhasedRun):
     def _switch(self) -> None:
         stage = self._schedule.later_rule(self._pipeline.threshold)
         self.number += 1
-        identity = digest({**self._pipeline.resolved(), "phase": self.number})
+        identity = digest({**self._pipeline.resolved_settings, "phase": self.number})
         epoch = self._keys.epoch(self.number)
         # A blocked selection may be longer, up to whole blocks: the last values count.
         held = self._selection.units[-stage.holdout :]
