@@ -33,8 +33,8 @@ import tidegate as tg
 import tidegate.spark as ts
 from tidegate import estimate, perturb, threshold
 from tidegate.run.pipeline import Pipeline
+from tidegate.spark.executor_settings import Plan
 from tidegate.spark.operators import STATE
-from tidegate.spark.plan import Plan
 from tidegate.spark.release import _schema
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import Shard, shard_of
@@ -140,7 +140,7 @@ def session(master: str) -> SparkSession:
 
 def state_bytes(plan: Plan, keys: int, each: int) -> float:
     """Of the sealed state of a shard, a key."""
-    from tidegate.spark.sequence import InputRows
+    from tidegate.spark.sequence_numbers import InputRows
 
     shard = Shard.begin(plan, 0, plan.secret.epoch("benchmark"))
     names = np.array([f"meter-{at:07}" for at in range(keys)], dtype=object)

@@ -16,7 +16,7 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
 from tidegate.io.output_file_or_pipe import OutputBytes
-from tidegate.keyed.durable_release import DurableKeyed
+from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.keyed_row_text import RowText
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.store import KeyedStore

@@ -17,9 +17,9 @@ from tidegate.errors import MissingError, SettingError, SnapshotError
 from tidegate.keyed.regroup import regrouped
 from tidegate.ledger import CapExceeded
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.plan import Plan
+from tidegate.spark.executor_settings import Plan
 from tidegate.spark.secret import MasterSecret
-from tidegate.spark.sequence import InputRows
+from tidegate.spark.sequence_numbers import InputRows
 from tidegate.spark.shard import ReleasedValues, Shard
 
 QUERY = "5bdb2f23-e9c2-4f25-81ac-f66490d742f6"

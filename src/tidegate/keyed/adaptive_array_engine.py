@@ -24,8 +24,8 @@ from tidegate.estimate.mixture.layout_tables import NO_LEAF
 from tidegate.estimate.mixture.mixture_of_many_streams import MixtureOfManyStreams, alike
 from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
 from tidegate.keyed.key_names import Names
-from tidegate.keyed.noise_ahead import KeyedDraws
 from tidegate.keyed.noise_cache import TreeNoise
+from tidegate.keyed.noise_of_many_keys import KeyedDraws
 from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees

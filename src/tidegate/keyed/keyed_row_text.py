@@ -20,7 +20,7 @@ from tidegate.io.released_row_text import json_number, number, texts_of
 from tidegate.keyed.rows import Groups, KeyedRows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 _FEW = 64  # up to here plain Python is faster
 _SIGNS = ',"\n\r'  # of CSV

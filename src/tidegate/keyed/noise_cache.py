@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.keyed.noise_ahead import GroveNoise, KeyedDraws
+from tidegate.keyed.noise_of_many_keys import GroveNoise, KeyedDraws
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
 from tidegate.perturb.forest_geometry import Forest

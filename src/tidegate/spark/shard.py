@@ -24,10 +24,11 @@ from tidegate.keyed import KeyedRelease
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ledger import CapExceeded
 from tidegate.randomness import Epoch
-from tidegate.sealing import seal, understood, unseal
-from tidegate.spark.plan import Plan
-from tidegate.spark.sequence import NOTHING_YET, InputRows, Ordered, in_order
-from tidegate.tables.libraries import require_for_files
+from tidegate.sealing import seal, unseal
+from tidegate.spark.executor_settings import Plan
+from tidegate.spark.sequence_numbers import NOTHING_YET, InputRows, Ordered, in_order
+from tidegate.state_as_bytes import understood
+from tidegate.tables.optional_libraries import require_for_files
 
 
 def shard_of(key: Column, shards: int) -> Column:

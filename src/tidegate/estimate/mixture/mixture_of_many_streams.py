@@ -23,8 +23,8 @@ from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.model_weights import mixed_rows
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.sealing import State
 from tidegate.stages import Layout, Perturber
+from tidegate.state_as_bytes import State
 
 _EXACT = 1 << 53  # whole numbers below are exact as floats
 

@@ -24,7 +24,7 @@ from tidegate.io.output_file_or_pipe import OutputBytes, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing
 from tidegate.keyed.keyed_row_text import RowText, names_of
 from tidegate.keyed.rows import KeyedRows
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 _PIECE = 1 << 16  # rows turned into text at once
 

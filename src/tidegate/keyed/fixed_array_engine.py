@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from tidegate.estimate import Recent
 from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
 from tidegate.keyed.key_names import Names
-from tidegate.keyed.noise_ahead import GroveNoise
 from tidegate.keyed.noise_cache import GroveCache
+from tidegate.keyed.noise_of_many_keys import GroveNoise
 from tidegate.keyed.rows import Groups, Released, Segments
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import Flat, Hierarchy
