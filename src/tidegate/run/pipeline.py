@@ -275,8 +275,7 @@ class Pipeline(Spec):
 
     @cached_property
     def _identities(self) -> dict[tuple[int, int], bytes]:
-        # Of this very pipeline, not of equal ones: what is decided from settings may differ.
-        return {}
+        return {}  # of this very pipeline: what is decided from settings may differ between equals
 
     def start(self, randomness: Randomness | None = None) -> Release:
         """Begin a release with new noise; `seeded(n)` only to simulate."""
