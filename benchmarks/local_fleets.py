@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import tidegate as tg
 from benchmarks.accuracy_adaptive import bounds
 from benchmarks.kinds import KINDS
-from tidegate.local.collection import Collection
+from tidegate.local.server_collection import Collection
 from tidegate.local.topl import Topl
 
 FLEETS = (1_000, 10_000, 100_000)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import tidegate as tg
 from benchmarks.timing import progress
 from tidegate.lattice import IntArray
-from tidegate.local.collection import Collection
+from tidegate.local.server_collection import Collection
 from tidegate.local.topl import Topl
 from tidegate.randomness import WordSource
 

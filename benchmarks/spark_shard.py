@@ -20,9 +20,9 @@ import numpy as np
 import tidegate as tg
 from tidegate import estimate, perturb, threshold
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.plan import Plan
+from tidegate.spark.executor_settings import Plan
 from tidegate.spark.secret import MasterSecret
-from tidegate.spark.sequence import InputRows
+from tidegate.spark.sequence_numbers import InputRows
 from tidegate.spark.shard import Shard
 
 BATCHES = 7

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tidegate as tg
 from tidegate.local.client import Client
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.server import Server
 
 PACKAGE = Path(tg.__file__).parent

@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=60, help="that the database is gone")
     parser.add_argument("--minutes", type=float, default=30, help="of the soak")
+    parser.add_argument("--pace", type=float, default=20, help="turns of the soak in a second")
     given = parser.parse_args()
     parts = given.parts or list(QUICK)
     if wrong := set(parts) - {*QUICK, *LONG}:
@@ -62,7 +63,7 @@ def main() -> None:
                 "keys": lambda: many_keys.keys(server, given.keys),
                 "overload": lambda: endurance.overload(server, given.requests // 10),
                 "gone": lambda: endurance.gone(server, own or Postgres(), given.seconds),
-                "soak": lambda: endurance.soak(server, given.minutes),
+                "soak": lambda: endurance.soak(server, given.minutes, given.pace),
             }
             try:
                 for part in parts:

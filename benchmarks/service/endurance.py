@@ -75,8 +75,8 @@ def gone(server: Server, database: Postgres, seconds: float) -> None:
     told("s until values are taken again", recovered, 5, at_most=True)
 
 
-def soak(server: Server, minutes: float) -> None:
-    """Steady load of every kind: memory must stay flat after the first sixth."""
+def soak(server: Server, minutes: float, pace: float) -> None:
+    """Steady load of every kind, `pace` turns a second: memory must stay flat after a sixth."""
     server.create("soak-readings", settings={"horizon": 4096})
     names = [f"zone-{number}" for number in range(50)]
     server.create("soak-keys", keys=names, settings={"horizon": 4096})
@@ -88,6 +88,7 @@ def soak(server: Server, minutes: float) -> None:
         while (past := time.perf_counter() - begin) < 60 * minutes:
             _turn(client, server, random, names, turn)
             turn += 1
+            time.sleep(max(0.0, begin + turn / pace - time.perf_counter()))
             samples.append((past, server.memory))
             if past - said >= 30:
                 said = past

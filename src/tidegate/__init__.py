@@ -34,7 +34,7 @@ from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.keyed import keyed
 from tidegate.randomness import secure, seeded
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers
+from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release

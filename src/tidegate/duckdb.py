@@ -19,7 +19,7 @@ from typing import Any
 from tidegate.errors import QueryError
 from tidegate.released import ReleasedFile
 from tidegate.released.released import position_of
-from tidegate.tables.libraries import require
+from tidegate.tables.optional_libraries import require
 
 _COLUMNS = ("estimate", "low", "high", "standard_error")
 _STRUCT = f"STRUCT({', '.join(f'{name} DOUBLE' for name in _COLUMNS)})"

@@ -21,8 +21,17 @@ from tidegate.guarantee import ADDED, EVENT, Guarantee, grouped
 from tidegate.settings import Spec, Whole
 
 
+class _Unit:
+    """What units have in common."""
+
+    @property
+    def counted_per_user(self) -> int | None:
+        """How many values of a user count within a horizon; None: nobody asks who sent a value."""
+        return None
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Event(Spec):
+class Event(_Unit, Spec):
     """One value at one position."""
 
     KIND: ClassVar[str] = "units.Event"
@@ -43,7 +52,7 @@ class Event(Spec):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AddedEvent(Spec):
+class AddedEvent(_Unit, Spec):
     """One event of a log, at whatever time: that it happened at all (`tidegate.events`).
 
     Neighbours have one event more or less. A changed value, or a time that is moved, is an event
@@ -67,7 +76,7 @@ class AddedEvent(Spec):
         return replace(guarantee, unit=ADDED)
 
 
-class _Group(ABC):
+class _Group(_Unit, ABC):
     """A unit of several events: it gets group privacy, over any values that it can hold."""
 
     @property
@@ -119,6 +128,11 @@ class UserHorizon(_Group, Spec):
     @property
     def size(self) -> int:
         """How many events the unit can hold."""
+        return self.most
+
+    @property
+    def counted_per_user(self) -> int:
+        """How many values of a user count within a horizon."""
         return self.most
 
     @property

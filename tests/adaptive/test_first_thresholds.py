@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.lattice import Lattice
-from tidegate.run.refinement import Refinement, later_length
+from tidegate.run.refinement_shares_and_windows import Refinement, later_length
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import has_fallen, least_threshold, lifted
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.run.refinement import Refinement
+from tidegate.run.refinement_shares_and_windows import Refinement
 
 LEAST, MOST = 0.7, 1.4
 START = np.datetime64("2024-02-01")

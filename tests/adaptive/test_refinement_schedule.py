@@ -11,7 +11,12 @@ from tests.adaptive.test_refined_release import growing
 from tests.laws.catalogue import bits
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
 from tidegate.lattice import Lattice
-from tidegate.run.refinement import Refinement, first_length, later_length, warm_up_length
+from tidegate.run.refinement_shares_and_windows import (
+    Refinement,
+    first_length,
+    later_length,
+    warm_up_length,
+)
 from tidegate.threshold import TailQuantile
 
 

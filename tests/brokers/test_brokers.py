@@ -23,7 +23,7 @@ from tests.brokers.conftest import Server, program
 from tests.brokers.talk import TALKS, VALUES, Mqtt, Nats
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease
-from tidegate.durable.subscription import Marks
+from tidegate.durable.broker_subscription import Marks
 from tidegate.errors import InputError, SettingError
 from tidegate.io.brokers import Message
 from tidegate.io.brokers.address import Address, is_broker

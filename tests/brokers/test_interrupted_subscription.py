@@ -13,7 +13,7 @@ import tidegate as tg
 from tests.interruptions import all_interruptions
 from tests.keyed.test_keyed_ownership import HOME
 from tidegate.durable import DurableRelease
-from tidegate.durable.subscription import subscribe
+from tidegate.durable.broker_subscription import subscribe
 from tidegate.io.brokers import Message
 from tidegate.io.brokers.payloads import Payloads
 
@@ -23,7 +23,7 @@ MESSAGES = [Message(str(number), b"[3, 4, null]" if number % 2 else b"5") for nu
 OTHERS = tuple(
     str(path.relative_to(HOME))
     for path in (*HOME.glob("*.py"), *HOME.glob("*/"), *HOME.glob("durable/*.py"))
-    if path.name not in ("__pycache__", "durable", "subscription.py")
+    if path.name not in ("__pycache__", "durable", "broker_subscription.py")
 )
 
 

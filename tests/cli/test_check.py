@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cli.invoking import run
-from tidegate.plan.profile import Profile
+from tidegate.plan.data_profile import Profile
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import tidegate as tg
 from tests.local.devices import reply
 from tidegate.cli.app import app
 from tidegate.io import read_metadata, read_released
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.messages import Announcement
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import Question

@@ -14,7 +14,8 @@ import tidegate as tg
 from tidegate.cli import query
 from tidegate.errors import QueryError
 from tidegate.io import KINDS, SourceError, open_sink, read_released
-from tidegate.released import ReleasedFile, scan, sums_index
+from tidegate.released import ReleasedFile, sums_index
+from tidegate.released import block_sums_scan as scan
 from tidegate.run.public_facts import describe
 
 app = typer.Typer()

@@ -13,7 +13,8 @@ import pytest
 import tidegate as tg
 from tidegate.io import open_sink
 from tidegate.io import read_released as really_read
-from tidegate.released import ReleasedFile, scan
+from tidegate.released import ReleasedFile
+from tidegate.released import block_sums_scan as scan
 from tidegate.run.public_facts import describe
 
 SETTINGS: dict[str, dict[str, Any]] = {

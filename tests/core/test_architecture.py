@@ -28,6 +28,7 @@ FOUNDATION = {
         "ownership",
         "randomness",
         "sealing",
+        "state_as_bytes",
         "settings",
         "timestamps",
         "timestamps_in_bulk",

@@ -16,7 +16,7 @@ CALLS = re.compile(
 )
 # `released/sums_index.py` removes its temporary file, whose name nobody else knows. The memory of a
 # device works relative to an open folder; `tests/local/test_memory_faults.py` makes its calls fail.
-KNOWN = {"_atomic_files.py", "released/sums_index.py", "local/memory_file.py"}
+KNOWN = {"_atomic_files.py", "released/sums_index.py", "local/device_memory_file.py"}
 
 
 def test_no_other_module_makes_these_calls():

@@ -26,7 +26,7 @@ from tidegate.io import SinkError, SourceError
 from tidegate.ledger import Ledger, LedgerError
 from tidegate.local.canonical_json import MessageError
 from tidegate.local.client import Client
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.methods._registration import EXAMPLE
 from tidegate.noise._arguments import exact_fraction, whole_number
 from tidegate.run.column_budgets import checked_names, shares_of

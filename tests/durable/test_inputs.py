@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.durable.input_digests import SPAN, InputDigests, Recogniser
-from tidegate.sealing import restore, state_of
+from tidegate.state_as_bytes import restore, state_of
 
 KEY = bytes(range(32))
 

@@ -15,8 +15,8 @@ from tidegate.cli.app import app
 from tidegate.cli.exits import NOTHING
 from tidegate.durable import DurableRelease, transfer
 from tidegate.durable.charging import costs
-from tidegate.durable.memory_run import MemoryRun
 from tidegate.durable.output_writer import Output, Writer
+from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.released import ReleasedFile
 from tidegate.run.snapshot import plain_record
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.durable import DurableRelease, StateError, user_log
+from tidegate.durable import DurableRelease, StateError
+from tidegate.durable import user_counts_log as user_log
 from tidegate.units import UserHorizon
 
 PIPELINE = tg.tops(

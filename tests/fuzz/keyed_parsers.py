@@ -17,8 +17,8 @@ from tests.fuzz.mutation import mutated, refused, scrambled
 from tests.fuzz.state_parsers import sealed_again
 from tidegate.io.metadata_files import sidecar
 from tidegate.keyed.keyed_facts import keyed_facts
+from tidegate.keyed.keyed_sink import open_keyed_sink
 from tidegate.keyed.released_file import KeyedFile
-from tidegate.keyed.sink import open_keyed_sink
 from tidegate.sealing import unseal
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="tidegate-fuzz-")

@@ -103,7 +103,7 @@ class Direct:
 @cache
 def service() -> tuple[Any, dict[str, str]]:
     """A client of a service with one stream, called directly, and a token of each role."""
-    from tidegate.service.server import Service
+    from tidegate.service.service_process import Service
 
     with beginning_with("fuzz, service"):
         opened = Service.opened(Path(_FOLDER.name) / "service", None, b"k" * 32, None)

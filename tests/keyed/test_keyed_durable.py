@@ -16,9 +16,9 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
 from tidegate.io.output_file_or_pipe import OutputBytes
-from tidegate.keyed.durable_release import DurableKeyed
+from tidegate.keyed.durable_folder import DurableKeyed
+from tidegate.keyed.keyed_sink import RowText
 from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.sink import RowText
 from tidegate.keyed.store import KeyedStore
 from tidegate.keyed.transfer import transfer_durably
 from tidegate.ledger import CapExceeded

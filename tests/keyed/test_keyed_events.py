@@ -15,7 +15,7 @@ from tidegate.durable import transfer
 from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.keyed import KeyedEventRelease
-from tidegate.keyed.durable_release import DurableKeyed
+from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.transfer import transfer_durably
 from tidegate.ledger import CapExceeded
 from tidegate.ownership import Ownership

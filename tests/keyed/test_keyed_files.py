@@ -87,7 +87,7 @@ def test_an_adaptive_file_carries_the_record_of_each_key(tmp_path: Path) -> None
 
 
 def test_the_bytes_do_not_depend_on_batches(tmp_path: Path) -> None:
-    from tidegate.keyed.sink import open_keyed_sink
+    from tidegate.keyed.keyed_sink import open_keyed_sink
 
     release = tg.keyed(TOPS, keys=NAMES).start(tg.seeded(3))
     all_rows = release.push(*rows())

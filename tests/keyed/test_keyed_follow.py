@@ -16,7 +16,7 @@ import pytest
 import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.io import open_source
-from tidegate.keyed.durable_release import DurableKeyed
+from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.transfer import KeyedTransferred, transfer_durably, transfer_keyed
 
 PATIENCE = 60.0

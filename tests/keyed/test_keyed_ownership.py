@@ -20,7 +20,7 @@ from tidegate.errors import InputError, TidegateError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
 from tidegate.keyed.committed_release import changing
-from tidegate.keyed.durable_release import DurableKeyed
+from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.store import KeyedStore
 from tidegate.ownership import HeldOwnership
 
@@ -29,7 +29,7 @@ SPECIFICATION = tg.keyed(PIPELINE, keys=["a", "b"])
 EVENTS = tg.keyed(
     tg.events(epsilon=1, bound=9, every="1h", start="2024-01-01", horizon=64), keys=["a", "b"]
 )
-FOLLOWED = ("keyed/committed_release.py", "keyed/durable_release.py")
+FOLLOWED = ("keyed/committed_release.py", "keyed/durable_folder.py")
 HOME = Path(tg.__file__).parent
 # An exception inside of these is one at their call, as far as the holder is concerned.
 OTHERS = tuple(

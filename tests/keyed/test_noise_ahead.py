@@ -8,8 +8,8 @@ import numpy as np
 
 import tidegate as tg
 from tidegate.keyed.key_names import Names
-from tidegate.keyed.noise_ahead import GroveNoise
 from tidegate.keyed.noise_cache import GroveCache
+from tidegate.keyed.noise_of_many_keys import GroveNoise
 from tidegate.noise import discrete_laplace
 from tidegate.noise.laplace_from_words import discrete_laplace_rows
 from tidegate.perturb.forest_geometry import Forest

@@ -21,7 +21,7 @@ from tidegate.durable import DurableRelease
 from tidegate.io import open_sink, open_source
 from tidegate.ledger import Ledger
 from tidegate.local.client import Client
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.shuffle import Shuffler
 
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")

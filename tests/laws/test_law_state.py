@@ -18,8 +18,8 @@ from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.forest_perturber import ForestRun
 from tidegate.record.segment_codec import as_text, from_text, restored_segment, segment_state
 from tidegate.run.non_negative import Remainder
-from tidegate.run.phase_stream import Stream
 from tidegate.run.snapshot import plain_record, record_of
+from tidegate.run.stream_of_one_phase import Stream
 
 # One of each kind: leaves of one and of several values, gaps, chosen layouts, a followed forest.
 KINDS = (

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.local.client import Client
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.privacy_loss import coin_weights
 from tidegate.local.questions import ValueQuestion

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.durable.power import MARK
 from tests.local.devices import asked, device
 from tests.local.test_server_faults import TOPL, reports
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.server import Server
 
 ROUNDS = (("r1",), ("r2", "r3"))  # of each run

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.local.collection import STREAM, THRESHOLD, Collection
 from tidegate.local.mechanisms import stochastic_rounding
 from tidegate.local.questions import TailQuestion
 from tidegate.local.round_schedule import Repetition
+from tidegate.local.server_collection import STREAM, THRESHOLD, Collection
 from tidegate.local.survey import Decision, Given, Round
 
 EPSILON = Fraction(1)

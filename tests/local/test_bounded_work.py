@@ -11,7 +11,7 @@ from tests.local.devices import asked, device
 from tests.local.settings import GIVEN
 from tidegate.errors import RefusedError
 from tidegate.local import canonical_json, privacy_loss
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.messages import Announcement, MessageError, Report
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.report_noise import MECHANISMS

@@ -15,9 +15,9 @@ from scipy import stats
 
 import tidegate as tg
 from tidegate.errors import InputError, RefusedError, SettingError
-from tidegate.local import memory as memory_module
+from tidegate.local import device_memory as memory_module
 from tidegate.local.client import Client
-from tidegate.local.memory import DeviceMemoryError, Memory, Pin
+from tidegate.local.device_memory import DeviceMemoryError, Memory, Pin
 from tidegate.local.messages import Announcement, MessageError
 from tidegate.local.privacy_loss import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.local.collection import Collection
 from tidegate.local.mechanisms import hybrid, stochastic_rounding
 from tidegate.local.questions import TailQuestion
+from tidegate.local.server_collection import Collection
 from tidegate.local.survey import Decision, Given, Round
 
 RUNS = 500

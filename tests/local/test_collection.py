@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.local.collection import STREAM, THRESHOLD, Collection
 from tidegate.local.mechanisms import stochastic_rounding
 from tidegate.local.questions import TailQuestion
+from tidegate.local.server_collection import STREAM, THRESHOLD, Collection
 from tidegate.local.survey import Decision, Round
 
 VALUES = tg.synthetic.baskets(6000)

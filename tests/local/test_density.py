@@ -7,9 +7,9 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import InputError, SettingError
-from tidegate.local.density import estimate_density
 from tidegate.local.mechanisms import square_wave
 from tidegate.local.questions import WaveQuestion
+from tidegate.local.square_wave_density import estimate_density
 
 
 def matrix_of(question):

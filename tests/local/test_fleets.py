@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.local.collection import STREAM, THRESHOLD
+from tidegate.local.server_collection import STREAM, THRESHOLD
 from tidegate.local.tail.survey_size import least_fleet, survey_size
 
 VALUES = tg.synthetic.baskets(12_000)

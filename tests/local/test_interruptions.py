@@ -16,11 +16,11 @@ from tests.interruptions import all_interruptions, interrupted
 from tests.local.devices import asked, coin, device
 from tests.local.settings import GIVEN
 from tidegate.errors import TidegateError
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.messages import Report
 from tidegate.local.report_checks import RejectedError
 from tidegate.local.server import Server
-from tidegate.local.store import ServerStateError
+from tidegate.local.server_store import ServerStateError
 from tidegate.local.topl import Topl
 
 # What only reads, and so cannot be left half-way: not followed, for the sake of time.
@@ -30,7 +30,7 @@ PURE = (
         "local/messages.py",
         "local/questions/",
         "local/privacy_loss.py",
-        "local/assignment.py",
+        "local/question_assignment.py",
     ),
     *(
         "local/narrow_integers.py",
@@ -59,7 +59,7 @@ def test_an_answer_that_is_interrupted_anywhere_leaves_one_report_or_none() -> N
     for at, memory in all_interruptions(
         Memory.volatile,
         lambda memory: device(memory, lifetime=1).answer(FIRST, 7, event="1"),
-        bytecodes=("local/memory.py",),
+        bytecodes=("local/device_memory.py",),
         pure=PURE,
     ):
         known = memory.pin("r1")
@@ -117,7 +117,7 @@ def test_a_signal_handler_that_answers_in_between_does_not_make_two_reports(seco
         fired = interrupted(
             partial(answer, FIRST, "1"),
             at,
-            bytecodes=("local/memory.py",),
+            bytecodes=("local/device_memory.py",),
             pure=PURE,
             do=partial(answer, text, event),
         )

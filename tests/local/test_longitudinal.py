@@ -9,8 +9,8 @@ import pytest
 
 from tidegate.errors import RefusedError
 from tidegate.local.client import Client
+from tidegate.local.device_memory import Memory
 from tidegate.local.mechanisms import stochastic_rounding
-from tidegate.local.memory import Memory
 from tidegate.local.messages import Announcement
 from tidegate.local.questions import TailQuestion, ValueQuestion
 from tidegate.randomness import seeded

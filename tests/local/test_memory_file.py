@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.devices import asked, device
-from tidegate.local.memory import DeviceMemoryError, Memory
+from tidegate.local.device_memory import DeviceMemoryError, Memory
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from tests.local.devices import asked, device
 from tests.local.system import Child, System, living_child
-from tidegate.local.memory import DeviceMemoryError, Memory
+from tidegate.local.device_memory import DeviceMemoryError, Memory
 from tidegate.local.messages import Report
 
 

@@ -9,9 +9,15 @@ import pytest
 from tidegate.local.privacy_loss import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Tally
-from tidegate.local.tail.decision import best_share, candidates, decide, excesses, ladder_shares
-from tidegate.local.tail.location import located, location_levels
+from tidegate.local.tail.tail_location import located, location_levels
 from tidegate.local.tail.tail_posterior import Bits, Tails, posterior, weighted_quantiles
+from tidegate.local.tail.threshold_decision import (
+    best_share,
+    candidates,
+    decide,
+    excesses,
+    ladder_shares,
+)
 
 LIE = coin_weights(Fraction(1))[0] / WORDS
 

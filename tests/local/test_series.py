@@ -13,7 +13,8 @@ import pytest
 import tidegate as tg
 from tidegate.errors import InputError, RefusedError, SettingError
 from tidegate.local.privacy_loss import WORDS, coin_weights
-from tidegate.local.series import Changes, PopulationDivision, Updates, coins, simulate
+from tidegate.local.series import Changes, PopulationDivision, Updates, simulate
+from tidegate.local.series import randomized_response as coins
 from tidegate.local.series.collectors import PopulationCollector, UpdateCollector
 from tidegate.local.series.devices import ChangeDevices, PopulationDevices, UpdateDevices
 

@@ -20,13 +20,13 @@ import tidegate as tg
 from tests.local.devices import reply
 from tests.local.settings import ASKING, GIVEN
 from tidegate.errors import QueryError, SettingError, TidegateError
-from tidegate.local import store
-from tidegate.local.memory import Memory
+from tidegate.local import server_store as store
+from tidegate.local.device_memory import Memory
 from tidegate.local.messages import Report
 from tidegate.local.report_checks import REASONS, RejectedError
 from tidegate.local.server import Server
+from tidegate.local.server_store import ServerStateError, ServerStorageError
 from tidegate.local.shuffle import Shuffled, Shuffler
-from tidegate.local.store import ServerStateError, ServerStorageError
 from tidegate.local.topl import Topl
 
 Talk = tuple[Server, list[str]]
@@ -400,7 +400,7 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from tidegate.local.topl import Topl
-from tidegate.local import store
+from tidegate.local import server_store as store
 path, stop = sys.argv[1], int(sys.argv[2])
 server = Topl(epsilon=1, bound=100, threshold=40, report="hybrid").server(path)
 left = stop

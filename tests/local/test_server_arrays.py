@@ -9,7 +9,7 @@ import pytest
 import tidegate as tg
 from tests.local.settings import ASKING, GIVEN
 from tidegate.errors import InputError
-from tidegate.local import store
+from tidegate.local import server_store as store
 from tidegate.local.narrow_integers import narrowed, widened
 from tidegate.local.server import Server
 from tidegate.local.shuffle import Shuffled

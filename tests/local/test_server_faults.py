@@ -15,7 +15,7 @@ from tests.local.system import Child
 from tidegate.errors import TidegateError
 from tidegate.local.messages import Report
 from tidegate.local.server import Server
-from tidegate.local.store import ServerStateError
+from tidegate.local.server_store import ServerStateError
 from tidegate.local.topl import Topl
 
 TOPL = Topl(**{**GIVEN, "report": "stochastic-rounding"})

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tidegate.errors import SettingError
-from tidegate.local.assignment import slot_of
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.messages import Report
+from tidegate.local.question_assignment import slot_of
 from tidegate.local.report_checks import RejectedError
 from tidegate.local.server import Server
+from tidegate.local.server_store import ServerStateError
 from tidegate.local.shuffle import Shuffler
-from tidegate.local.store import ServerStateError
 from tidegate.local.topl import Topl
 
 SETTINGS: dict[str, Any] = {"epsilon": 2, "bound": 500, "holdout": 600, "report": "hybrid"}

@@ -10,10 +10,10 @@ import pytest
 import tidegate as tg
 from tests.local.devices import device
 from tidegate.errors import RefusedError, SettingError
-from tidegate.local.collection import STREAM, THRESHOLD, Slot
+from tidegate.local.device_memory import Memory
 from tidegate.local.mechanisms import hybrid, stochastic_rounding
-from tidegate.local.memory import Memory
 from tidegate.local.questions import TailQuestion
+from tidegate.local.server_collection import STREAM, THRESHOLD, Slot
 from tidegate.local.task import RoundCalendar, RoundSums, Task, TaskRound, sums_by_time
 from tidegate.local.task.task_round import slot_from_plain, slot_plain
 from tidegate.local.topl import Topl

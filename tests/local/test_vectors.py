@@ -14,10 +14,10 @@ import pytest
 import tidegate as tg
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import Lattice
-from tidegate.local.assignment import slot_of
 from tidegate.local.client import Client
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.messages import Announcement, MessageError, question_from_plain
+from tidegate.local.question_assignment import slot_of
 from tidegate.noise import exponential_bounds
 
 ROOT = Path(__file__).parent.parent.parent

@@ -20,7 +20,7 @@ from tidegate.noise import (
 from tidegate.noise.laplace_from_words import discrete_laplace_from, words_for
 from tidegate.perturb.position_noise import MeasurementNoise, PositionNoise
 from tidegate.perturb.sampled_values import Stretch
-from tidegate.sealing import state_of
+from tidegate.state_as_bytes import state_of
 from tidegate.units import Window
 
 KEYSTREAM = tg.seeded(9).new_epoch().keystream("perturb", b"")

@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import SettingError
-from tidegate.methods._feedback import Feedback, KalmanLevel
+from tidegate.methods._kalman_and_controller import Feedback, KalmanLevel
 from tidegate.methods.fast import AdaptiveSampling, fast
 
 WRONG = (0.7, 1.3)

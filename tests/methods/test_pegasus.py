@@ -12,7 +12,7 @@ from tests.methods.coverage import coverage
 from tests.methods.enumerated import worst_loss
 from tidegate.errors import SettingError
 from tidegate.estimate.group_means import OPENS
-from tidegate.methods._grouping import Grouping
+from tidegate.methods._pegasus_groups import Grouping
 from tidegate.methods.pegasus import GroupedValues, pegasus
 from tidegate.noise import discrete_laplace_variance
 

@@ -16,7 +16,7 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import Lattice
 from tidegate.randomness import Epoch, Keystream
 from tidegate.run import two_sided_caps
-from tidegate.run.refinement import Refinement
+from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.two_sided_caps import Ends, outside, shaped
 from tidegate.stages import Threshold
 from tidegate.threshold import Fixed, NoisyMax, ScaleFree, SmoothQuantile, TailQuantile

@@ -57,6 +57,7 @@ FILTERS = tuple(
     f"estimate/mixture/{name}.py" for name in ("kalman_filters", "models", "portable_math")
 )
 USER = tg.units.UserHorizon(most=1)
+SAVED = "run/release_snapshots_and_forks.py"
 
 
 def fixed(**settings: Any) -> tg.Pipeline:
@@ -161,7 +162,7 @@ def test_an_interrupted_fork_may_cost_too_much_but_never_too_little() -> None:
     while True:
         before = release.guarantee.epsilon
         fork = lambda: branches.append(release.fork())  # noqa: E731  # short, and used once
-        if not interrupted(fork, len(costs), bytecodes=("run/release.py",), pure=PURE):
+        if not interrupted(fork, len(costs), bytecodes=(SAVED,), pure=PURE):
             break
         costs.append(release.guarantee.epsilon - before)
     assert release.guarantee.epsilon == before + 1
@@ -185,7 +186,7 @@ def test_interrupted_readers_change_nothing() -> None:
     )
     for release, reader in readers:
         state, expected, events = contents(release), repr(reader(release)), 0
-        pure = (*PURE, "estimate/", "sealing.py")
+        pure = (*PURE, "estimate/", "sealing.py", "state_as_bytes.py")
         while interrupted(partial(reader, release), events, pure=pure):
             events += 1
             if events % 10 == 0:
@@ -211,7 +212,7 @@ def test_pieces_for_a_journal_are_handed_over_or_the_release_refuses() -> None:
     for _, release in all_interruptions(
         make,
         lambda release: release.journal_entries(),
-        bytecodes=("run/release.py", "ownership.py"),
+        bytecodes=(SAVED, "ownership.py"),
     ):
         try:
             assert repr(release.journal_entries()) == expected

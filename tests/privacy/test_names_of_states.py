@@ -22,8 +22,8 @@ from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
-from tidegate.keyed.durable_release import DurableKeyed
-from tidegate.service.server import Service
+from tidegate.keyed.durable_folder import DurableKeyed
+from tidegate.service.service_process import Service
 from tidegate.service.shuffler.store import ShufflerStore
 
 PIPELINE = tg.tops(epsilon=1, bound=9, holdout=2, horizon=64)

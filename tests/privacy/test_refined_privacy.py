@@ -15,7 +15,7 @@ from tests.privacy.measured_blocks import charge_blocks
 from tests.privacy.test_tail_quantile import law, scored
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.randomness import Epoch
-from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE, Refinement
+from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
 from tidegate.threshold import TailQuantile
 
 

@@ -22,7 +22,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the service needs the extra [service]")
 
 from tidegate.service.pending_requests import Pending, Receipt
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 
 def _postgres_binaries() -> Path | None:

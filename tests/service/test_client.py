@@ -15,7 +15,7 @@ import pytest
 import tidegate as tg
 from tests.service.conftest import Place, served
 from tidegate.service.client.http import ServiceError
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 VALUES = tg.synthetic.baskets(1_500)
 START = np.datetime64("2024-01-01T00:00", "ns")

@@ -13,7 +13,7 @@ import tidegate as tg
 from tests.service.conftest import Place, served
 from tests.service.test_client import tokens
 from tidegate.keyed import keyed
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 START = pd.Timestamp("2024-01-01")
 MINUTES = pd.date_range(START, periods=1_200, freq="min", tz="UTC")

@@ -11,7 +11,10 @@ import tidegate as tg
 from tests.service.conftest import Place, served
 from tests.service.test_http import Clients, http
 from tidegate.errors import RefusedError
+from tidegate.ledger import CapExceeded
+from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.released_rows import between
+from tidegate.service.service_process import Service
 
 __all__ = ["http"]  # a fixture
 
@@ -80,7 +83,9 @@ def test_columns_over_http(http: Clients) -> None:
     for number, one in enumerate(wrong):
         assert push(one, f"w{number}").status_code == 422, one
     for column in ("fare", "tip"):
-        assert http("reader", "GET", f"/v1/streams/trips.{column}").json()["released"] == 3
+        stream = f"/v1/streams/trips.{column}"
+        assert http("producer", "POST", f"{stream}/values", json=5).status_code == 409
+        assert http("reader", "GET", stream).json()["released"] == 3
     shares = {"fare": {"bound": 5, "share": "0.8"}, "tip": {"bound": 5, "share": "0.8"}}
     refused = http("admin", "POST", "/v1/columns", json={**NEW, "name": "n", "columns": shares})
     assert (refused.status_code, "share" in refused.text) == (422, True)
@@ -99,4 +104,90 @@ def test_columns_are_made_all_or_none(tmp_path: Any) -> None:
         streams.columns_of("trips")
     call(lambda: streams.create_columns("other", pipelines)).result()
     assert list(streams.columns_of("other")) == ["fare", "tip"]
+    service.gate.close()
+
+
+class Rows:
+    """Sends whole rows to a gate, without HTTP."""
+
+    def __init__(self, service: Service) -> None:
+        self._gate = service.gate
+
+    def send(self, key: str, fares: list[float], tips: list[float]) -> list[Any]:
+        """The outcome of each column."""
+        rows = WholeRows()
+        waiting = [
+            Pending(f"trips.{column}", np.array(values, dtype=np.float64), key=key, rows=rows)
+            for column, values in (("fare", fares), ("tip", tips))
+        ]
+        self._gate.submit(*waiting)
+        return [one.answer.exception(60) or one.answer.result() for one in waiting]
+
+    @property
+    def seen(self) -> list[int]:
+        return [self._gate.ask(f"trips.{one}", lambda run: run.seen) for one in ("fare", "tip")]
+
+
+def pipelines(**epsilons: str) -> dict[str, Any]:
+    return {name: tg.adaptive(epsilon=one, bound=90) for name, one in epsilons.items()}
+
+
+def test_a_cap_that_one_column_exceeds_refuses_the_row(place: Place) -> None:
+    service = place.opened(cap="0.9")
+    streams, rows = service.gate.streams, Rows(service)
+    make = pipelines(fare="0.7", tip="0.3")
+    service.gate.call(lambda: streams.create_columns("trips", make)).result()
+    loaded = streams._runs
+    outcomes = rows.send("a", [9.0], [1.0])
+    assert [type(one) for one in outcomes] == [CapExceeded, CapExceeded]
+    assert streams._runs is loaded  # it was seen before anything had to be taken back
+    assert rows.seen == [0, 0]
+    assert service.gate.spent(lambda ledger: ledger.total("trips").epsilon) == 0
+    service.gate.call(lambda: streams.ledger.set_cap("1", source="trips")).result()
+    assert [one.start for one in rows.send("a", [9.0], [1.0])] == [0, 0]
+    assert [one.repeated for one in rows.send("a", [9.0], [1.0])] == [True, True]
+    service.gate.call(lambda: streams.retire("trips.tip")).result()
+    outcomes = rows.send("b", [8.0], [2.0])
+    assert [type(one) for one in outcomes] == [RefusedError, RefusedError]
+    assert rows.seen == [1, 1]
+    service.gate.close()
+
+
+def test_a_column_that_fails_late_takes_its_row_back_and_no_other(place: Place) -> None:
+    service = place.opened()
+    streams, rows = service.gate.streams, Rows(service)
+    make = pipelines(fare="0.7", tip="0.3")
+    service.gate.call(lambda: streams.create_columns("trips", make)).result()
+    service.gate.call(lambda: streams.create("meters", make["fare"])).result()
+    runs = [service.gate.ask(f"trips.{one}", lambda run: run) for one in make]
+    alone = [run.pipeline.resume(run._release.snapshot()) for run in runs]  # the same noise
+    # A key that one column knows for other values: its conflict is found when the other is pushed.
+    other = Pending("trips.tip", np.array([5.0]), key="late")
+    service.gate.submit(other)
+    assert other.answer.result(60).start == 0
+    with service.gate.lock:  # so that these wait, and are one transaction
+        beside = Pending("meters", np.array([3.0]))
+        service.gate.submit(beside)
+        sent = [WholeRows(), WholeRows(), WholeRows()]
+        waiting = [
+            Pending(f"trips.{column}", np.array([value]), key=key, rows=one)
+            for one, key in zip(sent, ("first", "late", "last"), strict=True)
+            for column, value in (("fare", 9.0), ("tip", 1.0))
+        ]
+        service.gate.submit(*waiting)
+    found = [one.answer.exception(60) or one.answer.result() for one in waiting]
+    assert [type(one).__name__ for one in found] == ["Receipt"] * 2 + ["Conflict"] * 2 + [
+        "Receipt"
+    ] * 2
+    assert beside.answer.result(60).count == 1
+    assert (rows.seen, service.gate.failure) == ([2, 3], None)
+    pushed = ([9.0, 9.0], [5.0, 1.0, 1.0])
+    for column, run, values in zip(make, alone, pushed, strict=True):
+        found_rows = between(service.gate.database, f"trips.{column}", 0, 10**9)
+        released = np.concatenate([block.values for block in found_rows])
+        assert released.tobytes() == run.push(np.array(values)).tobytes()
+    assert service.gate.spent(lambda ledger: str(ledger.total("trips").epsilon)) == "1"
+    service.gate.close()
+    service = place.opened()
+    assert Rows(service).seen == [2, 3]  # and the chain of the ledger is whole
     service.gate.close()

@@ -26,7 +26,7 @@ from tidegate.local.report_delivery import (
 )
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, REPORTS, ROUND
 from tidegate.local.topl import Topl
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 

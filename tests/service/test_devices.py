@@ -15,13 +15,13 @@ import pytest
 from tests.service.conftest import Place
 from tidegate.durable import StorageError
 from tidegate.local.client import Client
-from tidegate.local.memory import Memory
+from tidegate.local.device_memory import Memory
 from tidegate.local.messages import Report
 from tidegate.local.task.task import LEASE
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_requests import Asked, NotNow, Question, Reports
 from tidegate.service.devices.task_routes import NewTask
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 NOON = 1_763_380_800  # 2025-11-17T12:00Z
 HOUR = 3600

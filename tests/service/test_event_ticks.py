@@ -17,7 +17,7 @@ from tidegate.errors import SettingError
 from tidegate.keyed.snapshot import resumed, sealed
 from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.released_rows import between
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 from tidegate.timestamps import read_times
 
 __all__ = ["http"]  # a fixture

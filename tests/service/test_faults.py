@@ -21,7 +21,7 @@ from tidegate.durable import StorageError
 from tidegate.service import gate
 from tidegate.service.pending_requests import Busy, Pending
 from tidegate.service.released_rows import between
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 

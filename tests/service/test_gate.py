@@ -16,7 +16,7 @@ from tidegate.errors import MissingError, RefusedError
 from tidegate.ledger import CapExceeded
 from tidegate.service.pending_requests import Conflict, Pending
 from tidegate.service.released_rows import Block, between
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=600)
 VALUES = np.random.default_rng(3).gamma(2, 10, 700)

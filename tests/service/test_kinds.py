@@ -16,7 +16,7 @@ from tidegate.errors import InputError, SettingError
 from tidegate.keyed.snapshot import resumed, sealed
 from tidegate.service.pending_requests import Conflict
 from tidegate.service.released_rows import between, page
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 from tidegate.timestamps import read_times
 
 __all__ = ["http"]  # a fixture

@@ -17,7 +17,7 @@ from tidegate.keyed.object_engine import Objects
 from tidegate.record.record import Record
 from tidegate.service import answers_json
 from tidegate.service.answers_json import view_of
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 

@@ -194,8 +194,8 @@ def test_a_batch_gives_the_same_bytes_at_every_action(spark: Any, key_file: Path
 
 def test_a_changed_input_never_gets_the_noise_of_another(spark: Any, key_file: Path) -> None:
     """One DataFrame, evaluated twice over a source that changes: two epochs, no shared noise."""
+    from tidegate.spark.executor_settings import Plan
     from tidegate.spark.operators import shard_function
-    from tidegate.spark.plan import Plan
     from tidegate.spark.secret import MasterSecret
 
     plan = Plan(

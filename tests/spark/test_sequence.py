@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 from tidegate.errors import InputError
-from tidegate.spark.sequence import CLOSE, FILL, NOTHING_YET, REFUSE, InputRows, Ordered, in_order
+from tidegate.spark.sequence_numbers import (
+    CLOSE,
+    FILL,
+    NOTHING_YET,
+    REFUSE,
+    InputRows,
+    Ordered,
+    in_order,
+)
 
 
 def rows(*listed: tuple[str, int, list[float]]) -> InputRows:

@@ -20,7 +20,7 @@ from tidegate.ownership import Ownership
 from tidegate.run.event_release import EventRelease
 from tidegate.spark.event_stream import EventShard, check_cap
 from tidegate.spark.events import event_function
-from tidegate.spark.plan import Plan
+from tidegate.spark.executor_settings import Plan
 from tidegate.spark.secret import MasterSecret
 
 START, UNTIL = "2024-02-01T00:00Z", "2024-02-03T00:00Z"

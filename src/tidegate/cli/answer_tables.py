@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.answer import Answer
-    from tidegate.record.answers import Answers
+    from tidegate.record.range_queries_and_answers import Answers
     from tidegate.record.time_ranges import TimeTable
     from tidegate.released import ReleasedFile
     from tidegate.run.pipeline import Pipeline

@@ -19,7 +19,7 @@ from tidegate.exact_numbers import exact, positive, said
 from tidegate.tables.plain_text import shown, table
 
 if TYPE_CHECKING:
-    from tidegate.plan.profile import Profile
+    from tidegate.plan.data_profile import Profile
 
 _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
@@ -128,7 +128,7 @@ def _profile(
 ) -> Profile:
     """What is in the values. Times that a release would refuse are looked at no further."""
     from tidegate.io import open_source
-    from tidegate.plan.profile import Profile
+    from tidegate.plan.data_profile import Profile
 
     profile = Profile()
     try:
@@ -191,7 +191,7 @@ def _settings(
     about: tuple[Streams, Timing],
 ) -> list[str]:
     """What the settings that were thought of would do, and a command with good ones."""
-    from tidegate.plan.profile import round_above
+    from tidegate.plan.data_profile import round_above
 
     given = thought["bound"]
     bound = round_above(profile.largest) if given is None else positive("bound", given)
@@ -253,7 +253,7 @@ def _settings(
 
 def _lower(profile: Profile, given: str | None) -> Fraction:
     """The lower bound that was thought of, or a round one that cuts no value."""
-    from tidegate.plan.profile import round_above
+    from tidegate.plan.data_profile import round_above
 
     if given is None:
         return -round_above(-profile.smallest) if profile.negative else Fraction(0)

@@ -15,7 +15,7 @@ from tidegate.errors import SettingError
 
 if TYPE_CHECKING:
     from tidegate.io import Batch
-    from tidegate.plan.profile import Profile
+    from tidegate.plan.data_profile import Profile
     from tidegate.run.pipeline import Pipeline
 
 _DAY = 86_400 * SECOND

@@ -32,7 +32,7 @@ def demo(
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         if not serve:
-            from tidegate.demo.one_stream import show
+            from tidegate.demo.table_and_picture import show
 
             show(picture)
             return

@@ -18,7 +18,7 @@ from tidegate.tables.plain_text import percent, shown, table
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.local.poisoning import PoisoningBound
     from tidegate.local.server import Server
-    from tidegate.record.answers import Answers
+    from tidegate.record.range_queries_and_answers import Answers
 
 app = typer.Typer(
     help="Collect from devices that perturb their own values; rehearse it on a file.",
@@ -182,7 +182,7 @@ def _opened(
 
 def _stored_settings(path: Path) -> dict[str, Any]:
     """The settings that the collection in this file was begun with."""
-    from tidegate.local.store import ServerStateError, Store
+    from tidegate.local.server_store import ServerStateError, Store
 
     store = Store(path, create=False)
     try:

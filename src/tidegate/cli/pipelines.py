@@ -17,7 +17,7 @@ import tidegate as tg
 from tidegate.errors import MissingError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import registered
-from tidegate.methods._periods import in_rows, is_length, spacing
+from tidegate.methods._cycle_periods import in_rows, is_length, spacing
 from tidegate.methods._preset import HORIZON
 from tidegate.stages import Estimator
 from tidegate.units import Unit, unit_named

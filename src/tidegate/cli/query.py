@@ -18,7 +18,7 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:
-    from tidegate.record.answers import Answers
+    from tidegate.record.range_queries_and_answers import Answers
     from tidegate.released import ReleasedFile
 
 Start = Annotated[

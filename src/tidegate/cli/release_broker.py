@@ -86,7 +86,7 @@ def _subscribed(
 ) -> Any:
     from contextlib import closing
 
-    from tidegate.durable.subscription import subscribe
+    from tidegate.durable.broker_subscription import subscribe
     from tidegate.io.brokers import open_reader
     from tidegate.io.brokers.payloads import Payloads
 

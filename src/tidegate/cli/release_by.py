@@ -114,7 +114,7 @@ def _durably(
     opened: Source, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
 ) -> tuple[KeyedRelease, KeyedTransferred]:
     """With state: every row once, whatever happens in between."""
-    from tidegate.keyed.durable_release import DurableKeyed
+    from tidegate.keyed.durable_folder import DurableKeyed
     from tidegate.keyed.transfer import transfer_durably
 
     key = read_key(options.get("key-file"))

@@ -14,7 +14,7 @@ from tidegate.cli.sealing_key import READABLE, key_of_command, read_key
 from tidegate.errors import MissingError
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
-    from tidegate.service.server import Service
+    from tidegate.service.service_process import Service
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the service: lock, anchor, database.")]
 DatabaseUrl = Annotated[
@@ -190,5 +190,5 @@ def _service(
     new_epoch: bool = False,
 ) -> Service:
     with service_extra():
-        from tidegate.service.server import Service
+        from tidegate.service.service_process import Service
     return Service.opened(folder, database, key, cap, new_epoch=new_epoch)

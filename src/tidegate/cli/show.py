@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegate.lattice import FloatArray, IntArray
-    from tidegate.record.answers import Answers
+    from tidegate.record.range_queries_and_answers import Answers
     from tidegate.released import ReleasedFile
-    from tidegate.run.phased_run import Phase
+    from tidegate.run.run_base import Phase
 
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.-=+*%#"  # for terminals without Unicode

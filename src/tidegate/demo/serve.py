@@ -15,7 +15,7 @@ from tidegate.demo.phones import PHONES, Phones
 from tidegate.errors import TidegateError
 from tidegate.randomness import random_bytes
 from tidegate.service.client import Gate, connect
-from tidegate.service.server import Service
+from tidegate.service.service_process import Service
 
 _HISTORY = 21 * DAY // TICK  # released before the page opens
 _PAUSE = 1.0  # seconds that a quarter of an hour of the city takes

@@ -91,8 +91,8 @@ class Charging:
     ) -> None:
         self._ledger, self._lock, self._all = ledger, lock, of
         self._source, self._part, self._epoch = source, part, epoch
-        charged = sum(charge.epoch == epoch for charge in ledger.charges(source))
-        self._costs = islice(of(), charged, None)
+        self._charged = sum(charge.epoch == epoch for charge in ledger.charges(source))
+        self._costs = islice(of(), self._charged, None)
         self._next = next(self._costs, None)
 
     @property
@@ -105,6 +105,13 @@ class Charging:
         due = list(takewhile(lambda cost: cost.start < count, self._all()))
         charges = [(cost.start, cost.end, cost.guarantee) for cost in due]
         self._ledger.check(self._source, charges, part=self._part)
+
+    def due(self, count: int) -> list[tuple[int, int | None, Guarantee]]:
+        """What the first `count` values cost beyond what was charged (`Ledger.check`)."""
+        if self._next is None or self._next.start >= count:
+            return []
+        due = takewhile(lambda cost: cost.start < count, islice(self._all(), self._charged, None))
+        return [(cost.start, cost.end, cost.guarantee) for cost in due]
 
     def charge(self, seen: int, count: int) -> int:
         """Charge for `count` values after the first `seen`; give how many the cap allows.
@@ -129,6 +136,7 @@ class Charging:
                 if cost.start <= seen:
                     raise
                 return cost.start - seen
+            self._charged += 1
             self._next = next(self._costs, None)
         return count
 

@@ -12,13 +12,14 @@ from tidegate.durable.input_digests import InputDigests
 from tidegate.durable.journal import encoded, merged
 from tidegate.durable.state_file import WAY_ON, Changes, UserRows
 from tidegate.durable.store_contract import StateStore
-from tidegate.durable.user_log import UserLog
+from tidegate.durable.user_counts_log import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
 from tidegate.record.journal_entry import JournalEntry
-from tidegate.run.phased_run import Phase
 from tidegate.run.release import Release
-from tidegate.sealing import restore, seal, state_of
+from tidegate.run.run_base import Phase
+from tidegate.sealing import seal
+from tidegate.state_as_bytes import restore, state_of
 
 
 class Committed(NamedTuple):

@@ -18,14 +18,14 @@ from tidegate.durable.store_contract import StateStore
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
 from tidegate.ownership import Ownership
-from tidegate.record.answers import Answers, RangeQueries
+from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.rows import Rows
-from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.public_facts import public_facts
 from tidegate.run.readable_release import nothing_yet
 from tidegate.run.release import Release
+from tidegate.run.run_base import Phase
 
 AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
 

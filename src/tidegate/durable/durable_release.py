@@ -13,7 +13,9 @@ from tidegate.durable.charging import Charging, charging_in, costs
 from tidegate.durable.commit import Committer
 from tidegate.durable.committed_reading import AGAIN
 from tidegate.durable.folder_lock import StateError
+from tidegate.durable.folder_store import Store
 from tidegate.durable.resume_checks import (
+    UNCHECKED,
     earlier,
     known_anchors,
     let_go,
@@ -22,7 +24,6 @@ from tidegate.durable.resume_checks import (
     source_of,
     trusted_ledger,
 )
-from tidegate.durable.store import Store
 from tidegate.durable.store_contract import StateStore
 from tidegate.errors import InputError, TidegateError
 from tidegate.lattice import FloatArray
@@ -36,10 +37,6 @@ from tidegate.timestamps import Times
 
 # Nothing is released during the hold-out, so it need not be saved value by value.
 _HELD_UNSAVED = 1024
-_UNCHECKED = (
-    "a new epoch, after the state and its lock file were lost: whether this ledger is complete "
-    "could not be checked"
-)
 
 
 class DurableRelease(EventTicks, Closed):
@@ -154,8 +151,7 @@ class DurableRelease(EventTicks, Closed):
 
         The new state replaces the old one in one transaction. It has read nothing, and is charged
         before it does, like any other: a command that fails before that (its input or its output
-        cannot be used) costs nothing, however often it is repeated. (A state that cannot be read is
-        removed before the new one is created.)
+        cannot be used) costs nothing. A state that cannot be read is removed first.
         """
         old = earlier(store, key)
         known = known_anchors(store, old.anchors)
@@ -165,7 +161,7 @@ class DurableRelease(EventTicks, Closed):
             run = cls(store, ledger, pipeline.start(), key, name)
             run._charging.check(pipeline.holdout + 1)
             if ledger.charges() and not known:
-                ledger.remark(_UNCHECKED)
+                ledger.remark(UNCHECKED)
             if old.readable:
                 with suppress(StateError):  # damaged in a part that was not read so far
                     run._committer.begin(name)
@@ -276,6 +272,10 @@ class DurableRelease(EventTicks, Closed):
             self._committer.commit(released)
         self._seen = self._release.seen
         return rows
+
+    def due(self, count: int) -> list[Any]:
+        """What the ledger will be charged for the next `count` values (`Ledger.check`)."""
+        return self._charging.own.due(self.seen + count)
 
     def save(self) -> None:
         """Commit everything that was taken. Otherwise held-out values are committed in batches."""

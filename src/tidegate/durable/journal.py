@@ -21,10 +21,11 @@ from tidegate.record.levels import Levels
 from tidegate.record.rows import Rows
 from tidegate.record.time_index import Knots
 from tidegate.run.non_negative import Remainder
-from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import seal, understood, unseal
+from tidegate.run.run_base import Phase
+from tidegate.sealing import seal, unseal
 from tidegate.stages import NO_SUMS
+from tidegate.state_as_bytes import understood
 
 
 def encoded(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:

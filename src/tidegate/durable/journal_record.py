@@ -12,7 +12,7 @@ from tidegate.durable.commit import Committed
 from tidegate.durable.journal import entries, verified
 from tidegate.durable.store_contract import StateStore
 from tidegate.errors import QueryError
-from tidegate.record.answers import Answers, RangeQueries
+from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.record_from_journal import Recorder
 from tidegate.record.time_index import TimeIndex

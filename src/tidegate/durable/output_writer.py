@@ -12,7 +12,7 @@ from typing import Any, cast
 from tidegate._context_managers import uninterrupted
 from tidegate.clock import Clock
 from tidegate.durable.durable_release import DurableRelease
-from tidegate.durable.memory_run import MemoryRun
+from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import FunctionSink, Sink, SinkError, open_sink
 from tidegate.io.file_formats import is_standard
@@ -49,6 +49,14 @@ class Output:
         raise SettingError(
             "sink", f"must be a path, a sink or a function, not {type(target).__name__}"
         )
+
+    def rows_held(self, clock: Callable[[], Clock | None]) -> int | None:
+        """How many rows a sink knows that it holds, such as a broker's; None: it cannot tell.
+
+        `clock`: says how it writes times, once they are known.
+        """
+        tell = getattr(self.sink, "rows_held", None)
+        return None if tell is None else int(tell(clock))
 
     @property
     def regular(self) -> bool:

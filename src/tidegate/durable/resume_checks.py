@@ -8,13 +8,18 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tidegate.durable.folder_lock import Anchor, StateError
+from tidegate.durable.folder_store import Store
 from tidegate.durable.state_file import WAY_ON
-from tidegate.durable.store import Store
 from tidegate.durable.store_contract import StateStore
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import unseal
+
+UNCHECKED = (
+    "a new epoch, after the state and its lock file were lost: whether this ledger is complete "
+    "could not be checked"
+)
 
 
 class Earlier(NamedTuple):

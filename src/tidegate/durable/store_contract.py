@@ -1,8 +1,8 @@
 """The contract of a store: a folder, or a shared database.
 
-`durable.store` keeps one release in a folder, `service.sql_store` many of them in one database. A
-commit of the first is a transaction of its own; commits of the second join the transaction of a
-group, and what they release leaves after that.
+`durable.folder_store` keeps one release in a folder, `service.sql_stream_state` many of them in one
+database. A commit of the first is a transaction of its own; commits of the second join the
+transaction of a group, and what they release leaves after that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tidegate.durable.folder_lock import Anchor
 from tidegate.durable.state_file import Changes, UserRows
 from tidegate.ledger import Ledger
-from tidegate.run.phased_run import Phase
+from tidegate.run.run_base import Phase
 
 
 class Anchors(Protocol):

@@ -21,9 +21,9 @@ import numpy as np
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
-from tidegate.durable.memory_run import MemoryRun
 from tidegate.durable.output_check import check_not_ahead, rows_written
 from tidegate.durable.output_writer import Output, Writer
+from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
 from tidegate.io.open_sink import Receiver

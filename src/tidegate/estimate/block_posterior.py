@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import NoiseLaw, Parts, Recorded, fixed_law
+from tidegate.stages import NoiseLaw, Parts, Posterior, Recorded, fixed_law
 
 # Slopes are averaged over this many blocks on either side.
 _AROUND = 8
@@ -177,7 +177,7 @@ class _Ends(NamedTuple):
     shape: Shape | None
 
 
-class BlockPosterior:
+class BlockPosterior(Posterior):
     """Estimates of range sums from what was released up to `until`; block t is leaf t."""
 
     def __init__(self, recorded: Recorded, until: int) -> None:

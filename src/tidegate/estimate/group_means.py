@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.estimate.sample_and_hold import SampleAndHold, known_until
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
-from tidegate.stages import Parts, Perturber, Recorded, Spans
+from tidegate.stages import Parts, Perturber, Posterior, Recorded, Spans
 
 _SAFE = 1 << 61  # sums below may be doubled
 OPENS, JOINS = 1, 2  # marks: a value begins a group, or belongs to that of the value before
@@ -84,7 +84,7 @@ class GroupFilter:
         return levels
 
 
-class GroupPosterior:
+class GroupPosterior(Posterior):
     """Each value is estimated as the mean of its whole group, as far as that is known.
 
     A range that covers m of the n values of a group has the error

@@ -18,13 +18,24 @@ from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
 from tidegate.estimate.published_values import fill_cells
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.sealing import State, restore, state_of
-from tidegate.stages import NO_CELLS, Cells, Layout, Noisy, Parts, Perturber, Recorded, Saved, Spans
+from tidegate.stages import (
+    NO_CELLS,
+    Cells,
+    Layout,
+    Noisy,
+    Parts,
+    Perturber,
+    Posterior,
+    Recorded,
+    Saved,
+    Spans,
+)
+from tidegate.state_as_bytes import State, restore, state_of
 
 _RECENT = 16  # how many of the last measurements say how much values scatter
 
 
-class SampleAndHoldPosterior:
+class SampleAndHoldPosterior(Posterior):
     """What was released up to `until` says about ranges: sums of published levels.
 
     A *run* is a measured value and the values after it that were published as its level. In a range

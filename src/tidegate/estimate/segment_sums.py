@@ -13,7 +13,17 @@ from tidegate.estimate.published_values import fill_cells
 from tidegate.estimate.sample_and_hold import SampleAndHold, SampleAndHoldRun, known_until
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
-from tidegate.stages import Cells, NoiseLaw, Noisy, Parts, Perturber, Recorded, Saved, Spans
+from tidegate.stages import (
+    Cells,
+    NoiseLaw,
+    Noisy,
+    Parts,
+    Perturber,
+    Posterior,
+    Recorded,
+    Saved,
+    Spans,
+)
 
 
 class PartitioningPerturber(Protocol):
@@ -84,7 +94,7 @@ class SegmentSumsRun(SampleAndHoldRun):
         return Cells(levels, totals, noisy.spans)
 
 
-class SegmentPosterior:
+class SegmentPosterior(Posterior):
     """Whole segments by their noisy sums; a part of one gets its share of the sum.
 
     The error has two parts: that of the noise, by its exact law (a segment that is cut counts as

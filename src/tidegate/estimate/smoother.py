@@ -16,7 +16,6 @@ from tidegate.estimate.block_posterior import RESIDUALS, BlockPosterior
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
 from tidegate.estimate.published_values import fill_equal_cells
 from tidegate.lattice import FloatArray
-from tidegate.sealing import State, restore, state_of
 from tidegate.stages import (
     ENDLESS,
     NO_CELLS,
@@ -28,6 +27,7 @@ from tidegate.stages import (
     Recorded,
     Saved,
 )
+from tidegate.state_as_bytes import State, restore, state_of
 
 _MOST_DOUBLINGS = 10  # a level is the mean of 1,024 leaves at most: they are part of the state
 

@@ -20,7 +20,7 @@ from tidegate.io.csv_dialect import Dialect
 from tidegate.io.file_formats import Kind, has_tabs, kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import read_lines
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 from tidegate.timestamps import read_times
 
 _SHOWN = 20  # names in a message

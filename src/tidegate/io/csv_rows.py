@@ -18,7 +18,7 @@ from tidegate.errors import InputError, SettingError
 from tidegate.io.column_choice import Wanted, choose, index_of
 from tidegate.io.csv_dialect import Dialect
 from tidegate.tables.arrow import to_numpy
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "Null"]  # the others are left to `one`
 _MISSING_WORDS = frozenset({b"", b"nan", b"null"})

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tidegate.errors import InputError, SettingError
 from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_rows import from_arrow
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 _INTEGER_DIGITS = 20  # all of 64 bits, with a sign
 

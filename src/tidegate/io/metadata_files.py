@@ -12,7 +12,7 @@ from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.file_formats import kind_of
 from tidegate.io.output_file_or_pipe import write_whole
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 KEY = "tidegate"
 _MOST = 1 << 30  # bytes; the record of an adaptive release grows with it

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from tidegate import _atomic_files
 from tidegate.io.errors import SinkError, sink_error
 from tidegate.io.file_formats import is_standard
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 _BLOCK = 1 << 20  # the compressor gets blocks of exactly this length
 _GZIP = 16 + zlib.MAX_WBITS  # with gzip's header; zlib leaves its time at 0

@@ -18,7 +18,7 @@ from tidegate.io.released_row_text import NAMES
 from tidegate.io.text_sink import Levels, Positions, Times
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.tables.arrow import to_arrow
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 GROUP_ROWS = 1 << 20
 """Rows of a row group, for any lengths of writes."""

@@ -18,7 +18,7 @@ from tidegate.io.errors import SourceError, source_error
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.time_reader import TimeReader, batched
 from tidegate.tables.arrow import as_numbers, is_number
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 # Rows a batch: what stays in the cache is faster to decode than the longest batch allowed.
 _ROWS = 1 << 17

@@ -16,7 +16,7 @@ import numpy as np
 from tidegate.io.output_file_or_pipe import Bytes
 from tidegate.lattice import FloatArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 NAMES = ("time", "position", "value", "level")
 PIECE = 1 << 16  # rows turned into text at once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.io.file_formats import is_standard, kind_of
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 _PIECE = 1 << 20
 

@@ -11,15 +11,15 @@ from tidegate.errors import InputError, QueryError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.rows import Groups, Released
-from tidegate.keyed.views import LazyView
+from tidegate.keyed.views_for_other_threads import LazyView
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.record.time_index import LATE
-from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.run_base import Phase
 from tidegate.run.two_sided_caps import Ends
-from tidegate.sealing import State
+from tidegate.state_as_bytes import State
 from tidegate.threshold import Fixed
 from tidegate.timestamps import Times
 

@@ -26,7 +26,8 @@ from tidegate.keyed.specification import Keyed
 from tidegate.keyed.store import KeyedChanges, KeyedStateStore
 from tidegate.ledger import CapExceeded
 from tidegate.ownership import HeldOwnership
-from tidegate.sealing import restore, seal, state_of, unseal
+from tidegate.sealing import seal, unseal
+from tidegate.state_as_bytes import restore, state_of
 from tidegate.timestamps import Times
 
 Arguments = ParamSpec("Arguments")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.keyed.adaptive_array_engine import AdaptiveArrayEngine, fits_adaptive
-from tidegate.keyed.array_engine import ArrayEngine, fits
+from tidegate.keyed.fixed_array_engine import ArrayEngine, fits
 from tidegate.keyed.object_engine import EventObjects, Objects
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.two_sided_caps import Ends

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.rows import Groups, Released
-from tidegate.keyed.views import LazyView
+from tidegate.keyed.views_for_other_threads import LazyView
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
@@ -19,9 +19,9 @@ from tidegate.record.record import Record
 from tidegate.record.rows import Rows
 from tidegate.record.time_index import check_order
 from tidegate.run.event_release import EventRelease
-from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
+from tidegate.run.run_base import Phase
 from tidegate.run.two_sided_caps import Ends
 from tidegate.timestamps import Times
 

@@ -11,7 +11,7 @@ from tidegate.exact_numbers import said
 from tidegate.record.levels import moving_average, window_of
 from tidegate.record.record import Record
 from tidegate.released.plot import POINTS, along, axis_label
-from tidegate.tables.libraries import require
+from tidegate.tables.optional_libraries import require
 
 # Told apart with any colour vision (Okabe and Ito).
 _COLOURS = (

@@ -12,18 +12,18 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.guarantee import Guarantee, cost
+from tidegate.keyed.answers_from_key_records import KeyedQueries
 from tidegate.keyed.engine_choice import Engine
 from tidegate.keyed.key_names import Names, key_text
-from tidegate.keyed.keyed_verbs import PlottedKeys
-from tidegate.keyed.queries import KeyedQueries
-from tidegate.keyed.views import KeyedView, LazyView
+from tidegate.keyed.query_table_plot import PlottedKeys
+from tidegate.keyed.views_for_other_threads import KeyedView, LazyView
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.run_base import Phase
 from tidegate.run.two_sided_caps import Ends
 from tidegate.tables import html
 

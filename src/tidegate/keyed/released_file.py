@@ -16,19 +16,19 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.exact_numbers import said
 from tidegate.io import SourceError, read_metadata
+from tidegate.keyed.answers_from_key_records import KeyedQueries
 from tidegate.keyed.file_of_key import FileOfKey
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_facts import KeyFacts, read_facts
-from tidegate.keyed.keyed_verbs import PlottedKeys
-from tidegate.keyed.queries import KeyedQueries
+from tidegate.keyed.query_table_plot import PlottedKeys
 from tidegate.keyed.released_file_index import KeyIndex, read_blocks
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.record import Record
+from tidegate.released.block_sums_scan import DAMAGED
 from tidegate.released.released_file import ReleasedFile
-from tidegate.released.scan import DAMAGED
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
-from tidegate.sealing import MALFORMED
+from tidegate.state_as_bytes import MALFORMED
 from tidegate.tables.from_numpy import Tabular
 
 _RECORDS = 4096  # of keys that are kept once they were asked for

@@ -28,7 +28,7 @@ from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record
 from tidegate.record.time_index import Knots, TimeIndex
-from tidegate.released.scan import scan, spans
+from tidegate.released.block_sums_scan import scan, spans
 from tidegate.released.sums_index import Index, built
 from tidegate.run.pipeline import Pipeline
 from tidegate.timestamps import read_times

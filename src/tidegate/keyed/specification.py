@@ -16,9 +16,8 @@ from tidegate.keyed.snapshot import resumed
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import understood
 from tidegate.settings import digest
-from tidegate.units import UserHorizon
+from tidegate.state_as_bytes import understood
 
 PER_KEY, SHARED = "per key", "shared"
 UNDECLARED_KEYS = (
@@ -54,7 +53,7 @@ class Keyed:
     threshold: str = PER_KEY
 
     def __post_init__(self) -> None:
-        if isinstance(self.pipeline.unit, UserHorizon):
+        if self.pipeline.unit.counted_per_user is not None:
             raise SettingError(
                 "unit",
                 "must not be users: a user may have rows of several keys, and each of them would "

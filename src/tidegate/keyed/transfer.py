@@ -18,12 +18,12 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
 from tidegate.io.file_formats import kind_of
-from tidegate.keyed.durable_release import DurableKeyed
+from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.keyed_facts import keyed_facts
+from tidegate.keyed.keyed_sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
-from tidegate.keyed.sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
 from tidegate.record.time_ranges import Moment
 from tidegate.timestamps import Times
 

@@ -30,11 +30,11 @@ from tidegate.exact_numbers import Number, exact, positive, said
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice, one_number
 from tidegate.local import report_delivery
-from tidegate.local.assignment import of_one_round, slot_of
 from tidegate.local.canonical_json import name_of
-from tidegate.local.memory import Memory, Pin
+from tidegate.local.device_memory import Memory, Pin
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.privacy_loss import fresh_words
+from tidegate.local.question_assignment import of_one_round, slot_of
 from tidegate.local.questions import Words
 from tidegate.local.report_delivery import Delivered
 from tidegate.randomness import Randomness, secure

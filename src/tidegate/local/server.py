@@ -24,18 +24,18 @@ from tidegate.errors import QueryError, SnapshotError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.assignment import announced, slot_of
 from tidegate.local.canonical_json import name_of
-from tidegate.local.collection import Collection
 from tidegate.local.messages import Announcement, Report, parsed
 from tidegate.local.poisoning import PoisoningBound, bound_of
+from tidegate.local.question_assignment import announced, slot_of
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.report_checks import Received, RejectedError, admitted, code, has_closed
+from tidegate.local.server_collection import Collection
+from tidegate.local.server_store import ServerStateError, Store
 from tidegate.local.shuffle import Shuffled, amplified, least_hidden
-from tidegate.local.store import ServerStateError, Store
 from tidegate.randomness import random_bytes
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers
+from tidegate.record.range_queries_and_answers import Answers
 
 _BATCH = 1 << 14  # reports in one transaction
 _MOST_NAMED = 10_000  # rejected reports of which a call says where they were
@@ -51,7 +51,7 @@ class Server(Closed):
         lower, bound, resolution: of the devices' values.
         path: the state's file; None: in memory only.
         by_name: which question a client is asked goes by its name, and reports to others are
-            rejected (`tidegate.local.assignment`); None: as the file says, and else in rotation.
+            rejected (`question_assignment`); None: as the file says, and else in rotation.
 
     Attributes:
         accepted: reports taken so far.

@@ -22,9 +22,9 @@ from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import Number, positive, whole
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.assignment import slot_of
 from tidegate.local.messages import Report
 from tidegate.local.privacy_loss import WORDS
+from tidegate.local.question_assignment import slot_of
 from tidegate.randomness import Randomness, secure
 
 _LEAST_DELTA = Fraction(1, 10**100)
@@ -64,7 +64,7 @@ class Shuffler:
 
     Where questions go by name, the server cannot see any more whether a report is to the right
     one: tell the shuffler how many `slots` there are, so that it does (see
-    `tidegate.local.assignment`).
+    `tidegate.local.question_assignment`).
 
     >>> from fractions import Fraction
     >>> fields = dict(round="r1", phase="stream", epsilon=Fraction(1), slot=0)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.collection import Collection, Slot
+from tidegate.local.server_collection import Collection, Slot
 from tidegate.local.survey import Decision
 from tidegate.randomness import Keystream, WordSource
 from tidegate.record.answer import Answer

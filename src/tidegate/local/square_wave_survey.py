@@ -12,9 +12,9 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.density import Density, Progress, estimate_density
 from tidegate.local.mechanisms import hybrid_variance, square_wave
 from tidegate.local.questions import WaveQuestion
+from tidegate.local.square_wave_density import Density, Progress, estimate_density
 from tidegate.local.survey import Decision, Round, Tally
 
 _PERCENTILE = 0.9

@@ -13,7 +13,6 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import COARSE, Lattice, default_resolution
-from tidegate.local.collection import Collection
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.report_noise import MECHANISMS
@@ -30,10 +29,10 @@ from tidegate.local.round_schedule import (
     refuse_hopeless,
 )
 from tidegate.local.running_sums import CAPACITY
+from tidegate.local.server_collection import Collection
 from tidegate.local.simulation import Simulation, refuse_below, run
 from tidegate.local.survey import Survey
 from tidegate.randomness import Randomness, secure
-from tidegate.sealing import State
 from tidegate.settings import (
     Choice,
     Epsilon,
@@ -48,10 +47,11 @@ from tidegate.settings import (
     Whole,
     digest,
 )
+from tidegate.state_as_bytes import State
 
 if TYPE_CHECKING:
     from tidegate.local.client import Client
-    from tidegate.local.memory import Memory
+    from tidegate.local.device_memory import Memory
     from tidegate.local.server import Server
 
 _LARGEST_TOP = 1 << 31  # of a wave's domain
@@ -236,7 +236,7 @@ class Topl(Spec):
         1
         """
         from tidegate.local.client import Client  # on demand: a server needs no client
-        from tidegate.local.memory import Memory
+        from tidegate.local.device_memory import Memory
 
         return Client(
             epsilon=self.guarantee.epsilon,
@@ -253,7 +253,7 @@ class Topl(Spec):
         """The server (`tidegate.local.server.Server`), with its state in a file or in memory.
 
         An existing file is resumed, with the same settings. `by_name`: clients are asked what goes
-        with their names, not in rotation (see `tidegate.local.assignment`).
+        with their names, not in rotation (see `tidegate.local.question_assignment`).
         """
         from tidegate.local.server import Server  # on demand: a client needs no database
 

@@ -10,7 +10,7 @@ from tidegate.errors import SettingError
 from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.estimate.mixture.models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number, positive, whole
-from tidegate.methods._periods import Period, in_rows
+from tidegate.methods._cycle_periods import Period, in_rows
 from tidegate.methods.adaptive import WARM_UP_TRUNCATED
 from tidegate.perturb.adaptive.event_trees import EventTrees
 from tidegate.run.event_means import EventMeans

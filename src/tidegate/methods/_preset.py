@@ -11,7 +11,7 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number
 from tidegate.methods._registration import described
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.refinement import Refinement
+from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.reselection import Reselection
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.units import Unit, checked_unit

@@ -11,12 +11,12 @@ from tidegate import estimate, perturb, threshold
 from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, exact
 from tidegate.methods._budget import budget
+from tidegate.methods._cycle_periods import refuse_lengths
 from tidegate.methods._feasibility import check_horizon, usual_holdout
-from tidegate.methods._periods import refuse_lengths
 from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods._registration import Method
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.refinement import WARM_SHARE, Refinement, first_length
+from tidegate.run.refinement_shares_and_windows import WARM_SHARE, Refinement, first_length
 from tidegate.run.reselection import chosen_again
 from tidegate.run.two_sided_caps import LONGER
 from tidegate.units import Unit
@@ -93,7 +93,7 @@ def adaptive(
         holdout: the paper's form: this many first values are spent on the threshold and not
             released. None: nothing is withheld; one row comes out for each row in, the first ones
             as a forecast that is set right at the end of a short warm-up, and the threshold is
-            refined as values come (`tidegate.run.refinement.Refinement`). `start_early` and
+            refined as values come (`Refinement` of `tidegate.run`). `start_early` and
             `rethreshold_every` go with a hold-out, of 65,536 values if none is given.
         nodes: measure every block by this tree, such as (1, 16), instead of choosing.
         period: rows in a day, a week or another cycle that the stream may follow, such as 86400, or

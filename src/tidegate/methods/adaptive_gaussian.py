@@ -24,9 +24,9 @@ from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import shares
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import State
 from tidegate.settings import Delta, Epsilon
 from tidegate.stages import Layout
+from tidegate.state_as_bytes import State
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -10,7 +10,7 @@ from tidegate.exact_numbers import Number
 from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._stage_bases import WINDOW_EXAMPLE
+from tidegate.methods._window_stages import WINDOW_EXAMPLE
 from tidegate.methods.budget_distribution import DissimilaritySampler, DistributedBudget
 from tidegate.perturb.irregular_spans import check_scale
 from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES

@@ -13,7 +13,7 @@ from tidegate.exact_numbers import Number
 from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
+from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.perturb.irregular_spans import check_scale
 from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES, PositionNoise
 from tidegate.perturb.sampled_values import Measurements, Stretch

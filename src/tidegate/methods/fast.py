@@ -14,7 +14,7 @@ from tidegate.estimate.sample_and_hold import SampleAndHold
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
-from tidegate.methods._feedback import Feedback, KalmanLevel
+from tidegate.methods._kalman_and_controller import Feedback, KalmanLevel
 from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods._registration import Method
 from tidegate.perturb.sampled_values import SampledStage

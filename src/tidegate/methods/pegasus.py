@@ -14,17 +14,17 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._grouping import LONGEST, Grouping
+from tidegate.methods._pegasus_groups import LONGEST, Grouping
 from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._stage_bases import PrivateTests
+from tidegate.methods._window_stages import PrivateTests
 from tidegate.perturb.irregular_spans import IrregularRun, check_scale
 from tidegate.perturb.position_noise import PositionNoise
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import State
 from tidegate.settings import Epsilon, Exact, Spec, Whole
 from tidegate.stages import Noisy
+from tidegate.state_as_bytes import State
 
 _SHARE = Fraction(1, 5)  # of ε, for the groups
 # A group's deviation is compared with as many θ over the budget of the groups. The constant is

@@ -11,10 +11,15 @@ from typing import ClassVar, Unpack
 
 from tidegate.exact_numbers import Number
 from tidegate.methods._budget import per_window
-from tidegate.methods._feedback import REMEMBERED, SURE, Feedback, next_interval
+from tidegate.methods._kalman_and_controller import (
+    REMEMBERED,
+    SURE,
+    Feedback,
+    next_interval,
+)
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
+from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.methods.fast import MOVEMENT, FilteredLevel
 from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES
 from tidegate.perturb.sampled_values import Measurements, Stretch

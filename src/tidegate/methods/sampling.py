@@ -10,7 +10,7 @@ from tidegate.exact_numbers import Number, whole
 from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._stage_bases import WINDOW_EXAMPLE, WindowStage
+from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole

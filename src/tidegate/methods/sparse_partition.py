@@ -16,15 +16,15 @@ from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event
 from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._stage_bases import PrivateTests
+from tidegate.methods._window_stages import PrivateTests
 from tidegate.methods.hybrid_counter import HybridNoise, HybridRun, HybridTrees
 from tidegate.perturb.irregular_spans import IrregularRun, check_scale
 from tidegate.perturb.position_noise import PositionNoise
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import State
 from tidegate.settings import Epsilon, Exact, Spec, Whole
 from tidegate.stages import Noisy
+from tidegate.state_as_bytes import State
 
 _SHARE = Fraction(1, 2)
 # A test has noise of scale 2 in this unit: an empty stream is closed every 10,000 values or so.

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from tidegate.randomness import Keystream
-from tidegate.sealing import State, restore, state_of
 from tidegate.stages import Layout
+from tidegate.state_as_bytes import State, restore, state_of
 
 
 class Blocks(Protocol):

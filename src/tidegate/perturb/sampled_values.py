@@ -15,8 +15,8 @@ from tidegate.perturb.irregular_spans import IrregularRun, IrregularStage, check
 from tidegate.perturb.one_layout import Blocks
 from tidegate.perturb.position_noise import MeasurementNoise
 from tidegate.randomness import Keystream
-from tidegate.sealing import State, restore, state_of
 from tidegate.stages import Noisy
+from tidegate.state_as_bytes import State, restore, state_of
 
 # Indices of measured values, released numbers, scales of their noise. All are whole numbers; where
 # a float is exact it may be one, which is faster.

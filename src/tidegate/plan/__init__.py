@@ -6,7 +6,7 @@ inside a block add depends on the data, so it rests on one stated assumption: a 
 """
 
 from tidegate.plan.best_tree import Choice, best_hierarchy
-from tidegate.plan.expectation import PAPER_ROUGHNESS, Expectation, expect, half_width
+from tidegate.plan.expected_errors import PAPER_ROUGHNESS, Expectation, expect, half_width
 from tidegate.plan.needed_epsilon import needed_epsilon
 from tidegate.plan.setting_warnings import setting_warnings
 

@@ -12,7 +12,7 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, whole
 from tidegate.perturb import Hierarchy
 from tidegate.perturb.forest_geometry import level_count
-from tidegate.plan.expectation import PAPER_ROUGHNESS, variances
+from tidegate.plan.expected_errors import PAPER_ROUGHNESS, variances
 
 _FANOUTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 # A threshold of this many steps makes discrete noise as good as continuous.

@@ -13,7 +13,7 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number
 from tidegate.perturb import Hierarchy
 from tidegate.perturb.forest_geometry import level_count
-from tidegate.plan.expectation import expect, half_width
+from tidegate.plan.expected_errors import expect, half_width
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Exact, within
 

@@ -11,7 +11,7 @@ from tidegate.tables import html, plain_text
 
 if TYPE_CHECKING:
     from tidegate.record.answer import Answer
-    from tidegate.record.answers import Answers
+    from tidegate.record.range_queries_and_answers import Answers
 
 SHOWN = 10  # rows of a table in a notebook
 _EVEN = 1.05  # how much further an interval may reach to one side and still be written as ±

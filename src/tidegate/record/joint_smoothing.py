@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.record.record import Record
-from tidegate.stages import Ranges, SharedPosterior
+from tidegate.stages import Posterior, Ranges
 
 
 def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) -> None:
@@ -15,14 +15,13 @@ def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) ->
     small arrays (decision 0059). `ranges`: the starts and ends that each record will be asked for
     next, all of which it must know; their variances are then computed at once, too.
     """
-    kinds: dict[type, tuple[list[SharedPosterior], list[Ranges]]] = {}
+    kinds: dict[type, tuple[list[Posterior], list[Ranges]]] = {}
     for at, record in enumerate(records):
         for segment in record.segments:
             posterior = segment.posterior()
-            if isinstance(posterior, SharedPosterior):
-                shared, asked = kinds.setdefault(type(posterior), ([], []))
-                shared.append(posterior)
-                if ranges:
-                    asked.append(segment.part_of(*ranges[at])[1:])
+            alike, asked = kinds.setdefault(type(posterior), ([], []))
+            alike.append(posterior)
+            if ranges:
+                asked.append(segment.part_of(*ranges[at])[1:])
     for (first, *others), asked in kinds.values():
         first.prepare(others, asked)

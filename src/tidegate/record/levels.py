@@ -20,8 +20,8 @@ import numpy as np
 
 from tidegate.clock import Clock
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answers import Answers
 from tidegate.record.journal_entry import Trace
+from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.segment import Method, Segment
 from tidegate.stages import NO_SUMS
 from tidegate.tables.html import band

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate.errors import QueryError
-from tidegate.record.answers import Answers
+from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.time_ranges import moments
 from tidegate.record.time_sums import between_cuts, check_known
 

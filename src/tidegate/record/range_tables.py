@@ -13,7 +13,7 @@ from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 
 if TYPE_CHECKING:
-    from tidegate.record.answers import Answers
+    from tidegate.record.range_queries_and_answers import Answers
     from tidegate.record.record import Record
     from tidegate.record.time_ranges import Moment, TimeTable
 

@@ -15,11 +15,11 @@ from tidegate.exact_numbers import exact, said, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
-from tidegate.record.answers import Answers, RangeQueries, normal_quantile, paired
 from tidegate.record.before_first_leaf import expected_as_before
 from tidegate.record.joined_segments import all_segments
 from tidegate.record.levels import small_picture
 from tidegate.record.many_time_ranges import by_time
+from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile, paired
 from tidegate.record.segment import Segment
 from tidegate.record.threshold_evidence import Hidden, aims, unseen
 from tidegate.record.time_index import TimeIndex

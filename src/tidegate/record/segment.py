@@ -15,8 +15,8 @@ from tidegate.record.withheld_values import Unmeasured
 from tidegate.stages import (
     NO_AIM,
     Aim,
-    AimedPosterior,
     Block,
+    BlockBudgets,
     Estimator,
     Layout,
     Noisy,
@@ -42,6 +42,7 @@ class Method:
     step: float  # one lattice unit, in the unit of the data
     history: int  # how many values are kept
     bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
+    budgets: BlockBudgets | None = None  # of its blocks, if they pay for choices of θ
 
 
 class Segment:
@@ -273,7 +274,7 @@ class Segment:
             before = self._answered
             if before is not None and before[0] is posterior and before[1] == question:
                 return before[2]
-        if aim is not NO_AIM and isinstance(posterior, AimedPosterior):
+        if aim is not NO_AIM:
             posterior.aim_at(aim)
         found = posterior.parts(starts, ends)
         self._answered = None if question is None else (posterior, question, found)

@@ -42,9 +42,8 @@ import numpy as np
 
 from tidegate.estimate.mixture.portable_math import exp, log
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
 from tidegate.record.segment import Segment
-from tidegate.stages import NO_AIM, Aim, Block, Excess
+from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets, Excess
 from tidegate.threshold.least_threshold import has_fallen
 from tidegate.threshold.tail_quantile import WANTED
 
@@ -62,8 +61,8 @@ _HEAVY, _WIDER, _LEAST, _HIGHEST, _APART = 0.7, 2.0, -1.1, 1.0, 1.5
 
 def aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
     """One for each segment; `as_of`: from what was released up to that position."""
-    trees = segments[-1].method.perturber
-    if not isinstance(trees, RefinementTrees):  # θ is not refined
+    trees = segments[-1].method.budgets
+    if trees is None:  # θ is not refined
         return [NO_AIM] * len(segments)
     epsilon = float(trees.epsilon)
     until = segments[-1].end if as_of is None else as_of
@@ -131,7 +130,7 @@ def _heaviness(last: int, first: int, ratio: float) -> float:
     return float(exp(np.array([wider]))[0])
 
 
-def _part_for_sums(segment: Segment, block: Block, trees: RefinementTrees) -> float:
+def _part_for_sums(segment: Segment, block: Block, trees: BlockBudgets) -> float:
     """The part of ε that the sums of a block were measured with; below 0: of a warm-up."""
     ceiling = segment.method.ceiling + segment.below
     return float(trees.part_of(block.choice, block.layout.length, segment.threshold, ceiling))
@@ -210,8 +209,8 @@ def unseen(segments: Sequence[Segment]) -> list[Hidden]:
 def _unseen(before: Segment | None, segment: Segment) -> float:
     """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
     method, theta = segment.method, segment.threshold - segment.below
-    stage, bound = method.perturber, method.ceiling
-    if not isinstance(stage, RefinementTrees) or not segment.blocks or theta >= bound:
+    stage, bound = method.budgets, method.ceiling
+    if stage is None or not segment.blocks or theta >= bound:
         return 0.0
     evidence = _evidence(stage, before, segment)
     if not evidence:
@@ -240,7 +239,7 @@ def _held(segment: Segment) -> tuple[float, float]:
     return segment.leaves.total / full, _SURE * math.sqrt(variance) / full
 
 
-def _evidence(stage: RefinementTrees, before: Segment | None, segment: Segment) -> Fraction:
+def _evidence(stage: BlockBudgets, before: Segment | None, segment: Segment) -> Fraction:
     """ε′ × values of the choice of θ; 0: not known."""
     warm_up = _paid(stage, segment)
     if warm_up < 0:
@@ -252,6 +251,6 @@ def _evidence(stage: RefinementTrees, before: Segment | None, segment: Segment) 
     return (1 - _paid(stage, before, -1)) * stage.epsilon * (segment.origin - opened)
 
 
-def _paid(stage: RefinementTrees, segment: Segment, number: int = 0) -> Fraction:
+def _paid(stage: BlockBudgets, segment: Segment, number: int = 0) -> Fraction:
     block, ceiling = segment.blocks[number], segment.method.ceiling + segment.below
     return stage.part_of(block.choice, block.layout.length, segment.threshold, ceiling)

@@ -24,7 +24,7 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answers import Answers
+from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import (
     Moment,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Excess, Parts
+from tidegate.stages import Excess, Parts, Posterior
 
 
-class Unmeasured:
+class Unmeasured(Posterior):
     """The posterior of withheld values, which chose a threshold: a prediction was published."""
 
     def __init__(self, prediction: float, threshold: int, step: float, doubt: float) -> None:

@@ -13,7 +13,7 @@ from tidegate.exact_numbers import said
 from tidegate.lattice import IntArray
 from tidegate.record.levels import moving_average, window_of
 from tidegate.record.time_index import TimeIndex
-from tidegate.tables.libraries import require
+from tidegate.tables.optional_libraries import require
 
 if TYPE_CHECKING:
     from tidegate.released.released import ReleasedTable

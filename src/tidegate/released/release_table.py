@@ -11,8 +11,8 @@ from tidegate import methods
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import Number, positive, said
 from tidegate.guarantee import sequential
+from tidegate.methods._cycle_periods import periods_in_rows
 from tidegate.methods._feasibility import SEEN
-from tidegate.methods._periods import periods_in_rows
 from tidegate.randomness import Randomness
 from tidegate.released.released import Released
 from tidegate.released.released_columns import OfColumn, ReleasedColumns
@@ -181,7 +181,7 @@ def _columns(
             **mine,
         )
     total = sequential(*(one.promise for one in released.values()))
-    return ReleasedColumns(released, total)
+    return ReleasedColumns(released, total, in_memory=released)
 
 
 def _count(values: Any) -> int:

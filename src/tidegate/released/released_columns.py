@@ -29,8 +29,14 @@ class ReleasedColumns(Tabular):
         guarantee: of a row, all columns together.
     """
 
-    def __init__(self, columns: Mapping[str, ReleasedTable], guarantee: Guarantee | str) -> None:
-        self._columns = dict(columns)
+    def __init__(
+        self,
+        columns: Mapping[str, ReleasedTable],
+        guarantee: Guarantee | str,
+        *,
+        in_memory: Mapping[str, Released] | None = None,
+    ) -> None:
+        self._columns, self._in_memory = dict(columns), in_memory  # None: they are files
         self.guarantee = str(guarantee)
 
     @property
@@ -80,8 +86,8 @@ class ReleasedColumns(Tabular):
 
         `tidegate.released.open_columns(path, names)` opens them together. Returns the files' names.
         """
-        columns = {name: one for name, one in self._columns.items() if isinstance(one, Released)}
-        if len(columns) < len(self._columns):
+        columns = self._in_memory
+        if columns is None:
             raise SettingError("path", "these columns were opened from files: copy those")
         all_of_them = together({name: one.promise for name, one in columns.items()})
         names = {name: column_file(path, name) for name in columns}

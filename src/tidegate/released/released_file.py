@@ -18,14 +18,14 @@ from tidegate.io.errors import source_error
 from tidegate.io.file_formats import kind_of
 from tidegate.record.record import Record
 from tidegate.record.rows import Rows
+from tidegate.released.block_sums_scan import DAMAGED, checked, scan, spans
 from tidegate.released.released import ReleasedTable
-from tidegate.released.scan import DAMAGED, checked, scan, spans
 from tidegate.released.sums_index import Index, built, grown_from
 from tidegate.released.times_index import time_index
-from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.run_base import Phase
 from tidegate.run.snapshot import record_of
-from tidegate.sealing import MALFORMED
+from tidegate.state_as_bytes import MALFORMED
 
 
 class SimulationError(SourceError):

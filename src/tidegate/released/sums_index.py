@@ -34,7 +34,7 @@ from tidegate.lattice import IntArray
 from tidegate.record.leaf_buffers import RingBuffer
 from tidegate.record.record import Record
 from tidegate.record.segment import Segment
-from tidegate.released.scan import Span, row_kind
+from tidegate.released.block_sums_scan import Span, row_kind
 from tidegate.run.pipeline import Pipeline
 
 _MARK = b"TIDEGATE INDEX 1"

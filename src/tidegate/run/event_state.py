@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from tidegate.estimate.mixture.event_mixture import EventMixture, EventMixtureRun
 from tidegate.lattice import FloatArray, IntArray, Lattice
@@ -12,13 +12,13 @@ from tidegate.perturb.adaptive.event_trees import EventTrees, EventTreesRun
 from tidegate.record.levels import Levels
 from tidegate.run.event_log import EventLog
 from tidegate.run.event_ticks import Ticks
-from tidegate.run.phased_run import PhasedRun, PhaseKeys
-from tidegate.run.refinement import STRETCH, Refinement
 from tidegate.run.refinement_blocks import Blocks
+from tidegate.run.refinement_shares_and_windows import STRETCH, Refinement
+from tidegate.run.run_base import PhasedRun, PhaseKeys
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends
-from tidegate.sealing import restore, state_of
 from tidegate.stages import Saved
+from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
 
 _WINDOWS = Refinement(restarts=False)  # when a window opens, and with which share of ε
@@ -52,7 +52,8 @@ class EventState(PhasedRun):
         self._step = pipeline.lattice.step
         self._longest = ticks.longest_warm_up(pipeline)
         rule = pipeline.threshold
-        self._rule = rule if isinstance(rule, TailQuantile) else None
+        private = rule.guarantee.epsilon > 0  # else θ is fixed
+        self._rule = cast("TailQuantile", rule) if private else None
         self._follower: EventMixtureRun | None = None
         self._blocks: Blocks | None = None
         self._window: SelectionCounts | None = None

@@ -171,7 +171,7 @@ class Ticks(ThresholdSchedule, Spec):
             raise SettingError("unit", "must be units.AddedEvent() for events")
         if pipeline.reselect is not None:
             raise SettingError("reselect", "must be None for events")
-        private = isinstance(pipeline.threshold, TailQuantile)
+        private = pipeline.threshold.guarantee.epsilon > 0  # Fixed costs nothing
         if private != trees.windows:
             raise SettingError("windows", "must be on exactly if the threshold is private")
 
@@ -193,7 +193,7 @@ class Ticks(ThresholdSchedule, Spec):
         if not isinstance(perturber, EventTrees):
             raise AssertionError("the stages were checked")
         parts = [Guarantee(epsilon=perturber.warm_up * perturber.epsilon)]
-        if isinstance(threshold, TailQuantile):
+        if threshold.guarantee.epsilon:  # else it is known beforehand
             count = Guarantee(epsilon=COUNT_SHARE * perturber.epsilon)
             parts = [count, threshold.guarantee, *parts]
         pieces = [sequential(*parts), perturber.guarantee]

@@ -19,14 +19,14 @@ from tidegate.record.segment import Method
 from tidegate.run import two_sided_caps
 from tidegate.run.event_release import EventRelease
 from tidegate.run.event_ticks import EventLattice, Ticks
-from tidegate.run.refinement import Refinement
+from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.release import Release
 from tidegate.run.reselection import Reselection
 from tidegate.run.stages_by_kind import built, parts
 from tidegate.run.threshold_schedule import ONCE, ThresholdSchedule
-from tidegate.sealing import understood
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
+from tidegate.state_as_bytes import understood
 from tidegate.units import Unit
 
 _HORIZONS_KEPT = 16
@@ -174,8 +174,8 @@ class Pipeline(Spec):
     def method(self) -> Method:
         """How values are measured and estimated: what records must know."""
         step, history = self.lattice.step, self.kept_history
-        bounded = self.ticks is None
-        return Method(self.measurer, self.estimator, self.ceiling, step, history, bounded)
+        bounded, budgets = self.ticks is None, self.schedule.budgets(self)
+        return Method(self.measurer, self.estimator, self.ceiling, step, history, bounded, budgets)
 
     @cached_property
     def lattice(self) -> Lattice:

@@ -13,13 +13,13 @@ from tidegate.errors import QueryError, TidegateError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.record.answers import Answers, RangeQueries
 from tidegate.record.levels import small_picture
+from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.phased_run import Phase
 from tidegate.run.refinement_run import RefinementRun
+from tidegate.run.run_base import Phase
 from tidegate.run.snapshot import stored_record
 from tidegate.run.threshold_phases import Phases
 from tidegate.run.timeline import Timeline

@@ -18,8 +18,8 @@ from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.record.journal_entry import JournalEntry, Trace
 from tidegate.record.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.refinement import KEEP
 from tidegate.run.refinement_blocks import Blocks, Row
+from tidegate.run.refinement_shares_and_windows import KEEP
 from tidegate.run.refinement_state import RefinementState
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside, raised, shaped

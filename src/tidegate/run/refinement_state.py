@@ -15,13 +15,13 @@ from tidegate.lattice import IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
 from tidegate.record.levels import Levels
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.phased_run import PhasedRun, PhaseKeys
-from tidegate.run.refinement import Refinement, later_length
 from tidegate.run.refinement_blocks import Blocks
+from tidegate.run.refinement_shares_and_windows import Refinement, later_length
+from tidegate.run.run_base import PhasedRun, PhaseKeys
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import LONGER, Ends
-from tidegate.sealing import restore, state_of
 from tidegate.stages import Layout, Noisy, Saved
+from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import has_fallen
 

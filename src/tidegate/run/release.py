@@ -7,38 +7,44 @@ push → lattice → hold-out → Threshold.choose → θ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tidegate import ownership as owners
-from tidegate.errors import TidegateError
+from tidegate.errors import InputError, SettingError
 from tidegate.guarantee import Guarantee, cost
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.ownership import Ownership
-from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.record.journal_entry import JournalEntry
+from tidegate.randomness import Epoch
 from tidegate.record.rows import Rows
+from tidegate.record.time_ranges import Moment
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.intake import Intake, as_single
-from tidegate.run.phased_run import PhaseKeys
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.snapshot import opened_snapshot, sealed_snapshot
+from tidegate.run.release_snapshots_and_forks import SnapshotsAndForks
+from tidegate.run.run_base import PhaseKeys
 from tidegate.run.threshold_phases import Phases
-from tidegate.run.timeline import Timeline
+from tidegate.run.timeline import Timeline, checked_times
 from tidegate.run.two_sided_caps import Ends
-from tidegate.run.user_cap import cap_of
+from tidegate.run.user_cap import cap_of, checked_users
+from tidegate.tables.column_kind import refuse_times
 from tidegate.tables.from_numpy import Column, like
+from tidegate.tables.to_numpy import as_single
+from tidegate.timestamps import Times
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
+# Values handled at once: small enough to stay in the cache, large enough to hide fixed costs.
+_PIECE = 1 << 16
 
-class Release(Intake):
+
+class Release(SnapshotsAndForks):
     """A pipeline at work on one stream. Made by `Pipeline.start`, `Pipeline.resume` or `fork`.
 
     Holds raw values (the hold-out, the open block's sum) and the noise key: as secret as the data.
@@ -84,16 +90,11 @@ class Release(Intake):
         if pipeline.ticks is not None:
             self._run = EventRun(keys, state=state)
         elif pipeline.warm_up:
-            start: dict[str, Any] = {"ends": ends, "evidence": evidence, "state": state}
-            self._run = RefinementRun(keys, **start)
-        elif ends is not None:
-            self._run = Phases(keys, ends=ends)
-        elif state is not None:
-            self._run = Phases(keys, state=state)
+            self._run = RefinementRun(keys, ends=ends, evidence=evidence, state=state)
+        elif ends is not None or state is not None:
+            self._run = Phases(keys, ends=ends, state=state)
         if self._run is None and pipeline.holdout == 0:
             self._choose_threshold()
-
-    # -- data ------------------------------------------------------------------------------------
 
     @overload
     def push(
@@ -196,104 +197,104 @@ class Release(Intake):
                 ownership.refuse()
             raise
 
-    # -- state -----------------------------------------------------------------------------------
+    def finish(self) -> None:
+        """End an open warm-up now, from the values that came: for a stream that is over.
 
-    def snapshot(
-        self, key: bytes | None = None, *, brief: bool = False, users: bool = True
-    ) -> bytes:
-        """The whole state. As secret as the raw data: give a 32-byte key to seal it.
-
-        Single-use: what continues from it continues *this* epoch's noise. Two continuations that
-        see different values publish the same noise on both, and their difference is raw data. To
-        branch, use `fork`. A `brief` snapshot leaves out the record of the past: it goes on alike,
-        but can be asked only about what comes. Without `users` it leaves out how often each user
-        was counted, for a caller that keeps `user_cap` itself.
+        θ is chosen and the sum of these values is measured, both within the ε that they have. Their
+        rows are out, so the sum is in the record (`query`), and in the next rows if any follow: a
+        stream that goes on after all may be pushed to, with the θ that was chosen. The end of a
+        stream is public; do not let values decide about it. Does nothing elsewhere.
         """
-        with self._ownership.lock:
-            self._ownership.check()
-            state = {
-                "seen": self._seen,
-                "origin": self._origin,
-                "held": self._holdout.units,
-                "charges": [charge.plain() for charge in self._charges],
-                "cap": self._cap and users and self._cap.state(),
-                "run": self._run and self._run.state(brief),
-                "times": self._timeline and self._timeline.state(brief),
-            }
-            return sealed_snapshot(self.pipeline, self._epoch, self.position, state, key)
-
-    @classmethod
-    def _resumed(cls, pipeline: Pipeline, data: bytes, key: bytes | None) -> Release:
-        ownership = Ownership()  # before the secret is read: see there
-        epoch, state = opened_snapshot(pipeline, data, key)
-        charges = [Guarantee.from_plain(charge) for charge in state["charges"]]
-        origin, run = state["origin"], state["run"]
-        release = cls(
-            pipeline, epoch, ownership=ownership, origin=origin, charges=charges, state=run
-        )
-        release._seen = state["seen"]
-        if state["times"]:
-            release._timeline = Timeline.restored(state["times"])
-        if release._cap is not None and state["cap"]:
-            release._cap.restore(state["cap"])
-        if state["held"].size:
-            release._hold(state["held"])
-        return release
-
-    def fork(self, randomness: Randomness | None = None) -> Release:
-        """Branch safely: a second release from here on, with a new epoch and new noise.
-
-        Both branches may see the same values, so the fork's cost is added to the guarantee of both:
-        the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
-        none of them has a guarantee. Branches know of each other within one process only; beyond, a
-        ledger must add them up.) Counts of users go on in both: see `tidegate.run.user_cap`. The
-        fork starts a new forest at the present position; the past is answered by the original. If a
-        warm-up is open, the fork begins one of its own there, and reads nothing of the past. If
-        `fork` is interrupted its charge may stay: too much is counted then, never too little.
-        """
-        with self._ownership.lock:
-            self._ownership.check()
-            ownership = Ownership()
-            epoch = (randomness or secure()).new_epoch()
-            run = self._run
-            spent = self.pipeline.stream_guarantee if run else self.pipeline.guarantee
-            self._charges.append(cost(spent, simulation=epoch.simulation))
-            branch = Release(
-                self.pipeline,
-                epoch,
-                ownership=ownership,
-                ends=run.ends if run else None,
-                evidence=run.evidence if run else 0,
-                origin=self.position,
-                charges=self._charges,
-            )
-            branch._seen = self._seen
-            branch._cap = self._cap and self._cap.branch()
-            branch._timeline = self._timeline and self._timeline.branch()
-            if self._holdout.units.size:
-                branch._hold(self._holdout.units)
-            return branch
-
-    def journal_entries(self) -> list[JournalEntry]:
-        """What was released since this was last asked, for a journal; the first call begins."""
         ownership, began = self._ownership, False
         try:
             with ownership.lock:
-                ownership.begin()  # entries that are taken but not handed over are lost
+                ownership.begin()
                 began = True
-                self._keeps_journal, run = True, self._run
-                entries: list[JournalEntry] = []
-                if run is not None:
-                    entries, run.log = run.log or [], []
+                if self._run is not None:
+                    self._run.finish()
                 ownership.done()
-                return entries
         except BaseException:
             if began:
                 ownership.refuse()
             raise
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TidegateError(
-            "a release cannot be copied or pickled (two copies would share noise): "
-            "use snapshot() to continue it elsewhere, fork() to branch"
-        )
+    def advance(self, until: Moment) -> Rows:
+        """Release the ticks that are over at `until`: of event streams only."""
+        raise SettingError("until", "is for event streams: give `every` and `start`")
+
+    def close_ticks(self, count: int) -> Rows:
+        """Release the next `count` ticks: of event streams only."""
+        raise SettingError("until", "is for event streams: give `every` and `start`")
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _checked(
+        self, values: Any, users: Any, times: Any, late: str
+    ) -> tuple[NDArray[Any], Sequence[str | None] | None, Times | None]:
+        """Numbers, users and times; the only place where a push is refused."""
+        numbers = self._numbers(values)
+        protects = self._cap is not None
+        names = checked_users(users, numbers.size, needed=protects, position=self._seen)
+        return numbers, names, self.checked_times(times, numbers.size, late)
+
+    def _numbers(self, values: Any) -> NDArray[Any]:
+        try:
+            return self._lattice.numbers(values, self._seen)
+        except InputError as error:
+            problem = error
+        # Outside of `except`: an error of ours has no other one as its context.
+        refuse_times(values, "push(values, times=times)", self._seen)
+        raise problem
+
+    def checked_times(self, times: Any, count: int, late: str = "refuse") -> Times | None:
+        """The times of the next values, as `push` would take them; nothing is taken."""
+        return checked_times(self._timeline, times, count, self._seen, late)
+
+    def _take(
+        self,
+        numbers: NDArray[Any],
+        users: Sequence[str | None] | None,
+        times: Times | None,
+        *,
+        leveled: bool = False,
+    ) -> Rows:
+        """Release these values: what is published for each, and the levels if they are wanted."""
+        first = self.position
+        start = min(self.holding, numbers.size)
+        out = np.zeros(numbers.size - start)  # never memory that may hold something else
+        levels = np.zeros(out.size if leveled else 0)
+        self._seen += numbers.size
+        if start:
+            self._hold(self._units(numbers, users, 0, start, window=0))
+        at = start
+        while self._run is not None and at < numbers.size:
+            window, room = divmod(self.position, self.pipeline.perturber.horizon)
+            most = self.pipeline.perturber.horizon - room if self._cap else _PIECE
+            end = at + min(_PIECE, most, numbers.size - at)
+            units = self._units(numbers, users, at, end, window=1 + window)
+            part = slice(at - start, end - start)
+            self._run.push(units, out[part], levels[part] if leveled else None)
+            at = end
+        self._lattice.bounded(levels)
+        if times is None:
+            return Rows(first, out, levels)
+        if self._timeline is None:
+            self._timeline = Timeline(times.clock)
+        self._timeline.take(times, first, start)
+        return Rows(first, out, levels, times.ticks[start:])
+
+    def _units(self, numbers: Any, users: Any, start: int, end: int, window: int) -> IntArray:
+        units = self._lattice.units(numbers[start:end])
+        return units if self._cap is None else self._cap.apply(units, users[start:end], window)
+
+    def _hold(self, units: IntArray) -> None:
+        """Keep values for the choice of θ; choose when there are enough."""
+        self._holdout.add(units)
+        if not self._holdout.missing:
+            self._choose_threshold()
+
+    def _choose_threshold(self) -> None:
+        keys = PhaseKeys(self.pipeline, self._epoch, self._origin)
+        self._run = Phases.after_hold_out(keys, self._holdout.units)
+        self._run.log = [] if self._keeps_journal else None
+        self._holdout.wipe()

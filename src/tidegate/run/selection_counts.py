@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.run.refinement import EARLY_SHARE, LATE_SHARE
+from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE
 from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import lifted

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.run import event_ticks, refinement, reselection
+from tidegate.run import event_ticks, reselection
+from tidegate.run import refinement_shares_and_windows as refinement
 from tidegate.settings import Spec
 
 # What stored settings can name: never code from elsewhere, whatever a file says.

@@ -6,7 +6,8 @@ from tidegate.errors import SnapshotError
 from tidegate.record.record import Record
 from tidegate.record.segment_codec import restored_segment
 from tidegate.run.pipeline import Pipeline
-from tidegate.sealing import understood, unseal
+from tidegate.sealing import unseal
+from tidegate.state_as_bytes import understood
 
 
 def load_record(data: bytes) -> Record:

@@ -6,7 +6,7 @@ phase 0            phase 1            phase 2
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.journal_entry import JournalEntry, Trace
 from tidegate.record.segment import Segment
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.phase_stream import Stream
-from tidegate.run.phased_run import PhasedRun, PhaseKeys
+from tidegate.run.run_base import PhasedRun, PhaseKeys
+from tidegate.run.stream_of_one_phase import Stream
 from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest
 from tidegate.stages import ENDLESS
@@ -45,6 +45,15 @@ class Phases(PhasedRun):
             self._look_ahead()
         else:
             raise AssertionError("phases begin with a threshold, or with a state")
+
+    @classmethod
+    def after_hold_out(cls, keys: PhaseKeys, held: IntArray) -> Self:
+        """Choose the first threshold from these raw values, and begin with it."""
+        pipeline, epoch = keys.pipeline, keys.epoch(0)
+        identity = digest(pipeline.resolved())
+        lattice, rule = pipeline.lattice, pipeline.threshold
+        ends = choose(rule, held, lattice, lambda name: epoch.keystream(name, identity))
+        return cls(keys, ends=ends)
 
     @property
     def ends(self) -> Ends:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.guarantee import Guarantee
-from tidegate.stages import Perturber, Threshold
+from tidegate.stages import BlockBudgets, Perturber, Threshold
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -34,6 +34,10 @@ class ThresholdSchedule:
     def measurer(self, pipeline: Pipeline) -> Perturber:
         """The perturber, for every budget that a block can have."""
         return pipeline.perturber
+
+    def budgets(self, pipeline: Pipeline) -> BlockBudgets | None:
+        """How blocks divide their budget between sums and choices of θ; None: all is for sums."""
+        return None
 
     def warm_up(self, pipeline: Pipeline) -> int:
         """How many of the first values are released before they are measured, and choose θ."""

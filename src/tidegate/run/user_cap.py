@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
-from tidegate.units import Unit, UserHorizon
+from tidegate.units import Unit
 from tidegate.user_ids import canonical_users
 
 
@@ -86,7 +86,8 @@ class UserCap:
 
 def cap_of(unit: Unit) -> UserCap | None:
     """The counter of users' values, if users are the unit."""
-    return UserCap(unit.most) if isinstance(unit, UserHorizon) else None
+    most = unit.counted_per_user
+    return None if most is None else UserCap(most)
 
 
 def checked_users(

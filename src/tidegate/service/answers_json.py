@@ -18,9 +18,9 @@ from tidegate.durable import DurableRelease
 from tidegate.durable.journal_record import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.committed_release import CommittedKeyed
-from tidegate.keyed.views import KeyedView
+from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers
+from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.time_ranges import TimeTable
 
 if TYPE_CHECKING:  # the client needs no database

@@ -19,13 +19,13 @@ from tidegate.service.devices.device_routes import DeviceRequests
 from tidegate.service.etags import Given
 from tidegate.service.gate import Gate
 from tidegate.service.metrics import Metrics
+from tidegate.service.push_group import Group
 from tidegate.service.push_route import PushRoute
 from tidegate.service.query_route import query_route
 from tidegate.service.request_limits import Front, Limits
 from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
-from tidegate.service.transaction_group import Group
 from tidegate.service.value_routes import value_routes
 
 

@@ -1,9 +1,9 @@
 """Rows with several values: a stream for each column, pushed together.
 
 ε is that of a row: a replaced row replaces all its values, so the columns' budgets add up in the
-ledger, to what was given. Columns of a request are released in one transaction with all others of
-the moment. If one of them is refused (by the cap, say) the others may be taken: each column goes on
-from its own place, and the same request sent again is recognised by those that have it.
+ledger, to what was given. Columns of a request are taken all or none, in one transaction: if one of
+them is refused (by the cap, say), so are the others, and a row never falls apart. Values for one
+column alone are refused for the same reason.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tidegate.guarantee import sequential
 from tidegate.service import problem_details
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
-from tidegate.service.new_stream import NewColumns
-from tidegate.service.pending_requests import Pending
+from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
 from tidegate.service.request_bodies import ARROW, parsed_columns
 from tidegate.service.stored_stream import Stream
+from tidegate.service.stream_creation import NewColumns
 from tidegate.service.stream_kinds import clock_of
 from tidegate.service.stream_routes import Name
 
@@ -85,15 +85,16 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
         key = idempotency_key(dict(request.scope["headers"]).get(b"idempotency-key"))
         if key is None:
             raise problem_details.RefusedRequest(
-                400, "Idempotency-Key is needed: one column may be taken, and another refused"
+                400, "Idempotency-Key is needed: rows that are sent again must be recognised"
             )
         body = await read_body(request.receive)
         parse = (body, kind, clock_of(first.pipeline))
         found, times = await asyncio.to_thread(parsed_columns, *parse)
         if found.keys() != streams.keys():
             raise InputError(f"send the columns {', '.join(sorted(streams))}, and no others")
+        rows = WholeRows()
         waiting = {
-            column: Pending(streams[column].plain_name, values, times, key)
+            column: Pending(streams[column].plain_name, values, times, key, rows=rows)
             for column, values in found.items()
         }
         gate.submit(*waiting.values())

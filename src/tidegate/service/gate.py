@@ -25,8 +25,9 @@ from tidegate.ownership import Ownership
 from tidegate.service.database import Database
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Busy, Fault, Pending, fulfil
+from tidegate.service.push_group import Group
 from tidegate.service.telemetry import Telemetry
-from tidegate.service.transaction_group import Group
+from tidegate.service.whole_rows import UnevenError
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
@@ -169,10 +170,12 @@ class Gate:
             self._waiting.popleft()
             return first
         group: list[Pending] = []
-        while self._waiting and len(group) < _GROUP:
+        while self._waiting:
             one = self._waiting[0]
             if isinstance(one, _Call):
                 break
+            if len(group) >= _GROUP and (one.rows is None or one.rows is not group[-1].rows):
+                break  # all columns of a row go into one transaction
             self._values -= one.values.size
             group.append(one)
             self._waiting.popleft()
@@ -199,23 +202,34 @@ class Gate:
             fulfil(work.answer, result)
 
     def _released(self, requests: list[Pending]) -> None:
+        while (again := self._committed(requests)) is not None:
+            requests = again
+
+    def _committed(self, requests: list[Pending]) -> list[Pending] | None:
+        """Release and answer all of these; what must be tried again without the others."""
         group = Group(self.streams, self.database)
         try:
             with self.telemetry.commit(requests, self.database.kind) as span:
                 with self.lock, self._transaction():
                     group.push(requests)
                 span.set_attribute("tidegate.released_rows", group.size)
+        except UnevenError as error:
+            for one in requests:
+                if one.rows is not None and one.rows in error.refused:
+                    fulfil(one.answer, error.refused[one.rows])
+            return [one for one in requests if one.rows is None or one.rows not in error.refused]
         except Exception as error:  # noqa: BLE001  # its words may quote what is secret
             known = isinstance(error, StorageError)
             for one in requests:
                 fulfil(one.answer, error if known else Fault())
-            return
+            return None
         group.answer()
         if self.listener is not None:
             try:
                 self.listener(group)
             except Exception as error:  # noqa: BLE001  # it is committed: this thread goes on
                 _log.warning("a listener of the gate failed: %s", type(error).__name__)
+        return None
 
     def _transaction(self, *, refusable: bool = False) -> _Guarded:
         return _Guarded(self, refusable=refusable)
@@ -256,6 +270,8 @@ class _Guarded:
         if refused and self._refusable:
             return
         self._gate.streams.forget()
+        if isinstance(error, UnevenError):
+            return  # the database is well
         self._gate.failure = str(error) if isinstance(error, StorageError) else "a fault"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from tidegate.service.devices.transaction_group import RequestGroup
+from tidegate.service.devices.device_request_group import RequestGroup
+from tidegate.service.push_group import Group
 from tidegate.service.server_sent_events import Live
-from tidegate.service.transaction_group import Group
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

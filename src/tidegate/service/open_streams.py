@@ -19,7 +19,7 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.sql_ledger import SqlLedger
-from tidegate.service.sql_store import SqlKeyedStore, SqlStore
+from tidegate.service.sql_stream_state import SqlKeyedStore, SqlStore
 from tidegate.service.stored_stream import EPOCH, Stream
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")

@@ -68,6 +68,10 @@ class Receipt:
     repeated: bool = False
 
 
+class WholeRows:
+    """What the requests for all columns of the same rows have in common."""
+
+
 @dataclass(eq=False)
 class Pending:
     """Values for a stream.
@@ -83,6 +87,8 @@ class Pending:
         start: where the client thinks that the stream is.
         answer: fulfilled once everything is committed.
         trace: the span of the request, if somebody collects them.
+        rows: shared by the requests for all columns of the same rows, which are taken together or
+            not at all; None: it stands alone.
     """
 
     stream: str
@@ -94,6 +100,7 @@ class Pending:
     until: str | None = None
     answer: Future[Receipt] = field(default_factory=Future)
     trace: Any = None
+    rows: WholeRows | None = None
 
     def content(self) -> bytes:
         """All that makes two requests the same, as bytes. As secret as the values."""

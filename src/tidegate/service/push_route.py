@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from tidegate.errors import SettingError, TidegateError
+from tidegate.errors import RefusedError, SettingError, TidegateError
 from tidegate.run.event_ticks import check_values
 from tidegate.service import problem_details, request_bodies
 from tidegate.service.access import Access
@@ -65,6 +65,10 @@ class PushRoute:
     async def _taken(self, name: str, scope: Scope, receive: Receive) -> Receipt:
         self._access.check_role(scope["state"]["who"].role, "write")
         stream = self._gate.streams.existing(name)
+        if stream.row_of is not None:
+            raise RefusedError(
+                f"this is a column: send whole rows to /v1/columns/{stream.row_of}/values"
+            )
         headers = dict(scope["headers"])
         asked = _parameters(scope["query_string"])
         start = asked.get("start")

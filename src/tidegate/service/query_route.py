@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.durable.journal_record import JournalView
 from tidegate.errors import QueryError
-from tidegate.keyed.views import KeyedView
+from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.time_ranges import TimeTable
 from tidegate.service.access import Access
 from tidegate.service.answers_json import View, encoded, encoded_table, view_of

@@ -10,9 +10,9 @@ import numpy as np
 import orjson
 
 from tidegate.service.database import Database
+from tidegate.service.push_group import Group
 from tidegate.service.released_rows import Block, between
 from tidegate.service.row_responses import as_json
-from tidegate.service.transaction_group import Group
 
 _PAGE = 1000  # rows of an event, at most
 _HEARTBEAT = 15  # seconds without news until a comment keeps the connection open

@@ -13,9 +13,9 @@ from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
 from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
-from tidegate.service.new_stream import NewStream, Plan
 from tidegate.service.open_streams import Run
 from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.stream_creation import NewStream, Plan
 
 Name = Annotated[str, Path(max_length=200, description="Of a stream; NAME@1 is its first epoch.")]
 _MOST_KEYS = 10_000  # in an answer

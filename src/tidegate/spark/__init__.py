@@ -8,8 +8,8 @@
 | `release` | `release(df, pipeline, …)`: a streaming or batch DataFrame in and out |
 | `events`, `event_stream` | `release_events(df, pipeline, …)`: sums per tick by key |
 | `frames` | frames of pandas in and out; `pack`, `unpack`: many values in a row |
-| `plan`, `secret` | what executors are told, and where they find the master secret |
-| `sequence` | order, late and repeated rows, gaps |
+| `executor_settings`, `secret` | what executors are told, and where they find the master secret |
+| `sequence_numbers` | order, late and repeated rows, gaps |
 | `shard` | one shard at work |
 | `operators` | the operator of streaming queries, and of batch ones |
 | `charges` | what every key has spent |

@@ -19,11 +19,12 @@ import pandas as pd
 from tidegate.exact_numbers import exact
 from tidegate.keyed import KeyedEventRelease, keyed
 from tidegate.ledger import CapExceeded
-from tidegate.sealing import seal, understood
+from tidegate.sealing import seal
 from tidegate.settings import digest
+from tidegate.spark.executor_settings import Plan
 from tidegate.spark.operators import SealedStateProcessor, query_id
-from tidegate.spark.plan import Plan
 from tidegate.spark.shard import EPSILON, NAME, GivenEpoch, unsealed
+from tidegate.state_as_bytes import understood
 from tidegate.timestamps import Times
 
 _CONTENT = "spark events"

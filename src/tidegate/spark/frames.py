@@ -20,7 +20,7 @@ from pyspark.sql import types as T  # noqa: N812
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.spark.sequence import InputRows
+from tidegate.spark.sequence_numbers import InputRows
 from tidegate.spark.shard import ReleasedValues, Shard
 
 KEY, ORDER, VALUE, TIME = "key", "order", "value", "time"  # of the rows that executors get

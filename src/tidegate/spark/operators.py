@@ -16,9 +16,9 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
+from tidegate.spark.executor_settings import Plan
 from tidegate.spark.frames import COLUMNS, input_rows, output_frame
-from tidegate.spark.plan import Plan
-from tidegate.spark.sequence import NOTHING_YET, Ordered, in_order
+from tidegate.spark.sequence_numbers import NOTHING_YET, Ordered, in_order
 from tidegate.spark.shard import BODY, EPSILON, NAME, Shard, with_spent
 
 Groups = Callable[[tuple[Any, ...], pd.DataFrame, pd.DataFrame], pd.DataFrame]

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record, checked_confidence, quantile
-from tidegate.released.scan import scan, spans
+from tidegate.released.block_sums_scan import scan, spans
 from tidegate.released.sums_index import Index
-from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
+from tidegate.run.run_base import Phase
 from tidegate.spark.frames import unpack
 from tidegate.threshold import Fixed
 

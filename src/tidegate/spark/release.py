@@ -16,8 +16,8 @@ from tidegate.keyed.specification import UNDECLARED_KEYS
 from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
+from tidegate.spark.executor_settings import Plan
 from tidegate.spark.operators import ShardProcessor, shard_function
-from tidegate.spark.plan import Plan
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SCHEMA, SHARD, shard_of
 

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.errors import SettingError
 from tidegate.keyed.regroup import regrouped
 from tidegate.run.pipeline import Pipeline
+from tidegate.spark.executor_settings import Plan
 from tidegate.spark.operators import STATE
-from tidegate.spark.plan import Plan
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import BODY, SCHEMA, Shard, shard_of
 

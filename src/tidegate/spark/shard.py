@@ -24,10 +24,11 @@ from tidegate.keyed import KeyedRelease
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ledger import CapExceeded
 from tidegate.randomness import Epoch
-from tidegate.sealing import seal, understood, unseal
-from tidegate.spark.plan import Plan
-from tidegate.spark.sequence import NOTHING_YET, InputRows, Ordered, in_order
-from tidegate.tables.libraries import require_for_files
+from tidegate.sealing import seal, unseal
+from tidegate.spark.executor_settings import Plan
+from tidegate.spark.sequence_numbers import NOTHING_YET, InputRows, Ordered, in_order
+from tidegate.state_as_bytes import understood
+from tidegate.tables.optional_libraries import require_for_files
 
 
 def shard_of(key: Column, shards: int) -> Column:
@@ -108,6 +109,7 @@ class Shard:
         self.release = release
         self._last = last  # of each key by code, its newest sequence number
         self._codes = {name: code for code, name in enumerate(release.keys)}
+        self._rows: IntArray = np.zeros(last.size, dtype=np.int64)  # of each key, since it began
         self.spent: dict[str, Fraction] = {}
 
     @classmethod
@@ -127,6 +129,7 @@ class Shard:
             wanted = {"content": _CONTENT, "settings": plan.identity, "shard": number}
             body = unsealed(plan, data, wanted)
             release = plan.specification.resume(body["keys"].tobytes())
+            release.restore_noise(body["noise"])
             shard = cls(plan, number, release, body["last"].copy())
             shard.spent = {key: Fraction(amount) for key, amount in body["spent"].items()}
             return shard
@@ -134,8 +137,10 @@ class Shard:
     def sealed(self) -> bytes:
         """The whole state. The shard must not be used after it."""
         public = {"content": _CONTENT, "settings": self.plan.identity, "shard": self.number}
+        noise = self.release.noise_kept(np.arange(len(self._codes)), self._rows)
         keys = self.release.snapshot(brief=True)
         body = {
+            "noise": noise,
             "keys": np.frombuffer(keys, dtype=np.uint8),
             "last": self._last[: len(self._codes)],
             "spent": {key: str(amount) for key, amount in self.spent.items()},
@@ -170,7 +175,8 @@ class Shard:
             arrow.array(ordered.codes.astype(np.int32)), arrow.array(names, type=arrow.string())
         )
         released = self.release.push(column, ordered.values)
-        self._remember(names, ordered.codes_seen, ordered.last)
+        rows = np.bincount(ordered.codes, minlength=names.size)
+        self._remember(names, ordered.codes_seen, ordered.last, rows)
         kept = self._kept(names, ordered.codes, released.codes)
         return ReleasedValues(
             names,
@@ -196,13 +202,18 @@ class Shard:
                 total = self.spent[name] + self.plan.epsilon
                 raise CapExceeded(name, self.plan.epsilon, total, cap)
 
-    def _remember(self, names: NDArray[Any], codes: IntArray, last: IntArray) -> None:
+    def _remember(
+        self, names: NDArray[Any], codes: IntArray, last: IntArray, rows: IntArray
+    ) -> None:
         for name in self.release.keys[len(self._codes) :]:
             self._codes[name] = len(self._codes)
         more = len(self._codes) - self._last.size
         if more:
             self._last = np.append(self._last, np.full(more, NOTHING_YET))
-        self._last[[self._codes[name] for name in names[codes]]] = last
+            self._rows = np.append(self._rows, np.zeros(more, dtype=np.int64))
+        mine = [self._codes[name] for name in names[codes]]
+        self._last[mine] = last
+        self._rows[mine] += rows[codes]
 
     def _kept(
         self, names: NDArray[Any], given: IntArray, released: IntArray

@@ -1,7 +1,7 @@
 """The contracts of the three stages, and the public data that they exchange.
 
-`noisy` is the privacy barrier, `layout` says how a block is measured, `recorded` what was released
-and what is known of it.
+`noisy` is the privacy barrier, `layout` says how a block is measured, `recorded_and_posterior` what
+was released and what is known of it.
 """
 
 from tidegate.stages.contracts import (
@@ -17,13 +17,13 @@ from tidegate.stages.contracts import (
 )
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy
-from tidegate.stages.recorded import (
+from tidegate.stages.recorded_and_posterior import (
     NO_AIM,
     NO_CELLS,
     NO_NUMBERS,
     Aim,
-    AimedPosterior,
     Block,
+    BlockBudgets,
     Cells,
     Excess,
     Leaves,
@@ -31,7 +31,6 @@ from tidegate.stages.recorded import (
     Posterior,
     Ranges,
     Recorded,
-    SharedPosterior,
     Spans,
 )
 
@@ -42,8 +41,8 @@ __all__ = [
     "NO_NUMBERS",
     "NO_SUMS",
     "Aim",
-    "AimedPosterior",
     "Block",
+    "BlockBudgets",
     "Cells",
     "Estimator",
     "EstimatorRun",
@@ -59,7 +58,6 @@ __all__ = [
     "Ranges",
     "Recorded",
     "Saved",
-    "SharedPosterior",
     "Spans",
     "Threshold",
     "fixed_law",

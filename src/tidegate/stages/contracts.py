@@ -27,10 +27,10 @@ from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.sealing import State
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NoiseLaw, Noisy
-from tidegate.stages.recorded import Cells, Posterior, Recorded
+from tidegate.stages.recorded_and_posterior import Cells, Posterior, Recorded
+from tidegate.state_as_bytes import State
 
 ENDLESS = 1 << 62  # more values than any stream has
 

@@ -8,5 +8,5 @@ None of these libraries is imported unless an object of it is at hand, or is ask
 | `arrow` | columns of Arrow as arrays, and back |
 | `from_numpy` | named arrays → a table of any of them; a Series comes out as a Series |
 | `table_input` | pick named columns out of a table |
-| `text`, `html` | tables and pictures for people |
+| `plain_text`, `html` | tables and pictures for people |
 """

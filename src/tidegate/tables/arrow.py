@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError
-from tidegate.tables.libraries import require
+from tidegate.tables.optional_libraries import require
 from tidegate.tables.to_numpy import ONE_COLUMN, refuse_others
 
 _NUMBERS = ("integer", "floating", "decimal", "boolean", "null")

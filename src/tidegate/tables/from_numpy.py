@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray
-from tidegate.tables.libraries import require
+from tidegate.tables.optional_libraries import require
 from tidegate.tables.to_numpy import NUMPY, library_of
 
 Columns = Mapping[str, NDArray[Any]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.exact_numbers import said
-from tidegate.tables.libraries import require
+from tidegate.tables.optional_libraries import require
 from tidegate.tables.to_numpy import library_of
 
 

@@ -8,6 +8,8 @@ and the lattice counts it as 0.
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from tidegate.errors import InputError, TidegateError
 
 NUMPY = (np.ndarray, list, tuple, range)  # not numpy.ma: importing it is slow
 MISSING = ("NAType", "NaTType")  # of pandas, one value: told by name, without importing it
+_SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
 ONE_COLUMN = "is a table: give one column of numbers, such as table['fare']"
 
 
@@ -175,3 +178,10 @@ def numbers_of_polars(column: Any, position: int = 0) -> Any:
         return column.to_numpy()
     # Not strict: a number that no float equals becomes the nearest one.
     return column.cast(polars.Float64, strict=False).to_numpy()
+
+
+def as_single(values: Any) -> tuple[bool, Any]:
+    """Whether this is one value, missing ones among them; and the value itself."""
+    if type(values) is np.ndarray and values.ndim == 0:
+        return True, values.item()
+    return isinstance(values, _SCALARS) or type(values).__name__ in MISSING, values

@@ -40,7 +40,7 @@ from tidegate.estimate.mixture.models import (
     Transition,
 )
 from tidegate.lattice import FloatArray
-from tidegate.sealing import State
+from tidegate.state_as_bytes import State
 
 # Variance of a coefficient of the first harmonic, in θ²; that of harmonic h is this over h. Values
 # with a long tail have a mean of a tenth of θ, and their cycle is a part of that; values without

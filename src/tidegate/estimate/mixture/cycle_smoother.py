@@ -107,6 +107,13 @@ class CycleSmoother:
             found += row * weighted(response, weights)
         return found
 
+    @staticmethod
+    def variances_of_each(
+        asked: Sequence[tuple[CycleSmoother, IntArray, IntArray]],
+    ) -> list[FloatArray]:
+        """`variances` of many, one by one."""
+        return [smoother.variances(starts, ends) for smoother, starts, ends in asked]
+
 
 def _leaf_sums(block: Measured, harmonics: Harmonics) -> FloatArray:
     """The sums of all harmonics over each leaf that was measured."""

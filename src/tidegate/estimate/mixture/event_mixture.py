@@ -34,7 +34,7 @@ _SQUARE, _EACH = 4.0, 0.5
 # its sum is less certain by that.
 _WITHIN = 0.25
 _LEAST_LEVEL = 1e-6
-# A choice of θ is made for this many times the ticks before it (`run.refinement.STRETCH`).
+# A choice of θ is made for this many times the ticks before it (as STRETCH in `run`).
 STRETCH = 16
 
 

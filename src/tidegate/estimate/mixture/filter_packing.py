@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.models import MEAN, SIZE, SWING
 from tidegate.lattice import FloatArray
-from tidegate.sealing import State
+from tidegate.state_as_bytes import State
 
 _SMALL = np.iinfo(np.int16)
 

@@ -35,7 +35,7 @@ from tidegate.estimate.mixture.models import (
 )
 from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.sealing import State
+from tidegate.state_as_bytes import State
 
 _CHUNK = 128  # streams that are moved on together
 _GRAIN = 16  # a chunk is filled up to a multiple of this, so that few sizes of scratch are needed

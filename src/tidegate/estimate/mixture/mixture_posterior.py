@@ -24,10 +24,10 @@ from tidegate.estimate.mixture.mixture_smoother import (
 from tidegate.estimate.mixture.models import SCATTER
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import NO_AIM, Aim, Block, Parts, Ranges, Recorded
+from tidegate.stages import NO_AIM, Aim, Block, Parts, Posterior, Ranges, Recorded
 
 
-class MixturePosterior:
+class MixturePosterior(Posterior):
     """Posterior of range sums, from what was released up to `until`.
 
     `truncated` is what truncation takes from a value on average, as a share of θ; 0: not known.

@@ -23,8 +23,8 @@ from tidegate.estimate.mixture.model_weights import packed
 from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, Transition, models
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray
-from tidegate.sealing import State, restore, state_of
 from tidegate.stages import Cells, Layout, Noisy, Perturber, Recorded, Saved
+from tidegate.state_as_bytes import State, restore, state_of
 
 # Forecasts are published as multiples of this part of a lattice step, running sums as whole steps.
 FORECAST_GRAIN = float(1 << 16)

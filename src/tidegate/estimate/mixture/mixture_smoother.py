@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from tidegate.estimate.mixture.forward_backward_passes import Task
 from tidegate.estimate.mixture.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman_filters import Weights
 from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.model_smoother import variances_of_each as of_models
 from tidegate.estimate.mixture.model_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.models import SCATTER
 from tidegate.lattice import FloatArray, IntArray
@@ -115,20 +114,15 @@ def _views(of: MixtureOf, without: Sequence[ModelSmoother]) -> Views:
 def variances_of_each(
     asked: Sequence[tuple[Smoothed, IntArray, IntArray]],
 ) -> list[FloatArray]:
-    """`variances` of many smoothers at once: those without a cycle together."""
-    together = iter(
-        of_models(
-            [
-                (view, starts, ends)
-                for view, starts, ends in asked
-                if isinstance(view, ModelSmoother)
-            ]
-        )
-    )
-    return [
-        next(together) if isinstance(view, ModelSmoother) else view.variances(starts, ends)
-        for view, starts, ends in asked
-    ]
+    """`variances` of many smoothers at once: those of one class together."""
+    classes: dict[type[Smoothed], list[int]] = {}
+    for at, (view, _, _) in enumerate(asked):
+        classes.setdefault(type(view), []).append(at)
+    found: dict[int, FloatArray] = {}
+    for smoother, places in classes.items():
+        alike: list[Any] = [asked[at] for at in places]
+        found.update(zip(places, smoother.variances_of_each(alike), strict=True))
+    return [found[at] for at in range(len(asked))]
 
 
 def _totals_with_cycle(of: MixtureOf, task: Task) -> BlockTotals:

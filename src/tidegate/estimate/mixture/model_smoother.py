@@ -80,7 +80,29 @@ class ModelSmoother:
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
-        return variances_of_each([(self, starts, ends)])[0]
+        return self.variances_of_each([(self, starts, ends)])[0]
+
+    @staticmethod
+    def variances_of_each(asked: Sequence[Asked]) -> list[FloatArray]:
+        """`variances` of many at once; those that were smoothed together take one call.
+
+        One by one, most time would go into calls on small arrays.
+        """
+        together: dict[int, list[int]] = {}
+        for at, (smoother, _, _) in enumerate(asked):
+            together.setdefault(id(smoother._together), []).append(at)
+        found: list[FloatArray] = [_NONE] * len(asked)
+        for same in together.values():
+            smoothers = [asked[at][0] for at in same]
+            sizes = [asked[at][1].size for at in same]
+            tasks = np.repeat([one._number for one in smoothers], sizes)
+            firsts = np.repeat([one._first for one in smoothers], sizes)
+            starts = np.concatenate([asked[at][1] for at in same]) + firsts
+            ends = np.concatenate([asked[at][2] for at in same]) + firsts
+            every = _variances(smoothers[0]._together, tasks, starts, ends)
+            for at, part in zip(same, np.split(every, np.cumsum(sizes)[:-1]), strict=True):
+                found[at] = part
+        return found
 
     def misfit(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """The factor in these variances by which innovations were larger than expected."""
@@ -90,28 +112,6 @@ class ModelSmoother:
 
 
 Asked = tuple[ModelSmoother, IntArray, IntArray]  # and edges: where ranges start and end
-
-
-def variances_of_each(asked: Sequence[Asked]) -> list[FloatArray]:
-    """`ModelSmoother.variances` of many at once; those that were smoothed together take one call.
-
-    One by one, most time would go into calls on small arrays.
-    """
-    together: dict[int, list[int]] = {}
-    for at, (smoother, _, _) in enumerate(asked):
-        together.setdefault(id(smoother._together), []).append(at)
-    found: list[FloatArray] = [_NONE] * len(asked)
-    for same in together.values():
-        smoothers = [asked[at][0] for at in same]
-        sizes = [asked[at][1].size for at in same]
-        tasks = np.repeat([one._number for one in smoothers], sizes)
-        firsts = np.repeat([one._first for one in smoothers], sizes)
-        starts = np.concatenate([asked[at][1] for at in same]) + firsts
-        ends = np.concatenate([asked[at][2] for at in same]) + firsts
-        every = _variances(smoothers[0]._together, tasks, starts, ends)
-        for at, part in zip(same, np.split(every, np.cumsum(sizes)[:-1]), strict=True):
-            found[at] = part
-    return found
 
 
 def _variances(of: Solved, tasks: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:

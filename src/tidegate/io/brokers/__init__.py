@@ -4,7 +4,7 @@
     released rows → BrokerSink: each row once, by its position → broker
 
 The offset is part of the durable state, in the commit of the values that it belongs to
-(`tidegate.durable.subscription`); what a broker remembers of its consumers decides nothing.
+(`tidegate.durable.broker_subscription`); what a broker remembers of its consumers decides nothing.
 
 | address | offset | a row is written once because |
 | --- | --- | --- |

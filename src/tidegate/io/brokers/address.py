@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from tidegate.errors import SettingError
 from tidegate.io.brokers.contract import BrokerSink, Reader
-from tidegate.tables import libraries
+from tidegate.tables import optional_libraries as libraries
 
 PORTS = {"nats": 4222, "mqtt": 1883, "redis": 6379, "kafka": 9092}
 _FORMS = {

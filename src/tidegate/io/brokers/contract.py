@@ -52,6 +52,11 @@ class BrokerSink(Completed):
         self.clock: Callable[[], Clock | None] = lambda: None
         self._positions = Positions(None)
 
+    def rows_held(self, clock: Callable[[], Clock | None]) -> int:
+        """`written`, for who will write more, with times as this clock says."""
+        self.clock = clock
+        return self.written()
+
     @abstractmethod
     def written(self) -> int:
         """How many rows the broker holds."""

@@ -7,7 +7,13 @@ from fractions import Fraction
 import numpy as np
 
 from tidegate.lattice import IntArray
-from tidegate.local.series.coins import Bits, as_signs, contrast, share_of_ones, share_variance
+from tidegate.local.series.randomized_response import (
+    Bits,
+    as_signs,
+    contrast,
+    share_of_ones,
+    share_variance,
+)
 from tidegate.local.series.schemes import Changes, PopulationDivision, Updates
 from tidegate.randomness import WordSource
 

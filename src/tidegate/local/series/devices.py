@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.errors import InputError, RefusedError
 from tidegate.lattice import IntArray
-from tidegate.local.series.coins import Bits, fair, picked, told
+from tidegate.local.series.randomized_response import Bits, fair, picked, told
 from tidegate.local.series.schemes import Changes, PopulationDivision, Updates
 from tidegate.randomness import WordSource
 

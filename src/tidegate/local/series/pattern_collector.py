@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.series.coins import Bits, picked
+from tidegate.local.series.randomized_response import Bits, picked
 from tidegate.local.series.schemes import Patterns
 from tidegate.randomness import WordSource
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from tidegate.errors import InputError, RefusedError
 from tidegate.lattice import IntArray
-from tidegate.local.series.coins import Bits
 from tidegate.local.series.devices import each_once
+from tidegate.local.series.randomized_response import Bits
 from tidegate.local.series.schemes import REPORTS, Patterns
 from tidegate.randomness import WordSource
 

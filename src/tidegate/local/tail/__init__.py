@@ -1,9 +1,9 @@
 """The default way to a threshold: where the tail lies, how it falls, what to do about it.
 
 Some choices were made by looking at the eight streams of `benchmarks/local_table.py`, so their
-errors there flatter the scheme a little: bits may differ between rounds (`bits`), levels below 0.9
-of the top rung do not count and the priors of slope and curvature (`family`), the lowest rung is
-asked about twice as often (`target`), and the constants of `decision`. The priors and the decision
+errors there flatter the scheme a little: bits may differ between rounds, levels below 0.9 of the
+top rung do not count and the priors of slope and curvature (`tail_posterior`), the lowest rung is
+asked about twice as often, and the constants of `threshold_decision`. Priors and decision
 were also held against 24 made-up streams (of `benchmarks/kinds.py`, and more like them) that do not
 outgrow their threshold: the geometric mean of the error over that of the best threshold is 2.0,
 1.6, 1.5 and 1.5 for ε = 0.2, 0.5, 1 and 2; with the note's priors and decision, 2.2, 1.6, 1.5, 1.5.

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tidegate.errors import SnapshotError
-from tidegate.local.assignment import announced
-from tidegate.local.collection import STREAM, Slot
 from tidegate.local.messages import Announcement, Report
+from tidegate.local.question_assignment import announced
 from tidegate.local.report_checks import CLOSED
+from tidegate.local.server_collection import STREAM, Slot
 from tidegate.local.task.round_calendar import RoundCalendar
 from tidegate.local.task.task_round import BESIDE, MOST_SLOTS, Part, TaskRound
 from tidegate.local.topl import Topl

@@ -10,8 +10,8 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 from tidegate.local.canonical_json import digest, exact_of, number, whole_field
-from tidegate.local.collection import Slot
 from tidegate.local.messages import question_from_plain
+from tidegate.local.server_collection import Slot
 from tidegate.local.survey import MOST, counts_of
 
 MOST_SLOTS = 1 << 16  # a message can name no more

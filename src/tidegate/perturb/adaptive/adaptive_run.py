@@ -12,8 +12,8 @@ from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 from tidegate.perturb.consistency import consistent_groves, own_weights
 from tidegate.randomness import Keystream
-from tidegate.sealing import State
 from tidegate.stages import NO_SUMS, Layout, Noisy
+from tidegate.state_as_bytes import State
 
 if TYPE_CHECKING:
     from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees

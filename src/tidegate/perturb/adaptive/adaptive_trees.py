@@ -20,9 +20,9 @@ from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
 from tidegate.perturb.adaptive.tree_shapes import BLIND, RANGE_ERROR, all_trees, shares
 from tidegate.perturb.level_scales import check_headroom
 from tidegate.randomness import Keystream
-from tidegate.sealing import State
 from tidegate.settings import Epsilon, Setting, Spec, Whole
 from tidegate.stages import Layout
+from tidegate.state_as_bytes import State
 
 # Blocks end at these fractions of the first horizon; later ones know the stream and need no start.
 _FIRST_ENDS = tuple(Fraction(1, 512 >> k) for k in range(5)) + tuple(

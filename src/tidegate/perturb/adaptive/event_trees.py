@@ -16,9 +16,9 @@ from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
 from tidegate.perturb.adaptive.tree_shapes import BLIND, RANGE_ERROR, all_trees
 from tidegate.randomness import Keystream
-from tidegate.sealing import State
 from tidegate.settings import Epsilon, Exact, Flag, Whole
 from tidegate.stages import Layout
+from tidegate.state_as_bytes import State
 
 # Models can count in θ, 2·θ, …, 2^31·θ: a tick may hold very many events. Noise does not change.
 STEPS = 32

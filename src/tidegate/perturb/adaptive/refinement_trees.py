@@ -20,9 +20,9 @@ from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import BLIND, all_trees
 from tidegate.randomness import Keystream
-from tidegate.sealing import State
 from tidegate.settings import Epsilon
 from tidegate.stages import NO_SUMS, Layout
+from tidegate.state_as_bytes import State
 
 if TYPE_CHECKING:
     from tidegate.perturb.adaptive.event_trees import EventTrees

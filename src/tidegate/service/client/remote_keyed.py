@@ -16,11 +16,11 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError, SettingError
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_table import KeyedTable
-from tidegate.keyed.keyed_verbs import Asked, KeyedVerbs, PlottedKeys
+from tidegate.keyed.query_table_plot import Asked, KeyedVerbs, PlottedKeys
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers
 from tidegate.record.mean import Mean
+from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 from tidegate.service.client import remote_picture

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import LARGEST
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers, paired
+from tidegate.record.range_queries_and_answers import Answers, paired
 from tidegate.record.time_index import Knots, TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_table

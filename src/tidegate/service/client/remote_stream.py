@@ -13,8 +13,8 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import whole
-from tidegate.record.answers import Answers, RangeQueries
 from tidegate.record.mean import Mean
+from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.rows import Rows
 from tidegate.record.time_ranges import Moment

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from tidegate.errors import TidegateError
 from tidegate.service.devices import device_tables, stored_tasks
+from tidegate.service.devices.device_request_group import RequestGroup
 from tidegate.service.devices.device_requests import Request
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
-from tidegate.service.devices.transaction_group import RequestGroup
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Busy, fulfil
 

@@ -27,7 +27,7 @@ from tidegate.local.round_schedule import Repetition, Reporter, Schedule
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers
+from tidegate.record.range_queries_and_answers import Answers
 
 _SLICE = 1 << 14  # reports whose intermediate arrays fit into a processor's second cache
 THRESHOLD, STREAM = "threshold", "stream"

@@ -30,7 +30,7 @@ from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
 from tidegate.local.narrow_integers import narrowed, widened
 from tidegate.local.report_checks import REASONS
-from tidegate.local.store_file import Place, ServerStateError, ServerStorageError
+from tidegate.local.server_store_place import Place, ServerStateError, ServerStorageError
 from tidegate.ownership import Ownership, refused_as
 
 __all__ = ["ServerStateError", "ServerStorageError", "Store"]

@@ -14,7 +14,7 @@ from tidegate.keyed import Keyed, keyed
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
 from tidegate.spark.secret import MasterSecret
-from tidegate.spark.sequence import check_gaps
+from tidegate.spark.sequence_numbers import check_gaps
 
 MOST_SHARDS = 1 << 16
 
@@ -29,7 +29,7 @@ class Plan:
         pipeline: of each key.
         secret: where the master secret is.
         shards: hash(key) % shards is what Spark groups by; fixed for the life of a checkpoint.
-        gaps: what a missing sequence number means (`tidegate.spark.sequence`).
+        gaps: what a missing sequence number means (`tidegate.spark.sequence_numbers`).
         cap: the most ε that a key may spend over all epochs; None: no cap.
         packed: whether rows hold arrays of values.
         timed: whether rows have times.

@@ -14,11 +14,11 @@ from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_table import KeyedTable
-from tidegate.keyed.keyed_verbs import Asked, KeyedVerbs
+from tidegate.keyed.query_table_plot import Asked, KeyedVerbs
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers
 from tidegate.record.joint_smoothing import smooth_together
+from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.time_index import Knots, TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable, check_rows

@@ -13,7 +13,8 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.durable.state_file import UserRows
 from tidegate.errors import SnapshotError
 from tidegate.run.user_cap import UserCap
-from tidegate.sealing import seal, understood, unseal
+from tidegate.sealing import seal, unseal
+from tidegate.state_as_bytes import understood
 
 # Rows that are read again when the state is opened, at most; then a full table is written.
 _ROWS = 4096

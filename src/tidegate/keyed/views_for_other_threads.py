@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tidegate.errors import QueryError
+from tidegate.keyed.answers_from_key_records import KeyedQueries
 from tidegate.keyed.key_names import key_text
-from tidegate.keyed.queries import KeyedQueries
 from tidegate.record.record import Record
 from tidegate.record.record_view import RecordView
 

@@ -13,8 +13,8 @@ from typing import Any
 from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.keyed.committed_release import CommittedKeyed, changing
+from tidegate.keyed.keyed_sink import TextKeyedSink, open_keyed_sink
 from tidegate.keyed.rows import KeyedRows
-from tidegate.keyed.sink import TextKeyedSink, open_keyed_sink
 from tidegate.keyed.specification import Keyed
 from tidegate.keyed.store import (
     KeyedChanges,

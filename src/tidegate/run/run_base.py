@@ -15,8 +15,8 @@ from tidegate.record.segment import Segment
 from tidegate.record.segment_codec import restored_segment, segment_state
 from tidegate.run.non_negative import Remainder
 from tidegate.run.two_sided_caps import Ends
-from tidegate.sealing import restore, state_of
 from tidegate.settings import digest
+from tidegate.state_as_bytes import restore, state_of
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline

@@ -20,7 +20,7 @@ from tidegate.durable.output_writer import Output
 from tidegate.durable.transfer import Passage, Transferred
 from tidegate.errors import SettingError
 from tidegate.io import Batch
-from tidegate.io.brokers import BrokerSink, Reader
+from tidegate.io.brokers import Reader
 from tidegate.io.brokers.payloads import Payloads
 
 _WAIT = 0.5  # seconds between looks at whether to stop
@@ -86,9 +86,10 @@ def subscribe(
     """
     if run.seen and not run.offset:
         raise StateError("this state was begun with another kind of input: use another folder")
-    if isinstance(sink, BrokerSink):
-        sink.clock = lambda: run.clock
-        written = sink.written()
+    output = Output.to(sink, format)
+    held = output.rows_held(lambda: run.clock)
+    if held is not None:
+        written = held
     if not follow and not reader.numbered:
         raise SettingError("follow", "is needed: a topic has no end")
     if reader.numbered == payloads.numbered:
@@ -96,7 +97,7 @@ def subscribe(
     marks = Marks(*json.loads(run.offset)) if run.offset else Marks()
     after, skip = marks.resume(run.seen)
     options: dict[str, Any] = {"start": run.seen, "written": written, "progress": progress}
-    with Passage(run, Output.to(sink, format), warn=warn, **options) as passage:
+    with Passage(run, output, warn=warn, **options) as passage:
         while not stopped():
             messages = reader.read(after, _WAIT)
             if not messages:

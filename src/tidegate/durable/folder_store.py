@@ -12,7 +12,7 @@ from tidegate.durable import state_file
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import DATABASE_ERRORS, TABLES, Changes, StateFile, UserRows
 from tidegate.ledger import Ledger
-from tidegate.run.phased_run import Phase
+from tidegate.run.run_base import Phase
 
 _READ_AT_ONCE = 1 << 22  # bytes of the journal
 NO_LEDGER = (

@@ -1,8 +1,7 @@
-"""`make demo`: a made-up stream goes in, a private one comes out; a table and a picture of both."""
+"""A made-up stream goes in, a private one comes out; a table and a picture of both."""
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 
@@ -14,12 +13,6 @@ from tidegate.lattice import FloatArray, IntArray
 DAY = 86_400
 BOUND = 500
 _LENGTHS = {"a minute": 60, "an hour": 3_600, "six hours": 21_600, "a day": DAY, "a week": 7 * DAY}
-
-
-def main() -> None:
-    """Release two weeks of made-up requests per second; print a table; draw a picture."""
-    show(**vars(_options()))
-    print("See it move: .venv/bin/pip install -e '.[service]' && .venv/bin/tidegate demo --serve")
 
 
 def show(
@@ -46,19 +39,6 @@ def show(
     _print_table(release, values)
     _draw(picture, values, release, rows.levels)
     print(f"\nPicture of both moving averages, and of the released level: {picture}")
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tidegate.demo", description=main.__doc__)
-    parser.add_argument("--epsilon", default="0.5", help="privacy budget (default: 0.5)")
-    parser.add_argument("--days", type=int, default=14, help="length of the stream (default: 14)")
-    parser.add_argument("--seed", type=int, default=0, help="of the made-up data (default: 0)")
-    parser.add_argument("--noise-seed", type=int, help="repeat the noise too: no privacy")
-    parser.add_argument("--picture", type=Path, default=Path("tidegate-demo.png"))
-    options = parser.parse_args()
-    if options.days < 7:
-        parser.error("--days must be at least 7: the longest range is a week")
-    return options
 
 
 def _print_table(release: tg.Release, values: IntArray) -> None:

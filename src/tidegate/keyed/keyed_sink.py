@@ -26,7 +26,7 @@ from tidegate.io.parquet_sink import ParquetTarget, writing
 from tidegate.io.released_row_text import json_number, number, texts_of
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import FloatArray
-from tidegate.tables.libraries import require_for_files
+from tidegate.tables.optional_libraries import require_for_files
 
 _FEW = 64  # up to here plain Python is faster
 

@@ -1,6 +1,6 @@
 """A device's memory of its reports, written to disk before a report leaves.
 
-    drawn → written to the device's file (`memory_file`) ║ sent
+    drawn → written to the device's file (`device_memory_file`) ║ sent
 
 So a device that is killed anywhere either knows a report or never sent it, and never draws a second
 one for the same round: two reports on one value could be averaged. The file holds no values; it
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._context_managers import Closed
-from tidegate.local.memory_file import DIGEST, DeviceMemoryError, MemoryFile, Pin
+from tidegate.local.device_memory_file import DIGEST, DeviceMemoryError, MemoryFile, Pin
 from tidegate.ownership import Ownership, refused_as
 from tidegate.randomness import random_bytes
 

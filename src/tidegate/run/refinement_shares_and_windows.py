@@ -146,6 +146,10 @@ class Refinement(ThresholdSchedule, Spec):
         """The trees for every budget that a piece can have."""
         return self.trees(pipeline.threshold, pipeline.perturber)
 
+    def budgets(self, pipeline: Pipeline) -> RefinementTrees:
+        """Those of its trees."""
+        return self.measurer(pipeline)
+
     def warm_up(self, pipeline: Pipeline) -> int:
         """As many values as the threshold wants to see."""
         return pipeline.threshold.holdout

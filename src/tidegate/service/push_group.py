@@ -15,6 +15,7 @@ from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Conflict, Pending, Receipt, fulfil
 from tidegate.service.released_rows import Block, stored
 from tidegate.service.stream_kinds import pipeline_of, pushed, together
+from tidegate.service.whole_rows import check_even, refused_rows
 
 Outcome = Receipt | TidegateError
 _ADD_ROWS, _ADD_REQUEST = insert(database_schema.released), insert(database_schema.requests)
@@ -39,10 +40,18 @@ class Group:
         self.rows: dict[str, list[Block]] = {}
 
     def push(self, requests: Sequence[Pending]) -> None:
-        """Everything of these requests, in the open transaction."""
+        """Everything of these requests, in the open transaction.
+
+        Raises:
+            UnevenError: one column of some rows was taken, and another refused.
+        """
+        refused = refused_rows(requests, self._streams, self._known)
         by_stream: dict[str, list[Pending]] = {}
         for one in requests:
-            by_stream.setdefault(one.stream, []).append(one)
+            if one.rows is not None and one.rows in refused:
+                self._outcomes.append((one, refused[one.rows]))
+            else:
+                by_stream.setdefault(one.stream, []).append(one)
         for name, waiting in by_stream.items():
             try:
                 run = self._streams.writable(name)
@@ -54,6 +63,7 @@ class Group:
             self._push_all(run, self._streams.existing(name).name, waiting)
             if isinstance(run, DurableRelease):
                 run.save()  # held-out values too are durable before they are acknowledged
+        check_even(self._outcomes)
 
     @property
     def size(self) -> int:
@@ -96,8 +106,7 @@ class Group:
                 return Conflict(_OTHER_BODY, seen)
             return Conflict("the same request is being worked on: ask again", seen)
         if one.key is not None:
-            asked = {"of": name, "request": one.key}
-            found = self._database.connection.execute(_FIND_REQUEST, asked).one_or_none()
+            found = self._stored_request(name, one.key)
             if found is not None:
                 if bytes(found[_DIGEST]) != run.fingerprint(one.content()):
                     return Conflict(_OTHER_BODY, seen)
@@ -116,6 +125,15 @@ class Group:
         return Conflict(
             f"the stream continues at {seen}, and other values were taken at {one.start}", seen
         )
+
+    def _stored_request(self, name: str, key: str) -> Any:
+        asked = {"of": name, "request": key}
+        return self._database.connection.execute(_FIND_REQUEST, asked).one_or_none()
+
+    def _known(self, one: Pending) -> bool:
+        """Whether this request was taken before."""
+        name = self._streams.existing(one.stream).name
+        return one.key is not None and self._stored_request(name, one.key) is not None
 
     def _same(self, run: Run, one: Pending) -> bool:
         """Whether these values were taken at their place before."""

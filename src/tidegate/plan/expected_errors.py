@@ -12,8 +12,8 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.plan.adaptive_expectation import mean_parts, played
-from tidegate.record.answers import Answers, truncation_errors
+from tidegate.plan.expected_errors_of_adaptive import mean_parts, played
+from tidegate.record.range_queries_and_answers import Answers, truncation_errors
 from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Exact
@@ -80,7 +80,7 @@ def expect(
         floor: the lowest value to assume that counts; None: `lower`, the worst case.
         roughness: how far a block's mean lies from its prediction, as a share of θ. Of an
             adaptive pipeline: how far the stream's level wanders over a horizon
-            (`tidegate.plan.adaptive_expectation`).
+            (`tidegate.plan.expected_errors_of_adaptive`).
 
     >>> from tidegate import adaptive, tops
     >>> (day,) = expect(tops(epsilon=0.1, bound=1657), [86_400], threshold=50)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -167,34 +169,42 @@ class Parts:
     excess: Excess | None = None
 
 
-class Posterior(Protocol):
-    """What is known about the past, given what was released up to some position."""
-
-    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """The sums over [start, end), which must lie within what is recorded."""
-        ...
-
-
 Ranges = tuple[IntArray, IntArray]  # starts and ends
 
 
-@runtime_checkable
-class SharedPosterior(Posterior, Protocol):
-    """A posterior whose work can be shared with others of its kind."""
+class Posterior(ABC):
+    """What is known about the past, given what was released up to some position."""
 
-    def prepare(self, others: Sequence[Any], ranges: Sequence[Ranges] = ()) -> None:
+    @abstractmethod
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+        """The sums over [start, end), which must lie within what is recorded."""
+
+    def aim_at(self, aim: Aim) -> None:  # noqa: B027  # few estimate what truncation took away
+        """Answer with this from now on: what θ was chosen with. Nothing depends on it here."""
+
+    def prepare(  # noqa: B027  # few have work to share
+        self, others: Sequence[Any], ranges: Sequence[Ranges] = ()
+    ) -> None:
         """Compute now what the first answers of this and `others` of its class need.
 
         `ranges`: what each will be asked for, starts and ends. The answers are the same, bit for
-        bit; only sooner for many than one by one.
+        bit; only sooner for many than one by one. Here nothing is shared.
         """
+
+
+class BlockBudgets(Protocol):
+    """How a budget is divided where blocks pay for choices of θ, too."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Of every value."""
         ...
 
+    @property
+    def horizon(self) -> int:
+        """For how many values the trees are made."""
+        ...
 
-@runtime_checkable
-class AimedPosterior(Posterior, Protocol):
-    """One that estimates what truncation took away, better if it knows what θ was chosen with."""
-
-    def aim_at(self, aim: Aim) -> None:
-        """Answer with this from now on."""
+    def part_of(self, choice: int, length: int, threshold: int, ceiling: int) -> Fraction:
+        """The part of ε for the sums of a block with this tree; below 0: of a warm-up."""
         ...

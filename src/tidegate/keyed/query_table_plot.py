@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, overload
 from tidegate.errors import QueryError
 from tidegate.keyed.keyed_table import KeyedTable
 from tidegate.record.answer import Answer
-from tidegate.record.answers import Answers, places_or_times
+from tidegate.record.range_queries_and_answers import Answers, places_or_times
 from tidegate.record.range_tables import length_named
 from tidegate.record.time_ranges import Moment, TimeTable
 

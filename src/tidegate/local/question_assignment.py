@@ -18,7 +18,7 @@ from tidegate.local.canonical_json import MessageError
 from tidegate.local.messages import Announcement
 
 if TYPE_CHECKING:
-    from tidegate.local.collection import Slot
+    from tidegate.local.server_collection import Slot
 
 _MOST_SLOTS = 256  # the rounds of `Topl` have 220 at most
 
