@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate._version import __version__
 from tidegate.service import devices, problem_details, static_page
@@ -27,6 +28,23 @@ from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.value_routes import value_routes
+
+
+class _App(FastAPI):
+    """An app whose front stands before the framework.
+
+    Values and reports are answered there: layers of the framework take longer than they do.
+    """
+
+    front: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the beginning and the end of the service."""
+        await (self.front if scope["type"] == "http" else self.framework)(scope, receive, send)
+
+    async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What the front lets through."""
+        await super().__call__(scope, receive, send)
 
 
 def make_app(
@@ -57,7 +75,7 @@ def make_app(
         closing.cancel()
         await asyncio.to_thread(gate.close)
 
-    app = FastAPI(
+    app = _App(
         title="Tidegate",
         version=__version__,
         lifespan=lifespan,
@@ -71,12 +89,14 @@ def make_app(
     metrics = Metrics(live)
     queue = DeviceQueue(gate)
     queue.listener = metrics.count_devices
-    app.add_middleware(
-        Front,
-        access=access,
-        limits=limits or Limits(),
-        direct=(PushRoute(gate, access), DeviceRequests(queue, access)),
-        telemetry=gate.telemetry,
+    app.front = devices.DeviceCORS(
+        Front(
+            app.framework,
+            access=access,
+            limits=limits or Limits(),
+            direct=(PushRoute(gate, access), DeviceRequests(queue, access)),
+            telemetry=gate.telemetry,
+        )
     )
 
     def released(group: Group) -> None:
