@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -29,6 +30,8 @@ from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.value_routes import value_routes
+
+_log = logging.getLogger(__name__)
 
 
 class _App(FastAPI):
@@ -76,6 +79,7 @@ def make_app(
         for task in beside:
             task.cancel()
         await asyncio.to_thread(gate.close)
+        _log.info("the service has stopped: what waited is released")
 
     app = _App(
         title="Tidegate",
