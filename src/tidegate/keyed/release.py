@@ -159,7 +159,7 @@ class KeyedRelease(ReadableKeyed):
         """Choose the shared threshold, if there is one; from here on rows are released."""
         if self.specification.shared:
             pipeline, epoch = self._pipeline, self._epoch
-            identity = digest({**pipeline.resolved(), "threshold": "shared by keys"})
+            identity = digest({**pipeline.resolved_settings, "threshold": "shared by keys"})
             self._ends = choose(
                 pipeline.threshold,
                 self._sample.units,
