@@ -138,11 +138,14 @@ class Release(SnapshotsAndForks):
                 single = kind is int or kind is float
                 if not single:
                     single, values = as_single(values)
-                named = users is not None or times is not None
-                if single and not named and self._cap is None and self._timeline is None:
+                plain = users is None and times is None and self._timeline is None
+                if single and plain and self._cap is None:
                     lattice = self._lattice
-                    unit = values * lattice.factor if kind is int else -1
-                    if not 0 <= unit <= lattice.top:
+                    if kind is int and 0 <= (unit := values * lattice.factor) <= lattice.top:
+                        pass
+                    elif kind is float and 0 < (scaled := values * lattice.per_unit) < lattice.top:
+                        unit = round(scaled)
+                    else:
                         unit = lattice.unit(values, self._seen)
                     if ownership._cut_short:
                         ownership.check()
