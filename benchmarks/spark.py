@@ -1,11 +1,13 @@
 """Spark: throughput against a pass-through operator with the same shards, state a key, growth.
 
-    python -m benchmarks.spark                      # packed and plain rows, fixed method
-    python -m benchmarks.spark --master spark://…   # on a cluster
-    python -m benchmarks.spark --growth             # 10³ to 10⁵ keys
-    python -m benchmarks.spark --adaptive
+    python -m benchmarks.spark                 # packed and plain rows of a fixed method; adaptive
+    python -m benchmarks.spark packed plain    # some of them
+    python -m benchmarks.spark growth          # 10³ to 10⁵ keys
+    python -m benchmarks.spark --cluster       # on a standalone cluster: master and two workers
 
 Both operators run in turn in one session, over the same files; the first batch of each is left out.
+Told are seconds by the clock, and processor seconds of all processes, which are worth more on a
+machine that is shared: two cores that nobody else uses do two of them in a second.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from fractions import Fraction
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,9 +32,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 
-import tidegate as tg
 import tidegate.spark as ts
-from tidegate import estimate, perturb, threshold
+from benchmarks.processor_time import processor_seconds
+from benchmarks.spark_cluster import cluster
+from benchmarks.spark_shard import adaptive, fixed
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.executor_settings import Plan
 from tidegate.spark.operators import STATE
@@ -71,15 +75,6 @@ class PassThrough(StatefulProcessor):
         pass
 
 
-def fixed() -> Pipeline:
-    return Pipeline(
-        threshold=threshold.Fixed(50),
-        perturber=perturb.Hierarchy(epsilon=Fraction(1, 10), horizon=HORIZON),
-        estimator=estimate.Recent(),
-        resolution=Fraction(1, 100),
-    )
-
-
 def files(folder: Path, keys: int, each: int, batches: int, *, packed: bool) -> None:
     """A file for each batch: `each` values of every key."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -108,16 +103,29 @@ def source(spark: SparkSession, folder: Path, *, packed: bool) -> DataFrame:
     return read.option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def seconds(frame: DataFrame, checkpoint: Path) -> float:
+class Took(NamedTuple):
+    """Seconds of a batch."""
+
+    clock: float
+    processor: float
+
+
+def seconds(frame: DataFrame, checkpoint: Path) -> Took:
     """Of a batch, once the first one is over."""
     shutil.rmtree(checkpoint, ignore_errors=True)
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
+    worked = []
+    while query.isActive:
+        last = query.lastProgress
+        if last and last["batchId"] + 1 > len(worked):
+            worked.append(processor_seconds())
+        time.sleep(0.05)
     query.awaitTermination()
     took = [
         one["durationMs"]["addBatch"] / 1000 for one in query.recentProgress if one["numInputRows"]
     ]
-    return median(took[1:])
+    return Took(median(took[1:]), float(np.median(np.diff(worked))))
 
 
 def session(master: str) -> SparkSession:
@@ -130,6 +138,8 @@ def session(master: str) -> SparkSession:
         "spark.log.level": "OFF",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
+        "spark.executor.memory": "1500m",
+        "spark.driver.host": "127.0.0.1",
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     }
@@ -150,19 +160,23 @@ def state_bytes(plan: Plan, keys: int, each: int) -> float:
     return len(shard.sealed()) / keys
 
 
+def _plan(pipeline: Pipeline, secret: Path, shards: int, packed: bool) -> Plan:
+    return Plan(
+        pipeline=pipeline, secret=MasterSecret(f"file:{secret}"), shards=shards, gaps="close",
+        cap=None, packed=packed, timed=False,
+    )  # fmt: skip
+
+
 def compare(
     spark: SparkSession, place: Path, pipeline: Pipeline, keys: int, each: int, **options: Any
-) -> tuple[float, float]:
-    """Seconds of a batch: passed through, and released."""
+) -> tuple[Took, Took]:
+    """Of a batch: passed through, and released."""
     packed, shards = options.get("packed", True), options.get("shards", 64)
     folder, secret = place / "in", place / "secret"
     secret.write_bytes(bytes(32))
     files(folder, keys, each, options.get("batches", 5), packed=packed)
     rows = source(spark, folder, packed=packed)
-    plan = Plan(
-        pipeline=pipeline, secret=MasterSecret(f"file:{secret}"), shards=shards, gaps="close",
-        cap=None, packed=packed, timed=False,
-    )  # fmt: skip
+    plan = _plan(pipeline, secret, shards, packed)
     size = round(state_bytes(plan, 100, 256) * keys / shards)
     passed = (
         rows.select("key", F.col("n").alias("order"), "value")
@@ -177,52 +191,60 @@ def compare(
     return seconds(passed, place / "a"), seconds(released, place / "b")
 
 
-def told(name: str, values: int, times: tuple[float, float]) -> None:
+def told(name: str, values: int, times: tuple[Took, Took]) -> None:
     passed, released = times
     print(
-        f"{name:34} pass {values / passed / 1e6:6.2f}  release {values / released / 1e6:6.2f} "
-        f"M values/s  {passed / released:6.1%}",
+        f"{name:34} pass {values / passed.clock / 1e6:5.2f}  release "
+        f"{values / released.clock / 1e6:5.2f} M values/s {passed.clock / released.clock:6.1%}"
+        f"   by processor, two cores: {2 * values / passed.processor / 1e6:5.2f} "
+        f"{2 * values / released.processor / 1e6:5.2f} {passed.processor / released.processor:6.1%}"
+        f"   load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
 
 
+def growth(spark: SparkSession, place: Path) -> None:
+    """Processor time of a batch by keys; and what one more key costs."""
+    before = 0, 0.0
+    for keys in (1000, 1000, 10_000, 100_000):  # the first one warms up
+        took = compare(spark, place, fixed(), keys, 64, shards=64)
+        told(f"{keys:,} keys, 64 values each", keys * 64, took)
+        more = (took[1].processor - before[1]) / max(1, keys - before[0])
+        each = took[1].processor / keys
+        print(f"{'':34} {each * 1e6:.0f} µs a key, {more * 1e6:.0f} µs for each more", flush=True)
+        before = keys, took[1].processor
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("parts", nargs="*", help="packed, plain, adaptive, growth")
+    parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--keys", type=int, default=20_000)
-    parser.add_argument("--growth", action="store_true")
-    parser.add_argument("--adaptive", action="store_true")
+    parser.add_argument("--shards", type=int, help="64, and 16 for packed rows, too")
+    parser.add_argument("--batches", type=int, default=5)
     given = parser.parse_args()
-    spark = session(given.master)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        place = Path(folder)
-        if given.growth:
-            for keys in (1000, 10_000, 100_000):
-                took = compare(spark, place, fixed(), keys, 64, shards=64)
-                told(f"{keys:,} keys, 64 values each", keys * 64, took)
-                print(f"{'':34} {took[1] / keys * 1e6:.1f} µs a key and batch", flush=True)
-        elif given.adaptive:
-            pipeline = tg.adaptive(epsilon=1, bound=50, horizon=HORIZON, holdout=4096)
-            known = Pipeline(
-                threshold=threshold.Fixed(50), perturber=pipeline.perturber,
-                estimator=pipeline.estimator, resolution=pipeline.resolution,
-            )  # fmt: skip
-            took = compare(spark, place, known, 2000, 256)
-            told("adaptive, 2,000 keys, packed", 2000 * 256, took)
-        else:
-            took = compare(spark, place, fixed(), given.keys, 256)
-            told(f"packed, {given.keys:,} keys, 64 shards", given.keys * 256, took)
-            took = compare(spark, place, fixed(), given.keys, 256, shards=16)
-            told(f"packed, {given.keys:,} keys, 16 shards", given.keys * 256, took)
-            took = compare(spark, place, fixed(), given.keys, 16, packed=False)
-            told(f"plain, {given.keys:,} keys, 64 shards", given.keys * 16, took)
-        secret = place / "secret"
-        plan = Plan(
-            pipeline=fixed(), secret=MasterSecret(f"file:{secret}"), shards=64, gaps="close",
-            cap=None, packed=True, timed=False,
-        )  # fmt: skip
-        print(f"state: {state_bytes(plan, 312, 256):.0f} bytes a key (fixed, 312 keys a shard)")
-    spark.stop()
+    parts, keys = given.parts or ["packed", "plain", "adaptive"], given.keys
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm")))
+        master = stack.enter_context(cluster(place / "logs")) if given.cluster else "local[2]"
+        spark = session(master)
+        stack.callback(spark.stop)
+        cases = {
+            "packed": (fixed(), 256, (64, 16), True),
+            "plain": (fixed(), 16, (64,), False),
+            "adaptive": (adaptive(HORIZON), 256, (64, 16), True),
+        }
+        for part in parts:
+            if part == "growth":
+                growth(spark, place)
+                continue
+            pipeline, each, several, packed = cases[part]
+            for shards in several if given.shards is None else (given.shards,):
+                settings = {"packed": packed, "shards": shards, "batches": given.batches}
+                took = compare(spark, place, pipeline, keys, each, **settings)
+                told(f"{part}, {keys:,} keys, {shards} shards", keys * each, took)
+            size = state_bytes(_plan(pipeline, place / "secret", 64, packed), 312, 256)
+            print(f"{'':34} state of {size:.0f} bytes a key, 312 keys a shard", flush=True)
 
 
 if __name__ == "__main__":

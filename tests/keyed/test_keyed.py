@@ -108,7 +108,7 @@ def test_a_shared_threshold_is_chosen_from_rows_of_all_keys_which_pay_for_it() -
     rows = release.push(keys[20:], values[20:])
     assert len(rows) == 30
     epoch = tg.seeded(4).new_epoch()
-    identity = digest({**FLAT.resolved(), "threshold": "shared by keys"})
+    identity = digest({**FLAT.resolved_settings, "threshold": "shared by keys"})
     units = FLAT.lattice.units(values[:30])
     ends = choose(FLAT.threshold, units, FLAT.lattice, lambda name: epoch.keystream(name, identity))
     assert release.threshold == ends.above * FLAT.lattice.step

@@ -17,7 +17,7 @@ from tidegate.io import Batch
 from tidegate.io.batches import objects
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.keyed.keyed_sink import RowText
+from tidegate.keyed.keyed_row_text import RowText
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.store import KeyedStore
 from tidegate.keyed.transfer import transfer_durably

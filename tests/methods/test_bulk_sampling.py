@@ -28,6 +28,14 @@ WINDOW = Window(length=9)
 PIPELINES = {
     "absorption": tg.budget_absorption(epsilon=30, bound=100, unit=WINDOW),
     "distribution": tg.budget_distribution(epsilon=30, bound=100, unit=WINDOW),
+    "absorption, long window": tg.budget_absorption(
+        epsilon=900, bound=100, unit=Window(length=300)
+    ),
+    "distribution, long window": tg.budget_distribution(
+        epsilon=900, bound=100, unit=Window(length=300)
+    ),
+    "distribution, much noise": tg.budget_distribution(epsilon="0.01", bound=100, unit=WINDOW),
+    "rescue, much noise": tg.rescue_dp(epsilon="0.01", bound=100, unit=WINDOW),
     "sampling": tg.sampling(epsilon=30, bound=100, unit=WINDOW, every=4),
     "fast": tg.fast(epsilon=30, bound=100, horizon=40),
     "rescue": tg.rescue_dp(epsilon=30, bound=100, unit=WINDOW),
@@ -95,7 +103,8 @@ def test_samplers_sweep_what_they_push(name: str, filled: int) -> None:
                 slow.measured(number, place + 1 - opened, scale)
                 expected.append((place, number, scale))
                 opened = place + 1
-        assert runs[1]._sweep(Stretch(values, at, stop, at, filled, noise)) == expected
+        stretch = Stretch(values, np.array(values), at, stop, at, filled, noise)
+        assert list(zip(*runs[1]._sweep(stretch), strict=True)) == expected
         assert state_of(slow) == state_of(quick)
         total += len(expected)
         at, filled = stop, stop - opened

@@ -69,11 +69,11 @@ def test_many_tests_are_decided_as_one_by_one(public, longest):
     expected = [place for place, mark in enumerate(marks) if mark == OPENS]
     cuts = np.sort(random.integers(0, values.size, 5))
     for splits in ([], cuts):
-        group, found, done = Grouping(public, longest), [], 0
+        group, found, done = Grouping(public, longest, 300), [], 0
         for part in zip(
             *(np.split(array, splits) for array in (values, tests, limits)), strict=True
         ):
-            again = Grouping(public, longest)  # resumed between any two pushes
+            again = Grouping(public, longest, 300)  # resumed between any two pushes
             again.members, again.limit = sorted(group.members), group.limit
             found += [done + place for place in again.opens(*part)]
             group, done = again, done + part[0].size
@@ -91,7 +91,7 @@ def test_groups_by_hand():
     9 begin a group that the last one joins (11)."""
     values = np.array([4, 6, 20, 9, 20, 7, 7])
     nothing = np.zeros(7, dtype=np.int64)
-    assert Grouping(10, 50).opens(values, nothing, nothing) == [0, 2, 3, 4, 5]
+    assert Grouping(10, 50, 300).opens(values, nothing, nothing) == [0, 2, 3, 4, 5]
 
 
 def probability(stage, values, marks):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from tidegate.noise import discrete_laplace, one_discrete_laplace
-from tidegate.noise.discrete_laplace import Inversion
+from tidegate.noise.discrete_laplace import Inversion, in_arrays, one_by_one
 from tidegate.randomness import seeded
 
 SCALES = [Fraction(1, 50), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(7)]
@@ -24,7 +25,7 @@ def truth(exact, scale):
 
 
 def one(scale):
-    return lambda words: int(discrete_laplace(words, 1, scale)[0])
+    return lambda words: int(in_arrays(words, 1, scale)[0])
 
 
 def restarting(scale):
@@ -116,12 +117,36 @@ def test_law_of_a_single_one_is_exact(exact, scale):
 
 
 @pytest.mark.parametrize("scale", [*SCALES, Fraction(10**4), Fraction(2**41)], ids=str)
-def test_a_single_one_is_what_the_arrays_give(scale):
+def test_a_few_are_what_the_arrays_give(scale):
     keystream = seeded(3).new_epoch().keystream("perturb", b"")
-    for place in range(150):
+    for place in range(75):
         words, others = keystream.at(tree=place), keystream.at(tree=place)
-        found = [one_discrete_laplace(words, scale) for _ in range(3)]
-        assert found == [int(discrete_laplace(others, 1, scale)[0]) for _ in range(3)]
+        for count in (1, 1, 5, 16):  # one after the other: both have read the same words
+            found = in_arrays(others, count, scale).tolist()
+            assert one_by_one(words, count, scale) == found
+    assert discrete_laplace(keystream.at(), 9, scale).tolist() == one_by_one(
+        keystream.at(), 9, scale
+    )
+
+
+class NarrowWords:
+    """Words of a few bits: many samples are open after the first, and read more."""
+
+    bits = 4
+
+    def __init__(self, seed):
+        self._random = np.random.default_rng(seed)
+
+    def take(self, count):
+        return self._random.integers(0, 16, count).astype(np.uint64)
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_a_few_read_the_words_that_the_arrays_read(scale):
+    for seed in range(30):
+        words, others = NarrowWords(seed), NarrowWords(seed)
+        for count in (3, 1, 8):
+            assert one_by_one(words, count, scale) == in_arrays(others, count, scale).tolist()
 
 
 @pytest.mark.parametrize("planted", [restarting, unrefined])
@@ -135,9 +160,7 @@ def test_joint_law_of_two_is_a_product(exact):
     """Refinements and redraws of one sample take no words from the other."""
     scale = Fraction(1)
     single = truth(exact, scale)
-    law = exact.walk(
-        lambda words: tuple(discrete_laplace(words, 2, scale).tolist()), 2, budget=16_000
-    )
+    law = exact.walk(lambda words: tuple(in_arrays(words, 2, scale).tolist()), 2, budget=16_000)
     pairs = [(a, b) for a in range(-5, 6) for b in range(-5, 6)]
     assert law.unresolved < Fraction(1, 5)
     assert law.violations(lambda pair: single(pair[0]) * single(pair[1]), pairs) == []

@@ -13,9 +13,13 @@ pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 import tidegate as tg
 from tests.spark.streams import adaptive, alone, fixed, made_up
+from tidegate import perturb
 from tidegate.errors import MissingError, SettingError, SnapshotError
+from tidegate.keyed.noise_of_many_keys import GroveNoise
 from tidegate.keyed.regroup import regrouped
+from tidegate.lattice import IntArray
 from tidegate.ledger import CapExceeded
+from tidegate.perturb import forest_geometry
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.executor_settings import Plan
 from tidegate.spark.secret import MasterSecret
@@ -177,3 +181,45 @@ def test_the_secret_is_read_where_it_is_and_never_shown(
     with pytest.raises(SettingError) as refused:
         MasterSecret(f"file:{short}").sealing_key()
     assert "abcdef" not in str(refused.value)
+
+
+def test_noise_of_the_next_blocks_is_kept_in_the_state(
+    key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bits are those of single releases, over groves and horizons; noise is made far less often."""
+    made: list[int] = []
+    whole = GroveNoise.make
+
+    def counted(self: GroveNoise, codes: IntArray, *rest: Any) -> Any:
+        made.append(codes.size)
+        return whole(self, codes, *rest)
+
+    monkeypatch.setattr(GroveNoise, "make", counted)
+    keys, epoch = 2, MasterSecret(f"file:{key_file}").epoch(QUERY)
+    hierarchy, ε = perturb.Hierarchy, Fraction(1)
+    for perturber, grove, share in (
+        (hierarchy(epsilon=ε, horizon=450), 4096, 1 / 4),  # horizons of 29 blocks
+        (hierarchy(epsilon=ε, horizon=250, fanout=4, skipped=2, levels=2), 8, 1 / 2),
+        (perturb.Flat(epsilon=ε, horizon=1000, block=16), 4096, 1 / 4),
+    ):
+        monkeypatch.setattr(forest_geometry, "_GROVE_LEAVES", grove)
+        pipeline, data = replace(fixed(), perturber=perturber), made_up(keys, 700)
+        made.clear()
+        cuts = [0, 3, *range(16, 500, 16), *range(500, 700, 21), 700]
+        _, found = run(Shard.begin(plan(pipeline, key_file), 2, epoch), data, cuts)
+        assert sum(made) <= keys * share * len(cuts)
+        for name, values in data.items():
+            expected = alone(pipeline, QUERY, name, values, key_file)
+            np.testing.assert_array_equal(found[name][1:], [expected.values, expected.levels])
+
+
+def test_states_of_keys_with_few_rows_keep_no_noise(key_file: Path) -> None:
+    data, epoch = made_up(40, 700), MasterSecret(f"file:{key_file}").epoch(QUERY)
+    mine = plan(fixed(horizon=1 << 16), key_file)  # blocks of 256
+    few, many = Shard.begin(mine, 0, epoch), Shard.begin(mine, 0, epoch)
+    for start, end in ((0, 300), (300, 301)):
+        few.push(batch(data, start, end))
+        few = Shard.resume(mine, 0, few.sealed())
+    many.push(batch(data, 0, 300))
+    assert len(few.sealed()) / len(data) < 80
+    assert 130 < len(many.sealed()) / len(data) <= 150

@@ -106,7 +106,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
         """Keys with several rows: as many rounds as the busiest key has cells in them."""
         mixture, keys, starts = self._mixture, groups.present, groups.starts.copy()
         left = np.diff(starts, append=units.size)
-        ordered, out = units[groups.order], Released.empty(units.size)
+        ordered = groups.by_key(units)
         positions, values, levels = (np.empty(units.size, dtype=kind) for kind in "qdd")
         counts = left.copy()
         positions[:] = np.arange(units.size) + np.repeat(mixture.position[keys] - starts, counts)
@@ -126,10 +126,9 @@ class AdaptiveArrayEngine(ArrayEngineBase):
             left = left - taken
             more = left > 0
             keys, starts, left = keys[more], starts[more], left[more]
-        out.released[:] = True
-        order = groups.order
-        out.positions[order], out.values[order], out.levels[order] = positions, values, levels
-        return out
+        positions, values = groups.as_given(positions), groups.as_given(values)
+        levels = groups.as_given(levels)
+        return Released(np.ones(units.size, dtype=np.bool_), positions, values, levels)
 
     def _advance(self, codes: IntArray, taken: IntArray, positions: IntArray) -> None:
         mixture = self._mixture

@@ -29,6 +29,7 @@ from tidegate.randomness import Epoch
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.two_sided_caps import Ends
 
+_KEPT = 16  # blocks of noise in a state: 64 bytes a key
 _MOST_LEAVES = 1 << 14  # of a grove: beyond, a row of noise is read in several blocks
 
 
@@ -124,7 +125,7 @@ class ArrayEngine(ArrayEngineBase):
         """Keys with several rows: cut into the pieces of blocks that they fill, key by key."""
         cut = Segments(groups, self.position, self._block)
         self._noise.expect(cut.keys[self.position[cut.keys] == 0])
-        sums = np.add.reduceat(units[groups.order], cut.starts)
+        sums = np.add.reduceat(groups.by_key(units), cut.starts)
         sums[cut.first] += self.total[cut.keys]
         closes = cut.closes
         sums[closes] += self._noise.take_in_order(cut.codes[closes], cut.leaves[closes])
@@ -141,11 +142,9 @@ class ArrayEngine(ArrayEngineBase):
         self.total[cut.keys] = np.where(closes, 0, sums)[cut.last]
         self.prediction[cut.keys] = after[cut.last]
         self.position[cut.keys] += cut.counts
-        out = Released.empty(units.size)
-        out.released[:] = True
-        out.positions[groups.order] = cut.positions
-        out.values[groups.order], out.levels[groups.order] = values, levels
-        return out
+        positions = groups.as_given(cut.positions)
+        values, levels = groups.as_given(values), groups.as_given(levels)
+        return Released(np.ones(units.size, dtype=np.bool_), positions, values, levels)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -174,3 +173,19 @@ class ArrayEngine(ArrayEngineBase):
         began = state["position"] > 0
         closed = state["position"][began] // self._block
         self._noise.restore(mine[began], closed, state["carry"][began])
+
+    def noise_kept(self, codes: IntArray, counts: IntArray) -> dict[str, Any]:
+        """Noise of the next blocks of keys that had many rows: for a state that goes on soon.
+
+        It is a function of the secret, which every state has: `restore` would make it again, a
+        whole grove for each block. Where rows are few, a state is written more often than noise is
+        needed, and short states are better.
+        """
+        codes = codes[counts * _KEPT >= self._block]
+        return self._noise.kept(codes, self.position[codes] // self._block, _KEPT)
+
+    def restore_noise(self, kept: Mapping[str, Any]) -> None:
+        """Take what `noise_kept` gave, after `restore`."""
+        codes = kept["codes"].astype(np.int64)
+        if codes.size:
+            self._noise.restore_kept(codes, self.position[codes] // self._block, kept)

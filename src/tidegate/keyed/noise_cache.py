@@ -14,6 +14,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
 from tidegate.perturb.forest_geometry import Forest
 from tidegate.stages import Layout
+from tidegate.state_as_bytes import State
 
 _SMALL = np.iinfo(np.int32)
 _NONE = np.zeros(0, dtype=np.int64)
@@ -37,10 +38,10 @@ class Queue:
         self._served += found.size
         return found
 
-    def drop(self, code: int) -> None:
-        """Let one wait no longer."""
-        self._codes = self._codes[self._served :]
-        self._codes, self._served = self._codes[self._codes != code], 0
+    def drop(self, codes: int | IntArray) -> None:
+        """Let these wait no longer."""
+        waiting = self._codes[self._served :]
+        self._codes, self._served = waiting[~np.isin(waiting, codes)], 0
 
 
 class GroveCache:
@@ -59,6 +60,7 @@ class GroveCache:
         self._next: NDArray[np.signedinteger] = self._noise
         self._carries: FloatArray = np.zeros((2, 0))  # after the open grove, and after the next
         self._made: NDArray[np.int8] = np.zeros(0, dtype=np.int8)  # groves: 0, 1 or 2
+        self._kept: IntArray = _NONE  # of the open grove, if it is not made: leaves known anyway
         self._waiting = Queue(), Queue()  # codes that lack their open grove, or their next one
 
     def grow(self, room: int) -> None:
@@ -66,6 +68,7 @@ class GroveCache:
         more = room - self.carry.size
         self.carry = np.concatenate((self.carry, np.zeros(more)))
         self._grove = np.concatenate((self._grove, np.zeros(more, dtype=np.int64)))
+        self._kept = np.concatenate((self._kept, np.zeros(more, dtype=np.int64)))
         self._made = np.concatenate((self._made, np.zeros(more, dtype=np.int8)))
         self._carries = np.concatenate((self._carries, np.zeros((2, more))), axis=1)
         rows = np.zeros((more, self._leaves), dtype=self._noise.dtype)
@@ -89,8 +92,8 @@ class GroveCache:
 
     def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
         """The noise of one leaf for each key (no key twice), of the open grove, in order."""
-        self._make_open(codes[self._made[codes] == 0])
         at = self._in_grove(leaves)
+        self._make_open(codes[self._lacks(codes, at)])
         found = self._noise[codes, at].astype(np.int64)
         ended = (at == self._leaves - 1) | ((leaves + 1) % self._law.leaves == 0)
         if ended.any():
@@ -107,13 +110,16 @@ class GroveCache:
             open_now = groves[waiting] == self._grove[codes[waiting]]
             here, waiting = waiting[open_now], waiting[~open_now]
             keys = codes[here]
-            lacking = keys[self._made[keys] == 0]
-            self._make_open(np.unique(lacking) if lacking.size else lacking)
             at = self._in_grove(leaves[here])
+            lacking = keys[self._lacks(keys, at)]
+            self._make_open(np.unique(lacking) if lacking.size else lacking)
             found[here] = self._noise[keys, at]
             ended = (at == self._leaves - 1) | ((leaves[here] + 1) % self._law.leaves == 0)
             self._switch(keys[ended])
         return found
+
+    def _lacks(self, codes: IntArray, at: IntArray) -> NDArray[np.bool_]:
+        return np.equal(self._made[codes], 0) & (at >= self._kept[codes])
 
     def _in_grove(self, leaves: IntArray) -> IntArray:
         return leaves % self._law.leaves % self._leaves
@@ -129,6 +135,7 @@ class GroveCache:
         self._noise[ready] = self._next[ready]
         self._carries[0, ready] = self._carries[1, ready]
         self._made[codes] -= 1
+        self._kept[codes] = 0
         self._waiting[0].add(codes[self._made[codes] == 0])
         self._waiting[1].add(ready)
 
@@ -159,13 +166,13 @@ class GroveCache:
         """Take 64 bits for all noise from the first leaf on that needs them."""
         if self._noise.dtype == np.int64:
             return
-        if rows.min() < _SMALL.min or rows.max() > _SMALL.max:
+        if rows.size and (rows.min() < _SMALL.min or rows.max() > _SMALL.max):
             self._noise, self._next = self._noise.astype(np.int64), self._next.astype(np.int64)
 
     def forget(self, code: int) -> None:
         """A key ended."""
         self._noise[code] = self._next[code] = 0
-        self._made[code], self._grove[code] = 0, 0
+        self._made[code] = self._grove[code] = self._kept[code] = 0
         self.carry[code], self._carries[:, code] = 0.0, 0.0
         for queue in self._waiting:
             queue.drop(code)
@@ -175,8 +182,36 @@ class GroveCache:
         chunk, leaf = np.divmod(closed, self._law.leaves)
         self._grove[codes] = chunk * self._a_chunk + leaf // self._leaves
         self.carry[codes] = carry
-        self._made[codes] = 0
+        self._made[codes] = self._kept[codes] = 0
         self.expect(codes)
+
+    def kept(self, codes: IntArray, closed: IntArray, most: int) -> dict[str, NDArray[np.generic]]:
+        """Noise that is there for the next leaves of these keys, up to `most` of each.
+
+        Never for the last leaf of a grove: what is carried on is known when the grove is made.
+        """
+        at, left = self._in_grove(closed), self._law.leaves - closed % self._law.leaves
+        last = np.minimum(self._leaves, at + left) - 1
+        counts = np.where(self._made[codes] > 0, last, self._kept[codes]) - at
+        some = counts > 0
+        codes, at, counts = codes[some], at[some], np.minimum(counts[some], most)
+        noise = self._noise[np.repeat(codes, counts), _ranges(at, counts)]
+        return {"codes": codes.astype(np.int32), "counts": counts.astype(np.int16), "noise": noise}
+
+    def restore_kept(self, codes: IntArray, closed: IntArray, kept: State) -> None:
+        """Take what `kept` gave, of keys that were restored at the same place."""
+        at, counts = self._in_grove(closed), kept["counts"].astype(np.int64)
+        self._widen(kept["noise"])
+        self._noise[np.repeat(codes, counts), _ranges(at, counts)] = kept["noise"]
+        self._kept[codes] = at + counts
+        self._waiting[0].drop(codes)
+
+
+def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
+    """starts[0], starts[0] + 1, … (counts[0] of them), starts[1], …"""
+    found: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
+    found += np.arange(found.size)
+    return found
 
 
 _KEY_BYTES = 32

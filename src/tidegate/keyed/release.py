@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.keyed.engine_choice import Engine, engine
+from tidegate.keyed.fixed_array_engine import ArrayEngine
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.readable_release import ReadableKeyed
 from tidegate.keyed.rows import Groups, KeyedRows, Released
@@ -158,7 +159,7 @@ class KeyedRelease(ReadableKeyed):
         """Choose the shared threshold, if there is one; from here on rows are released."""
         if self.specification.shared:
             pipeline, epoch = self._pipeline, self._epoch
-            identity = digest({**pipeline.resolved(), "threshold": "shared by keys"})
+            identity = digest({**pipeline.resolved_settings, "threshold": "shared by keys"})
             self._ends = choose(
                 pipeline.threshold,
                 self._sample.units,
@@ -230,6 +231,20 @@ class KeyedRelease(ReadableKeyed):
             self._ownership.check()
             self._ownership.check_not_held()
             return sealed(self, key, brief=brief)
+
+    def noise_kept(self, codes: IntArray, counts: IntArray) -> dict[str, Any]:
+        """Noise to keep beside a snapshot that is resumed soon; as secret as that.
+
+        `counts` are the rows that these keys had since the last snapshot. Of other engines than
+        that of fixed methods nothing is kept.
+        """
+        engine = self._engine
+        return engine.noise_kept(codes, counts) if isinstance(engine, ArrayEngine) else {}
+
+    def restore_noise(self, kept: Mapping[str, Any]) -> None:
+        """Take what `noise_kept` gave, beside the same snapshot, before any row is pushed."""
+        if kept and isinstance(self._engine, ArrayEngine):
+            self._engine.restore_noise(kept)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TidegateError(

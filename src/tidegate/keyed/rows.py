@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,8 @@ class Released:
 
 _SMALL = 1 << 15
 
+Kind = TypeVar("Kind", bound=np.generic)
+
 
 class Groups:
     """Rows of codes ≥ 0, grouped when someone asks for it.
@@ -108,16 +110,23 @@ class Groups:
     def once(self) -> bool:
         """Whether no key has two rows."""
         codes = self.codes
-        if codes.size < 2 or bool((codes[1:] > codes[:-1]).all()):
-            return True
+        if codes.size < 2 or self.in_order:
+            return bool((codes[1:] > codes[:-1]).all())
         mark = np.zeros(int(codes.max()) + 1, dtype=np.int32)
         places = np.arange(codes.size, dtype=np.int32)
         mark[codes] = places
         return bool((mark[codes] == places).all())
 
     @cached_property
+    def in_order(self) -> bool:
+        """Whether rows come key by key as they are, ascending: then nothing is moved."""
+        return bool((self.codes[1:] >= self.codes[:-1]).all())
+
+    @cached_property
     def order(self) -> IntArray:
         """The rows, key by key; rows of a key in their order."""
+        if self.in_order:
+            return np.arange(self.codes.size)
         # Numbers of 16 bits are sorted by digits: several times as fast.
         small = not self.codes.size or self.codes.max() < _SMALL
         keys = self.codes.astype(np.int16) if small else self.codes
@@ -126,12 +135,27 @@ class Groups:
     @cached_property
     def starts(self) -> IntArray:
         """Where each key begins in `order`."""
-        return np.flatnonzero(np.diff(self.codes[self.order], prepend=-1))
+        codes = self.by_key(self.codes)
+        begins = np.ones(codes.size, dtype=np.bool_)
+        begins[1:] = codes[1:] != codes[:-1]
+        return np.flatnonzero(begins)
 
     @property
     def present(self) -> IntArray:
         """The codes that there are, ascending."""
-        return self.codes[self.order[self.starts]]
+        return self.codes[self.starts if self.in_order else self.order[self.starts]]
+
+    def by_key(self, column: NDArray[Kind]) -> NDArray[Kind]:
+        """A column of the rows, key by key."""
+        return column if self.in_order else column[self.order]
+
+    def as_given(self, column: NDArray[Kind]) -> NDArray[Kind]:
+        """A column that is key by key, in the order of the rows."""
+        if self.in_order:
+            return column
+        found = np.empty_like(column)
+        found[self.order] = column
+        return found
 
     def parts(self) -> Iterator[tuple[int, IntArray]]:
         """Each code with its rows."""
@@ -155,17 +179,20 @@ class Segments:
     def __init__(self, groups: Groups, position: IntArray, block: int) -> None:
         self.keys = groups.present
         self.counts = np.diff(groups.starts, append=groups.codes.size)
-        shift = position[self.keys] - groups.starts
-        self.positions: IntArray = np.arange(groups.codes.size) + np.repeat(shift, self.counts)
-        blocks = self.positions // block
-        begins = np.ones(blocks.size, dtype=np.bool_)
-        begins[1:] = blocks[1:] != blocks[:-1]
-        begins[groups.starts] = True
-        self.starts: IntArray = np.flatnonzero(begins)
-        self.sizes = np.diff(self.starts, append=blocks.size)
-        self.codes = groups.codes[groups.order[self.starts]]
-        self.leaves = blocks[self.starts]
-        ends = self.positions[self.starts + self.sizes - 1]
-        self.closes = (ends + 1) % block == 0
-        self.first: IntArray = np.searchsorted(self.starts, groups.starts)
-        self.last: IntArray = np.append(self.first[1:], self.starts.size) - 1
+        begun = position[self.keys]
+        rows = np.repeat(begun - groups.starts, self.counts)
+        self.positions: IntArray = np.arange(groups.codes.size) + rows
+        leaf = begun // block
+        ends = begun + self.counts
+        pieces = (ends - 1) // block - leaf + 1
+        self.last: IntArray = np.cumsum(pieces) - 1
+        self.first: IntArray = self.last - pieces + 1
+        self.codes = np.repeat(self.keys, pieces)
+        within = np.arange(self.codes.size) - np.repeat(self.first, pieces)
+        self.leaves: IntArray = np.repeat(leaf, pieces) + within
+        # Pieces begin with a block, the first of a key wherever the key is.
+        self.starts: IntArray = np.repeat(groups.starts - begun, pieces) + self.leaves * block
+        self.starts[self.first] = groups.starts
+        self.sizes = np.diff(self.starts, append=groups.codes.size)
+        self.closes: NDArray[np.bool_] = np.ones(self.codes.size, dtype=np.bool_)
+        self.closes[self.last] = ends % block == 0

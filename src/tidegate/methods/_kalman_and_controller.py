@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from fractions import Fraction
 from typing import ClassVar
 
@@ -13,10 +14,11 @@ from tidegate.lattice import FloatArray, IntArray
 
 # A controller with a proportional and an integral part, as in the paper; the constants are ours:
 # gains, errors that are remembered, set point, and step.
-_PROPORTIONAL, _INTEGRAL, _REMEMBERED = 0.9, 0.1, 5
+_PROPORTIONAL, _INTEGRAL, REMEMBERED = 0.9, 0.1, 5
 _SET_POINT, _STEP = 0.1, 10.0
 _FARTHEST = 50.0  # of an exponent
 _MARGIN = 1e-6  # for rounding: numbers that are compared with it are below 1,000
+SURE = 1.01 * _SET_POINT / _PROPORTIONAL  # an error from which on an interval of 1 stays 1
 
 
 class KalmanLevel:
@@ -77,16 +79,22 @@ class Feedback:
         self.exact = exact = before + gain * (number - before)
         self.variance = variance * (1 - gain)
         error = abs(exact - before) / (exact if exact > 1.0 else 1.0)
-        errors = self.errors
-        kept = errors[1:] if len(errors) == _REMEMBERED else errors.copy()
+        kept = self.errors[1:] if len(self.errors) == REMEMBERED else self.errors.copy()
         kept.append(error)
         self.errors = kept
-        signal = _PROPORTIONAL * error + _INTEGRAL * (math.fsum(kept) / len(kept))
-        power = min((signal - _SET_POINT) / _SET_POINT, _FARTHEST)
-        # e^x ≥ 1 + x + x²/2 for x ≥ 0: where even that leaves less than 1, the interval is 1,
-        # without an exponential.
-        if power > 0 and self.interval - _STEP * (power + power * power / 2) < 1 - _MARGIN:
-            self.interval = 1.0
-        else:
-            growth = 1 - one_exp(power)  # the same bits on every machine
-            self.interval = max(1.0, self.interval + _STEP * growth)
+        self.interval = next_interval(self.interval, error, kept)
+
+
+def next_interval(interval: float, error: float, errors: Collection[float]) -> float:
+    """What the controller says after an error, the last of `errors`."""
+    # e^x ≥ 1 + x + x²/2 for x ≥ 0: where even that leaves less than 1, the interval is 1, without
+    # an exponential; nor does it need the integral part, which is never negative.
+    power = (_PROPORTIONAL * error - _SET_POINT) / _SET_POINT
+    if power > 0 and interval - _STEP * (power + power * power / 2) < 1 - _MARGIN:
+        return 1.0
+    signal = _PROPORTIONAL * error + _INTEGRAL * (math.fsum(errors) / len(errors))
+    power = min((signal - _SET_POINT) / _SET_POINT, _FARTHEST)
+    if power > 0 and interval - _STEP * (power + power * power / 2) < 1 - _MARGIN:
+        return 1.0
+    growth = 1 - one_exp(power)  # the same bits on every machine
+    return max(1.0, interval + _STEP * growth)

@@ -14,21 +14,34 @@ room for their rounding: they change the time it takes, and no decision.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
-from tidegate.lattice import IntArray
+from tidegate.lattice import FloatArray, IntArray
 
 _ROUNDING = 1 + 1e-9  # of sums of up to 2^14 floats: far more than their errors
 _TWICE, _ROUNDED_DOWN = 2 * _ROUNDING, 1 / _ROUNDING**2
-_FEW = 96  # values whose D is computed without arrays
-_LONG = 96  # values of a group from which on many values are tested at a time
-_AHEAD = 512  # how many values are tested at a time
+LONGEST = 1 << 14  # values of a group: they are part of the state
+_LONG = 40  # values of a group from which on many values are tested at a time
+_EXACT = 1 << 36  # 2·96²·2^36 < 2^53
+_AHEAD = 1024  # how many at the most; at first as many as the last group had
+
+
+@cache
+def _counts() -> FloatArray:
+    return np.arange(LONGEST + 1, dtype=np.float64)
+
+
+_Listed = tuple[list[float], list[float], list[float]]  # values, tests, limits: whole numbers
 
 
 class Grouping:
     """The open group. Its members are raw values: secret."""
 
-    def __init__(self, public: int, longest: int) -> None:
+    def __init__(self, public: int, longest: int, threshold: int) -> None:
+        # Sums of products of a few values, group by group, are exact as floats then, and faster.
+        self._in_floats = threshold < _EXACT and public < _EXACT
         self._public, self._longest = public, max(2, longest)  # a first value is not tested
         self._longest_short = min(_LONG, self._longest)
         self._members: IntArray = np.zeros(self._longest, dtype=np.int64)
@@ -36,6 +49,9 @@ class Grouping:
         self._least = 0  # what D is at least
         self._most = 0.0  # and S at most
         self.limit = 0  # of the open group, with its noise
+        # For speed alone: whether a group begins in arrays, and how many values are tested then.
+        self._in_arrays, self._usual = False, _LONG
+        self._slack = threshold * 2.0**-36 + 2.0**-20  # for the rounding of sums of differences
 
     @property
     def members(self) -> list[int]:
@@ -56,80 +72,106 @@ class Grouping:
         `limits` is the noise of the limits of new groups.
         """
         opens: list[int] = []
-        listed = values.tolist(), tests.tolist()
+        listed: _Listed | None = None
         at = 0
         while at < values.size:
-            if self._count < self._longest_short:
-                at = self._one_by_one(*listed, limits, at, opens)
+            if self._count < self._longest_short and not self._in_arrays:
+                if listed is None:
+                    listed = self._listed(values), self._listed(tests), self._listed(limits)
+                at = self._one_by_one(listed, at, opens)
+                self._in_arrays = self._count > 0
                 continue
-            stop = min(values.size, at + _AHEAD, at + self._longest - self._count)
-            joined = self._many(values[at:stop], tests[at:stop])
-            at += joined
+            if not self._count:
+                self._open(int(values[at]), self._public + int(limits[at]))
+                opens.append(at)
+                at += 1
+            ahead = min(_AHEAD, max(self._usual, self._count))
+            stop = min(values.size, at + ahead, at + self._longest - self._count)
+            at += self._many(values[at:stop], tests[at:stop])
             if at < stop:
                 opens.append(at)
                 at += 1
-                self._count = 0
-            elif self._count >= self._longest:
-                self._count = 0
+            elif self._count < self._longest:
+                continue
+            # The next group is perhaps as long.
+            self._in_arrays = self._count >= _LONG
+            self._usual, self._count = self._count * 5 // 4, 0
         return opens
 
-    def _one_by_one(
-        self, values: list[int], tests: list[int], limits: IntArray, start: int, opens: list[int]
-    ) -> int:
+    def _listed(self, numbers: IntArray) -> list[float]:
+        found: list[float] = (numbers.astype(np.float64) if self._in_floats else numbers).tolist()
+        return found
+
+    def _open(self, value: int, limit: int) -> None:
+        """Begin a group."""
+        self._count, self._total, self.limit = 1, value, limit
+        self._least, self._most, self._members[0] = 0, 0.0, value
+
+    def _one_by_one(self, listed: _Listed, start: int, opens: list[int]) -> int:
         """Test values until a group is long; gives where that is."""
-        count, total, limit = self._count, self._total, self.limit
-        least, most, longest = self._least, self._most * _ROUNDING, self._longest_short
-        before, opened = self.members, start  # of the open group: members until here, and from here
+        values, tests, limits = listed
+        one = 1.0 if self._in_floats else 1
+        count, total, limit = self._count * one, self._total * one, self.limit * one
+        least, most, longest = self._least * one, self._most * _ROUNDING, self._longest_short
+        public = self._public * one
+        # Of the open group: members until here, and from here.
+        before, opened = list[float](self.members), start
         place = start
         for place, value, test in zip(
             range(start, len(values)), values[start:], tests[start:], strict=True
         ):
-            if not count:
+            if count:
+                off = value * count - total
+                count += one
+                total += value
+                grown = (off if off > 0 else -off) * _TWICE / count
+                most += grown
+                if most + test >= limit:
+                    if grown * _ROUNDED_DOWN - 1.0 + test >= limit:
+                        opens.append(place)
+                        count = 0
+                        continue
+                    if least + test < limit:
+                        least = _deviation(before + values[opened : place + 1], total)
+                        most = (least + 1.0) * _ROUNDING
+                    if least + test >= limit:
+                        opens.append(place)
+                        count = 0
+                        continue
+                if count >= longest:
+                    break
+            else:
                 opens.append(place)
-                limit = self._public + limits.item(place)
-                count, total, least, most = 1, value, 0, 0.0
+                limit = public + limits[place]
+                count, total, least, most = one, value, 0, 0.0
                 before, opened = [], place
-                continue
-            off = value * count - total
-            count += 1
-            grown = (off if off > 0 else -off) * _TWICE / count
-            most += grown
-            total += value
-            if most + test >= limit:
-                if grown * _ROUNDED_DOWN - 1 + test >= limit:
-                    opens.append(place)
-                    count = 0
-                    continue
-                if least + test < limit:
-                    least = _deviation(before + values[opened : place + 1], total)
-                    most = (least + 1) * _ROUNDING
-                if least + test >= limit:
-                    opens.append(place)
-                    count = 0
-                    continue
-            if count >= longest:
-                break
         if count >= self._longest:
             count = 0
-        self._count, self._total, self.limit = count, total, limit
-        self._least, self._most = least, most
+        self._count, self._total, self.limit = int(count), int(total), int(limit)
+        self._least, self._most = int(least), most
         if count:
-            self._members[:count] = before + values[opened : place + 1]
+            self._members[: self._count] = before + values[opened : place + 1]
         return place + 1
 
     def _many(self, values: IntArray, tests: IntArray) -> int:
         """The same for a long group, in arrays."""
-        before = self._count
-        self._members[before : before + values.size] = values
-        totals = self._total + np.cumsum(values)
-        counts = np.arange(before + 1, before + values.size + 1)
-        means = (totals - values) / (counts - 1)
-        grown = np.cumsum(2 * np.abs(values - means) * ((counts - 1) / counts))
-        base, done = self._most, 0
-        while True:
-            bound = (base + grown[done:]) * _ROUNDING + tests[done:] >= self.limit
-            first = int(bound.argmax())
-            if not bound[first]:
+        before, size = self._count, values.size
+        self._members[before : before + size] = values
+        totals = np.cumsum(values)
+        totals += self._total
+        counts = _counts()[before + 1 : before + size + 1]
+        grown = values * counts
+        grown -= totals
+        np.abs(grown, out=grown)
+        grown /= counts
+        np.cumsum(grown, out=grown)
+        grown *= _TWICE
+        bounds = grown + tests
+        base, done = self._most * _ROUNDING + self._slack, 0
+        while done < size:
+            doubtful = bounds[done:] >= self.limit - base
+            first = int(doubtful.argmax())
+            if not doubtful[first]:
                 break
             place = done + first
             test = int(tests[place])
@@ -139,12 +181,12 @@ class Grouping:
                 self._count += place
                 self._total = int(totals[place]) - int(values[place])
                 return place
-            base, done = self._least + 1 - float(grown[place]), place + 1
-            if done == values.size:
-                break
-        self._most = base + float(grown[-1])
-        self._count, self._total = before + values.size, int(totals[-1])
-        return values.size
+            base = (self._least + 1) * _ROUNDING + self._slack - float(grown[place])
+            done = place + 1
+        if size:
+            self._most = base + float(grown[-1])
+            self._count, self._total = before + size, int(totals[-1])
+        return size
 
     def _deviation(self, count: int, total: int) -> int:
         """⌊Σ |x − mean|⌋ = ⌊2·(low·total − n·below)/n⌋, with `low` members below the mean."""
@@ -153,12 +195,9 @@ class Grouping:
         return 2 * (lower.size * total - count * int(lower.sum())) // count
 
 
-def _deviation(group: list[int], total: int) -> int:
+def _deviation(group: list[float], total: float) -> float:
+    """The same for a short group; whole numbers, as floats where these are exact."""
     count = len(group)
-    if count > _FEW:
-        members = np.array(group)
-        lower = members[members <= (total - 1) // count]
-        return 2 * (lower.size * total - count * int(lower.sum())) // count
     mean = (total - 1) // count
     lower_values = [value for value in group if value <= mean]
     return 2 * (len(lower_values) * total - count * sum(lower_values)) // count

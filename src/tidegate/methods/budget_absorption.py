@@ -14,7 +14,7 @@ from tidegate.methods._window_stages import WINDOW_EXAMPLE
 from tidegate.methods.budget_distribution import DissimilaritySampler, DistributedBudget
 from tidegate.perturb.irregular_spans import check_scale
 from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES
-from tidegate.perturb.sampled_values import Measurement, Stretch
+from tidegate.perturb.sampled_values import Measurements, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Whole
@@ -95,38 +95,48 @@ class AbsorbingSampler(DissimilaritySampler):
         scale = self._scales[self._offer - 1]
         return scale if self._dissimilarity(value) > scale else 0
 
-    def sweep(self, stretch: Stretch) -> list[Measurement]:
+    def sweep(self, stretch: Stretch) -> Measurements:
         """`push` and `measured` for many values, without those whose shares are spent."""
-        values, start, stop, position, _, noise = stretch
-        found: list[Measurement] = []
-        scales, published, most = self._scales, self.published, self._window - 1
-        shift = position - start
-        free = self.free - shift  # as an index
+        values, units, start, stop, position, _, noise = stretch
+        places: list[int] = []
+        numbers: list[float] = []
+        marks: list[float] = []
+        shift, most, published = position - start, self._window - 1, self.published
+        # As indices; a share that is older than a window is lost, so `free` need not be older.
+        free = max(self.free - shift, start - most)
+        if len(self._scales) <= stop - free:
+            self._scales += [self._scales[most]] * (stop - free - most)
+        scales, lost = self._scales, most + 1
         at = start
         while at < stop:
-            tests, index = self._noise.ahead(at + shift)
-            logarithms, _ = noise.ahead(at + shift)
-            until = min(stop, at + len(tests) - index)
+            (tests, *_), index = self._noise.at(at + shift)
+            logarithms, among = noise.ahead(at + shift)
+            until = min(stop, at + tests.size - index, at + len(logarithms) - among)
+            here, test = units[at:until], tests[index : index + until - at]
             rows = zip(
-                range(at, until), values[at:until], tests[index:], logarithms[index:], strict=False
+                *(range(at, until), (here + test).tolist(), (here - test).tolist()),
+                logarithms[among:],
+                strict=False,  # the first is the shortest
             )
-            for place, value, test, logarithm in rows:
+            for place, above, below, logarithm in rows:
                 if place < free:
                     continue
                 unspent = place - free
-                scale = scales[unspent if unspent < most else most]
-                off = value - published
-                if (off if off > 0 else -off) + test > scale:
+                scale = scales[unspent]
+                if above - published > scale or published - below > scale:
                     product = scale * logarithm
                     draw = int(product)
                     if not (draw and EDGE < abs(product - draw) < BEYOND and scale < USUAL_SCALES):
                         draw = noise.scaled(logarithm, scale, place + shift)
-                    published = value + draw
-                    found.append((place, published, scale))
-                    free = place + 1 + (unspent if unspent < most else most)
+                    published = values[place] + draw
+                    places.append(place)
+                    numbers.append(published)
+                    marks.append(scale)
+                    free = place + (unspent + 1 if unspent < lost else lost)
             at = until
-        self.published, self.free = published, free + shift
-        return found
+        if places:
+            self.published, self.free = published, free + shift
+        return places, numbers, marks
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Remember what is published, and what it cost."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import fmod
 from typing import ClassVar, Unpack
+
+import numpy as np
 
 from tidegate.estimate.last_published import LastPublished
 from tidegate.exact_numbers import Number
@@ -13,7 +16,7 @@ from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.perturb.irregular_spans import check_scale
 from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES, PositionNoise
-from tidegate.perturb.sampled_values import Measurement, Stretch
+from tidegate.perturb.sampled_values import Measurements, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
@@ -21,6 +24,7 @@ from tidegate.settings import Epsilon, Spec, Whole
 _SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
 _LEAST = 1 << 12  # parts below which nothing is published: its noise would be of no use
 _NEVER = 1 << 64  # no noisy dissimilarity is larger
+_WHOLE = 2.0**52  # added and taken away, it rounds a float to a whole number
 _DISSIMILARITY = 1  # the level of their noise, in addresses
 
 
@@ -100,7 +104,8 @@ class DissimilaritySampler:
         self._scale_above, self._scale_below = stage.scale_ratio(threshold)
         # Floats propose a scale: below 2^33 they are off by less than 2^-18.
         self._ratio = self._scale_above / self._scale_below
-        self._edge = 1e-5 if stage.publication_scale(threshold, _LEAST) < USUAL_SCALES else 1.0
+        self._edge = 1e-5
+        self._huge = stage.publication_scale(threshold, _LEAST) >= USUAL_SCALES
         self.published = threshold // 2  # the last published number; at first a public guess
         self.places: list[int] = []  # where something was spent, within the last window
         self.parts: list[int] = []  # how much
@@ -119,68 +124,99 @@ class DissimilaritySampler:
         scale = self._stage.publication_scale(self._threshold, self._offer)
         return scale if noisy > scale else 0
 
-    def sweep(self, stretch: Stretch) -> list[Measurement]:
-        """`push` and `measured` for many values: the offer changes when a share goes or returns."""
-        values, start, stop, position, _, noise = stretch
-        found: list[Measurement] = []
-        window, shift, published = self._window, position - start, self.published
-        ratio, scale_of, edge = self._ratio, self._scale_of, self._edge
-        beyond, huge = 1 - edge, edge == 1
-        # The index at which each spent part returns, and the part; those before `head` did.
-        spent = [place + window - shift for place in self.places]
-        parts, head, left = self.parts.copy(), 0, _SHARES - sum(self.parts)
-        while head < len(spent) and spent[head] < start:
-            left += parts[head]
-            head += 1
-        returns = spent[head] if head < len(spent) else stop
-        offer = left >> 1
-        scale = scale_of(offer)
+    def sweep(self, stretch: Stretch) -> Measurements:
+        """`push` and `measured` for many values.
+
+        x + test > r + scale or x − test < r − scale is what `push` asks. Here a float that is at
+        most the scale proposes, and the scale decides: with scales below 2^33, all numbers are
+        below 2^46, where floats are off by far less than the 1 that two integers differ by.
+        """
+        if self._huge:
+            return self._one_by_one(stretch)
+        _, units, start, stop, position, _, noise = stretch
+        places: list[int] = []
+        numbers: list[float] = []
+        scales: list[float] = []
+        window, ratio, edge, published = self._window, self._ratio, self._edge, self.published * 1.0
+        beyond, double, shift, count = 1 - edge, 2 * ratio, position - start, stop - start
+        # What comes back at each value: written a window ahead of where it is read.
+        ahead = min(window, count)
+        returns = [0.0] * (count + ahead)
+        left, later = float(_SHARES), []
+        for place, part in zip(self.places, self.parts, strict=True):
+            back = place + window - position
+            if back >= count:
+                later.append((place, part))
+            elif back >= 0:
+                returns[back] = float(part)
+            left -= part if back >= 0 else 0
+        reading, ahead = iter(returns), ahead - start
+        # An offer is at most left/2, so a scale is at least this over what is left.
+        high, low = published + double / left, published - double / left
         at = start
         while at < stop:
-            tests, index = self._noise.ahead(at + shift)
-            logarithms, _ = noise.ahead(at + shift)
-            until = min(stop, at + len(tests) - index)
+            (tests, *_), index = self._noise.at(at + shift)
+            logarithms, among = noise.ahead(at + shift)
+            until = min(stop, at + tests.size - index, at + len(logarithms) - among)
+            here = units[at:until].astype(np.float64)
+            test = tests[index : index + until - at]
             rows = zip(
-                range(at, until), values[at:until], tests[index:], logarithms[index:], strict=False
+                *(range(at, until), (here + test).tolist(), (here - test).tolist()),
+                *(logarithms[among:], reading),
+                strict=False,  # the first is the shortest
             )
-            for place, value, test, logarithm in rows:
-                if place == returns:
-                    left += parts[head]
-                    head += 1
-                    returns = spent[head] if head < len(spent) else stop
-                    offer = left >> 1
+            for place, above, below, logarithm, returned in rows:
+                if returned:
+                    left += returned
+                    rough = double / left
+                    high = published + rough
+                    low = published - rough
+                if above > high or below < low:
+                    offer = left * 0.5 - 0.25 + _WHOLE - _WHOLE
+                    if offer < _LEAST:
+                        continue
                     rough = ratio / offer
-                    scale = int(rough) + 1
-                    if not edge < scale - rough < beyond or offer < _LEAST:
-                        scale = scale_of(offer)
-                if value - published + test > scale or published - value + test > scale:
+                    scale = rough + 0.5 + _WHOLE - _WHOLE
+                    if not edge < scale - rough < beyond:
+                        scale = float(self._scale_of(int(offer)))
+                    if above - published <= scale and published - below <= scale:
+                        continue
                     product = scale * logarithm
-                    draw = int(product)
-                    rest = product - draw
-                    if not (EDGE < rest < BEYOND or (draw and -BEYOND < rest < -EDGE)) or huge:
-                        draw = noise.scaled(logarithm, scale, place + shift)
-                    published = value + draw
-                    found.append((place, published, scale))
-                    back = place + window
-                    if head == len(spent):
-                        returns = back
-                    spent.append(back)
-                    parts.append(offer)
+                    rest = fmod(product, 1.0)
+                    draw = product - rest
+                    if not (EDGE < rest < BEYOND or (draw and -BEYOND < rest < -EDGE)):
+                        draw = noise.scaled(logarithm, int(scale), place + shift)
+                    published = (above + below) * 0.5 + draw
+                    places.append(place)
+                    numbers.append(published)
+                    scales.append(scale)
+                    returns[place + ahead] = offer
                     left -= offer
-                    if returns != place + 1:  # else the offer changes again
-                        offer = left >> 1
-                        if offer < _LEAST:
-                            scale = _NEVER
-                            continue
-                        rough = ratio / offer
-                        scale = int(rough) + 1
-                        if not edge < scale - rough < beyond:
-                            scale = scale_of(offer)
+                    rough = double / left
+                    high = published + rough
+                    low = published - rough
             at = until
-        self.published = published
-        self.places = [place - window + shift for place in spent[head:]]
-        self.parts = parts[head:]
-        return found
+        self.published = int(published)
+        unread = enumerate(reading, shift + stop - ahead - start)
+        later += [(place, int(part)) for place, part in unread if part]
+        self.places = [place for place, _ in later]
+        self.parts = [part for _, part in later]
+        return places, numbers, scales
+
+    def _one_by_one(self, stretch: Stretch) -> Measurements:
+        """The definition of `sweep`."""
+        values, _, start, stop, position, _, noise = stretch
+        places: list[int] = []
+        numbers: list[float] = []
+        scales: list[float] = []
+        for place in range(start, stop):
+            if scale := self.push(values[place], position + place - start):
+                number = values[place] + noise.of(position + place - start, scale)
+                self.measured(number, 1, scale)
+                places.append(place)
+                numbers.append(number)
+                scales.append(scale)
+        return places, numbers, scales
 
     def _scale_of(self, offer: int) -> int:
         """The scale of a publication that costs `offer`."""

@@ -14,7 +14,7 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._pegasus_groups import Grouping
+from tidegate.methods._pegasus_groups import LONGEST, Grouping
 from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import PrivateTests
@@ -30,7 +30,6 @@ _SHARE = Fraction(1, 5)  # of ε, for the groups
 # A group's deviation is compared with as many θ over the budget of the groups. The constant is
 # ours: the noise of a test has scale 8 in this unit, so at 5 equal values would part after three.
 _LIMIT = Fraction(40)
-_LONGEST = 1 << 14  # values of a group, and no more than a horizon: they are part of the state
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -92,7 +91,7 @@ class GroupedValues(PrivateTests, Spec):
     @property
     def longest(self) -> int:
         """Values of a group, at the most."""
-        return min(_LONGEST, self.horizon)
+        return min(LONGEST, self.horizon)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All that decides about noise."""
@@ -126,7 +125,7 @@ class GroupingRun(IrregularRun):
             keystream, {level: scale(threshold) for level, scale in enumerate(scales)}
         )
         self._horizon = stage.horizon
-        self._group = Grouping(stage.public_limit(threshold), stage.longest)
+        self._group = Grouping(stage.public_limit(threshold), stage.longest, threshold)
 
     def state(self) -> dict[str, Any]:
         """The position and the open group."""

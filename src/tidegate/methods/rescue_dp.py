@@ -11,12 +11,18 @@ from typing import ClassVar, Unpack
 
 from tidegate.exact_numbers import Number
 from tidegate.methods._budget import per_window
-from tidegate.methods._kalman_and_controller import Feedback
+from tidegate.methods._kalman_and_controller import (
+    REMEMBERED,
+    SURE,
+    Feedback,
+    next_interval,
+)
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.methods.fast import MOVEMENT, FilteredLevel
-from tidegate.perturb.sampled_values import Measurement, Stretch
+from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES
+from tidegate.perturb.sampled_values import Measurements, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Exact, Spec, Whole
@@ -26,6 +32,7 @@ _LEAST = 1 << 12  # parts below which nothing is measured: its noise would be of
 # The paper's constants: a measurement takes φ·ln(interval + 1) of what is left, at most 0.6 of it,
 # and at most a fifth of ε.
 _SHARE, _MOST_SHARE, _MOST = Decimal("0.2"), Decimal("0.6"), _PARTS // 5
+_LEAST_SHARE = float(_SHARE) * math.log(2)  # at an interval of 1
 _ROUGH_SHARE, _ROUGH_MOST = float(_SHARE), float(_MOST_SHARE)
 _DIGITS = Context(prec=30)
 _DOUBT = 1e-3  # 2^32 times the error of a logarithm is far smaller
@@ -91,6 +98,7 @@ class BudgetSampler(Feedback):
         self.due = 0  # the position to measure next
         self._offer = self._position = 0
         self._above, self._below = stage.scale_ratio(threshold)
+        self._huge = stage.scale(threshold) >= USUAL_SCALES
 
     def push(self, value: int, position: int) -> int:
         """The value itself decides nothing."""
@@ -99,7 +107,7 @@ class BudgetSampler(Feedback):
         self._position = position
         while self.places and self.places[0] <= position - self._window:
             del self.places[0], self.parts[0]
-        self._offer = self._part_of(_PARTS - sum(self.parts))
+        self._offer = self._part_of(_PARTS - sum(self.parts), self.interval)
         if self._offer < _LEAST:
             return 0
         return self._stage.scale(self._threshold, self._offer)
@@ -112,52 +120,90 @@ class BudgetSampler(Feedback):
             self.parts.append(self._offer)
             self.due = self._position + round(min(self.interval, float(self._window)))
 
-    def sweep(self, stretch: Stretch) -> list[Measurement]:
+    def sweep(self, stretch: Stretch) -> Measurements:
         """`push` and `measured` for many values: only where a measurement is due."""
-        values, start, stop, position, filled, noise = stretch
-        found: list[Measurement] = []
+        values, _, start, stop, position, filled, noise = stretch
+        measured: list[int] = []
+        numbers: list[float] = []
+        scales: list[float] = []
         shift, opened, window = position - start, start - filled, self._window
         places, parts, left = deque(self.places), deque(self.parts), _PARTS - sum(self.parts)
-        follow, part_of, above, below = self.follow, self._part_of, self._above, self._below
-        at = max(start, self.due - shift)
+        part_of, step, above, below = self._part_of, self._step_variance, self._above, self._below
+        ratio, huge = above / below, self._huge
+        exact, variance, interval = self.exact, self.variance, self.interval
+        errors = deque(self.errors, maxlen=REMEMBERED)
+        due = self.due - shift
+        at = max(start, due)
+        returns = places[0] + window - shift if places else stop  # where the first part comes back
         logarithms, index = noise.ahead(position)
         first, until = start - index, start - index + len(logarithms)  # of known logarithms
         while at < stop:
-            here = at + shift
             if at >= until:
-                logarithms, index = noise.ahead(here)
+                logarithms, index = noise.ahead(at + shift)
                 first, until = at - index, at - index + len(logarithms)
-            while places and places[0] <= here - window:
-                places.popleft()
+            while returns <= at:
                 left += parts.popleft()
-            part = part_of(left)
+                places.popleft()
+                returns = places[0] + window - shift if places else stop
+            if interval == 1.0:  # the most frequent: φ·ln 2, which is below the most
+                rough = left * _LEAST_SHARE
+                part = int(rough)
+                if not _DOUBT < rough - part < 1 - _DOUBT or part >= _MOST:
+                    part = part_of(left, interval)
+            else:
+                part = part_of(left, interval)
             if part < _LEAST:
-                at = places[0] + window - shift  # nothing returns before
+                at = returns  # nothing returns before
                 continue
-            scale = -(-above // (below * part))
-            number = values[at] + noise.scaled(logarithms[at - first], scale, here)
-            found.append((at, number, scale))
-            follow(number, at + 1 - opened, scale)
-            places.append(here)
+            rough = ratio / part
+            scale = int(rough) + 1
+            if not _DOUBT < scale - rough < 1 - _DOUBT or huge:
+                scale = -(-above // (below * part))
+            logarithm = logarithms[at - first]
+            product = scale * logarithm
+            draw = int(product)
+            rest = product - draw
+            if not (EDGE < rest < BEYOND or (draw and -BEYOND < rest < -EDGE)) or huge:
+                draw = noise.scaled(logarithm, scale, at + shift)
+            number = values[at] + draw
+            measured.append(at)
+            numbers.append(number)
+            scales.append(scale)
+            # What `follow` does.
+            variance += (at + 1 - opened) * step
+            gain = variance / (variance + 2.0 * scale * scale)
+            before = exact
+            exact += gain * (number - before)
+            variance *= 1 - gain
+            error = exact - before if exact > before else before - exact
+            if exact > 1.0:
+                error /= exact
+            errors.append(error)
+            if error < SURE or interval != 1.0:
+                interval = next_interval(interval, error, errors)
+            if not places:
+                returns = at + window
+            places.append(at + shift)
             parts.append(part)
             left -= part
             opened = at + 1
-            interval = self.interval
             at += round(interval) if interval < window else window
-            self.due = at + shift
-        self.places, self.parts = list(places), list(parts)
-        return found
+            due = at
+        self.due = due + shift
+        self.exact, self.variance, self.interval = exact, variance, interval
+        self.places, self.parts, self.errors = list(places), list(parts), list(errors)
+        return measured, numbers, scales
 
-    def _part_of(self, left: int) -> int:
+    def _part_of(self, left: int, interval: float) -> int:
         """min(φ·ln(interval + 1), 0.6) of what is left, rounded down, and at most a fifth of ε.
 
         The same on every machine: a float only proposes, since near to an integer decimals decide.
         """
-        share = _ROUGH_SHARE * math.log(self.interval + 1)
+        share = _ROUGH_SHARE * math.log(interval + 1)
         rough = left * (share if share < _ROUGH_MOST else _ROUGH_MOST)
         part = int(rough)
         if not _DOUBT < rough - part < 1 - _DOUBT:
-            exact = min(_SHARE * Decimal(self.interval + 1).ln(_DIGITS), _MOST_SHARE)
+            exact = min(_SHARE * Decimal(interval + 1).ln(_DIGITS), _MOST_SHARE)
             part = int(left * Fraction(exact))
         return part if part < _MOST else _MOST
 

@@ -50,6 +50,7 @@ _PROPOSAL_ERROR = 2.0**-42
 _COMPARISON_ERROR = 2.0**-50
 _FLOAT_SCALES = 1 << 40  # beyond, every proposal would be in doubt
 BLOCK = 1 << 14  # 128 kB an array: the block and its scratch stay in the cache
+_FEW = 16  # so many samples are drawn faster without arrays
 _LARGEST = (1 << 63) - 1
 _ONE = np.uint64(1)
 
@@ -72,6 +73,13 @@ def discrete_laplace(words: WordSource, count: int, scale: Fraction) -> NDArray[
     """
     count = whole_number("count", count, minimum=0)
     scale = exact_fraction("scale", scale)
+    if count <= _FEW:
+        return np.array(one_by_one(words, count, scale), dtype=np.int64)
+    return in_arrays(words, count, scale)
+
+
+def in_arrays(words: WordSource, count: int, scale: Fraction) -> NDArray[np.int64]:
+    """`discrete_laplace` of many samples."""
     noise = np.empty(count, dtype=np.int64)
     inversion = Inversion(words, scale, min(count, BLOCK))
     done = 0
@@ -82,11 +90,29 @@ def discrete_laplace(words: WordSource, count: int, scale: Fraction) -> NDArray[
     return noise
 
 
-def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
-    """What `discrete_laplace(words, 1, scale)` gives, from the same words, several times as fast.
+def one_by_one(words: WordSource, count: int, scale: Fraction) -> list[int]:
+    """`discrete_laplace` of a few samples: without arrays, the same numbers from the same words.
 
-    No arrays are made. `math.log` proposes instead of `np.log`, under the same assumption on its
-    error; where that could matter, integers decide, so the number is the same.
+    `math.log` proposes instead of `np.log`, under the same assumption on its error; where that
+    could matter, integers decide. Words are read in the order of `Inversion.attempt`.
+    """
+    bits, rough = words.bits - 1, float(scale)
+    unit, least, doubt = 2.0**-bits, least_cell(bits), proposal_doubt(rough, bits)
+    found: list[int] = []
+    while len(found) < count:
+        drawn = words.take(count - len(found)).tolist()
+        magnitudes = [_proposed(word >> 1, unit, rough, least, doubt) for word in drawn]
+        for place, magnitude in enumerate(magnitudes):
+            if magnitude < 0:
+                magnitudes[place] = decide_magnitude(words, drawn[place] >> 1, scale)
+        for word, magnitude in zip(drawn, magnitudes, strict=True):
+            if magnitude or not word & 1:  # −0 is thrown away
+                found.append(-magnitude if word & 1 else magnitude)
+    return found
+
+
+def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
+    """What `discrete_laplace(words, 1, scale)` gives, from the same words, as a plain number.
 
     >>> from tidegate.randomness import seeded
     >>> keystream = seeded(7).new_epoch().keystream("example", b"")
@@ -95,23 +121,15 @@ def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
     ... )
     True
     """
-    bits, rough = words.bits - 1, float(scale)
-    while True:
-        drawn = int(words.take(1)[0])
-        cell, negative = drawn >> 1, drawn & 1
-        magnitude = _proposed(cell, bits, rough)
-        if magnitude < 0:
-            magnitude = decide_magnitude(words, cell, scale)
-        if magnitude or not negative:  # −0 is thrown away
-            return -magnitude if negative else magnitude
+    (found,) = one_by_one(words, 1, scale)
+    return found
 
 
-def _proposed(cell: int, bits: int, scale: float) -> int:
+def _proposed(cell: int, unit: float, scale: float, least: int, doubt: float) -> int:
     """The magnitude by floats; −1: integers must decide."""
-    product = -scale * math.log((cell + 0.5) * 2.0**-bits)
+    product = -scale * math.log((cell + 0.5) * unit)
     magnitude = int(product)
-    doubt = proposal_doubt(scale, bits)
-    if cell < least_cell(bits) or abs(product - magnitude - 0.5) >= 0.5 - doubt:
+    if cell < least or abs(product - magnitude - 0.5) >= 0.5 - doubt:
         return -1
     return magnitude
 

@@ -18,7 +18,9 @@ from tidegate.randomness import Keystream
 from tidegate.stages import Noisy
 from tidegate.state_as_bytes import State, restore, state_of
 
-Measurement = tuple[int, int, int]  # index of the measured value, released number, scale of noise
+# Indices of measured values, released numbers, scales of their noise. All are whole numbers; where
+# a float is exact it may be one, which is faster.
+Measurements = tuple[list[int], list[float], list[float]]
 
 
 class Stretch(NamedTuple):
@@ -28,6 +30,7 @@ class Stretch(NamedTuple):
     """
 
     values: list[int]
+    units: IntArray  # the same as an array
     start: int
     stop: int
     position: int
@@ -46,7 +49,7 @@ class Sampler(Protocol):
     `position`, up to and including the first that is to be measured, and gives its index and scale;
     or (stop, 0) if none is; and
 
-        sweep(stretch: Stretch) -> list[Measurement]
+        sweep(stretch: Stretch) -> Measurements
 
     which does the same for all values of the stretch: it measures and does what `measured` does by
     itself. Both are faster, and must leave the same state.
@@ -125,16 +128,18 @@ class SampledRun(IrregularRun):
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give what was measured of them."""
         ends: list[int] = []  # of leaves, as indices of values
-        numbers: list[int] = []
-        marks: list[int] = []
-        raw: list[int] = np.minimum(values, self._threshold).tolist()
+        numbers: list[float] = []
+        marks: list[float] = []
+        units = np.minimum(values, self._threshold)
+        raw: list[int] = units.tolist()
         at, opened = 0, -self.filled
         while at < len(raw):
             length = self._lengths[self.blocks]
             stop = min(len(raw), at + length - self.place)
-            found = self._sweep(Stretch(raw, at, stop, self.position, at - opened, self._noise))
-            if found:
-                places, some_numbers, scales = zip(*found, strict=True)
+            places, some_numbers, scales = self._sweep(
+                Stretch(raw, units, at, stop, self.position, at - opened, self._noise)
+            )
+            if places:
                 ends.extend(places)
                 numbers.extend(some_numbers)
                 marks.extend(scales)
@@ -156,20 +161,24 @@ class SampledRun(IrregularRun):
         spans = edges[1:] - edges[:-1]
         return Noisy(np.array(numbers, dtype=np.int64), spans, np.array(marks, dtype=np.int64))
 
-    def _by_finding(self, stretch: Stretch) -> list[Measurement]:
+    def _by_finding(self, stretch: Stretch) -> Measurements:
         """The sweep of a sampler that has none of its own."""
-        values, start, stop, position, filled, noise = stretch
-        measured: list[Measurement] = []
+        values, _, start, stop, position, filled, noise = stretch
+        places: list[int] = []
+        numbers: list[float] = []
+        scales: list[float] = []
         at, opened, shift = start, start - filled, position - start
         while at < stop:
             found, scale = self._find(values, at, stop, at + shift)
             if not scale:
                 break
             number = values[found] + noise.of(found + shift, scale)
-            measured.append((found, number, scale))
+            places.append(found)
+            numbers.append(number)
+            scales.append(scale)
             self._sampler.measured(number, found + 1 - opened, scale)
             at = opened = found + 1
-        return measured
+        return places, numbers, scales
 
     def _one_by_one(
         self, values: list[int], start: int, stop: int, position: int

@@ -249,7 +249,8 @@ class Pipeline(Spec):
         """By which a snapshot knows its pipeline."""
         return digest(self.settings()).hex()
 
-    def resolved(self) -> dict[str, Any]:
+    @cached_property
+    def resolved_settings(self) -> dict[str, Any]:
         """The settings and what was decided from them: the identity of the noise."""
         return {**self.settings(), "block": self.perturber.block}
 
@@ -266,7 +267,7 @@ class Pipeline(Spec):
             if len(self._identities) >= _IDENTITIES_KEPT:
                 self._identities.clear()
             law = self.measurer.noise_identity(width, self.ceiling + below)
-            facts = {**self.resolved(), "threshold in units": width, "law": law}
+            facts = {**self.resolved_settings, "threshold in units": width, "law": law}
             if below:
                 facts["below 0 in units"] = below
             known = self._identities[width, below] = digest(facts)
@@ -274,8 +275,7 @@ class Pipeline(Spec):
 
     @cached_property
     def _identities(self) -> dict[tuple[int, int], bytes]:
-        # Of this very pipeline, not of equal ones: what is decided from settings may differ.
-        return {}
+        return {}  # of this very pipeline: what is decided from settings may differ between equals
 
     def start(self, randomness: Randomness | None = None) -> Release:
         """Begin a release with new noise; `seeded(n)` only to simulate."""

@@ -31,6 +31,7 @@ class PhaseKeys:
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, origin: int) -> None:
         self.pipeline, self._epoch, self.origin = pipeline, epoch, origin
+        self._settings = pipeline.resolved_settings
         self._latest = 0, epoch  # the phase that was last asked for
 
     def epoch(self, number: int) -> Epoch:
@@ -41,7 +42,7 @@ class PhaseKeys:
 
     def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
         """The key for the choice of θ, or of the shape of both ends, from this many values."""
-        facts = {**self.pipeline.resolved(), "phase": number, "values": values}
+        facts = {**self._settings, "phase": number, "values": values}
         return self.epoch(number).keystream(purpose, digest(facts))
 
     def noise(self, purpose: str, number: int, ends: Ends, start: int, **facts: Any) -> Keystream:

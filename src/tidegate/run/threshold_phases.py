@@ -50,7 +50,7 @@ class Phases(PhasedRun):
     def after_hold_out(cls, keys: PhaseKeys, held: IntArray) -> Self:
         """Choose the first threshold from these raw values, and begin with it."""
         pipeline, epoch = keys.pipeline, keys.epoch(0)
-        identity = digest(pipeline.resolved())
+        identity = digest(pipeline.resolved_settings)
         lattice, rule = pipeline.lattice, pipeline.threshold
         ends = choose(rule, held, lattice, lambda name: epoch.keystream(name, identity))
         return cls(keys, ends=ends)
@@ -165,7 +165,7 @@ class Phases(PhasedRun):
     def _switch(self) -> None:
         stage = self._schedule.later_rule(self._pipeline.threshold)
         self.number += 1
-        identity = digest({**self._pipeline.resolved(), "phase": self.number})
+        identity = digest({**self._pipeline.resolved_settings, "phase": self.number})
         epoch = self._keys.epoch(self.number)
         # A blocked selection may be longer, up to whole blocks: the last values count.
         held = self._selection.units[-stage.holdout :]

@@ -109,6 +109,7 @@ class Shard:
         self.release = release
         self._last = last  # of each key by code, its newest sequence number
         self._codes = {name: code for code, name in enumerate(release.keys)}
+        self._rows: IntArray = np.zeros(last.size, dtype=np.int64)  # of each key, since it began
         self.spent: dict[str, Fraction] = {}
 
     @classmethod
@@ -128,6 +129,7 @@ class Shard:
             wanted = {"content": _CONTENT, "settings": plan.identity, "shard": number}
             body = unsealed(plan, data, wanted)
             release = plan.specification.resume(body["keys"].tobytes())
+            release.restore_noise(body["noise"])
             shard = cls(plan, number, release, body["last"].copy())
             shard.spent = {key: Fraction(amount) for key, amount in body["spent"].items()}
             return shard
@@ -135,8 +137,10 @@ class Shard:
     def sealed(self) -> bytes:
         """The whole state. The shard must not be used after it."""
         public = {"content": _CONTENT, "settings": self.plan.identity, "shard": self.number}
+        noise = self.release.noise_kept(np.arange(len(self._codes)), self._rows)
         keys = self.release.snapshot(brief=True)
         body = {
+            "noise": noise,
             "keys": np.frombuffer(keys, dtype=np.uint8),
             "last": self._last[: len(self._codes)],
             "spent": {key: str(amount) for key, amount in self.spent.items()},
@@ -171,7 +175,8 @@ class Shard:
             arrow.array(ordered.codes.astype(np.int32)), arrow.array(names, type=arrow.string())
         )
         released = self.release.push(column, ordered.values)
-        self._remember(names, ordered.codes_seen, ordered.last)
+        rows = np.bincount(ordered.codes, minlength=names.size)
+        self._remember(names, ordered.codes_seen, ordered.last, rows)
         kept = self._kept(names, ordered.codes, released.codes)
         return ReleasedValues(
             names,
@@ -197,13 +202,18 @@ class Shard:
                 total = self.spent[name] + self.plan.epsilon
                 raise CapExceeded(name, self.plan.epsilon, total, cap)
 
-    def _remember(self, names: NDArray[Any], codes: IntArray, last: IntArray) -> None:
+    def _remember(
+        self, names: NDArray[Any], codes: IntArray, last: IntArray, rows: IntArray
+    ) -> None:
         for name in self.release.keys[len(self._codes) :]:
             self._codes[name] = len(self._codes)
         more = len(self._codes) - self._last.size
         if more:
             self._last = np.append(self._last, np.full(more, NOTHING_YET))
-        self._last[[self._codes[name] for name in names[codes]]] = last
+            self._rows = np.append(self._rows, np.zeros(more, dtype=np.int64))
+        mine = [self._codes[name] for name in names[codes]]
+        self._last[mine] = last
+        self._rows[mine] += rows[codes]
 
     def _kept(
         self, names: NDArray[Any], given: IntArray, released: IntArray

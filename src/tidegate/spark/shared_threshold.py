@@ -60,7 +60,7 @@ def shared_threshold(
         raise SettingError("sample", f"has {len(rows)} rows, but {needed} are needed")
     numbers = np.array([np.nan if row[0] is None else row[0] for row in rows])
     lattice, epoch = pipeline.lattice, secure().new_epoch()
-    identity = digest({**pipeline.resolved(), "threshold": "shared in Spark"})
+    identity = digest({**pipeline.resolved_settings, "threshold": "shared in Spark"})
     chosen = two_sided_caps.choose(
         pipeline.threshold,
         lattice.units(numbers),

@@ -104,18 +104,18 @@ class TailQuantile(Spec):
         """ε-DP for the values that choose; the rest of the stream is not looked at."""
         return Guarantee(epsilon=self.epsilon)
 
-    @property
+    @cached_property
     def wanted(self) -> Fraction:
         """How many of the held-out values should lie above θ, whether or not noise hides it."""
         budget = self.stream_epsilon or self.epsilon
         return WANTED * Fraction(self.holdout, self.horizon) / budget
 
-    @property
+    @cached_property
     def target(self) -> Fraction:
         """How many values above θ the choice aims at: at least what noise lets it see."""
         return min(max(self.wanted, self.visible / self.epsilon), MOST * self.holdout)
 
-    @property
+    @cached_property
     def extrapolation(self) -> Fraction:
         """The factor from the quantile that is aimed at to the one that is wanted, in 1024ths."""
         ratio = max(Fraction(1), self.target / self.wanted)
@@ -158,16 +158,19 @@ class TailQuantile(Spec):
 
         Counts of pieces add up to those of the whole. They are as secret as the values.
         """
-        grid = self.candidates(lattice).tolist()
+        grid = self.candidates(lattice)
         ordered = np.sort(values)
         # Between `first` and `full` values count in part, from there on in full.
-        first = np.searchsorted(ordered, grid, side="right").tolist()
-        full = np.searchsorted(ordered, [step - -step // NEAR for step in grid]).tolist()
-        found = [
-            _parts(ordered[start:end], step) + (ordered.size - end) * _PARTS
-            for start, end, step in zip(first, full, grid, strict=True)
-        ]
-        return np.array(found, dtype=np.int64)
+        first = np.searchsorted(ordered, grid, side="right")
+        full = np.searchsorted(ordered, grid - -grid // NEAR)
+        near = full - first
+        places = np.repeat(first - (np.cumsum(near) - near), near) + np.arange(near.sum())
+        steps = np.repeat(grid, near)
+        parts = np.minimum((ordered[places] - steps) * (NEAR * _PARTS) // steps, _PARTS)
+        sums = np.concatenate(([0], np.cumsum(parts)))
+        ends = np.cumsum(near)
+        found: IntArray = sums[ends] - sums[ends - near] + (ordered.size - full) * _PARTS
+        return found
 
     def scores(
         self,
@@ -264,8 +267,3 @@ def _grid(top: int, ratio: str) -> IntArray:
 def _log(step: int) -> Decimal:
     with localcontext(Context(prec=_DIGITS)):
         return Decimal(step).ln()
-
-
-def _parts(near: IntArray, threshold: int) -> int:
-    """What values up to a sixteenth above a threshold count together, in 256ths."""
-    return int(np.minimum((near - threshold) * (NEAR * _PARTS) // threshold, _PARTS).sum())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.cells import Cells, cells_of
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Layout
+from tidegate.stages import Layout, Perturber
 
 NO_LEAF = -1  # no leaf ends with this cell
 
@@ -29,7 +31,7 @@ class LayoutTables:
     """
 
     def __init__(self, threshold: int) -> None:
-        self._threshold = threshold
+        self._threshold, self._lock = threshold, Lock()
         self._rows: dict[Layout, int] = {}
         self.cells: list[Cells] = []
         self.widths: IntArray = np.zeros((0, 0), dtype=np.int64)
@@ -48,42 +50,58 @@ class LayoutTables:
         """The row of a layout; it gets one when it is first asked for."""
         found = self._rows.get(layout)
         if found is None:
-            self._rows[layout] = found = len(self.cells)
-            self.cells.append(cells_of(layout, self._threshold))
-            self._build()
+            with self._lock:
+                if layout not in self._rows:
+                    self._build([*self.cells, cells_of(layout, self._threshold)])
+                    self._rows[layout] = len(self.cells) - 1
+                found = self._rows[layout]
         return found
 
-    def _build(self) -> None:
-        """All tables again: layouts are few, and new ones rare."""
-        most = max(one.count for one in self.cells)
-        shape = len(self.cells), most
-        self.widths, self.leaf = np.zeros(shape, dtype=np.int64), np.full(shape, NO_LEAF)
-        self.share, self.contrast = np.zeros(shape), np.zeros(shape)
-        self.opens = np.zeros(shape, dtype=np.bool_)
-        self.cells_alike = np.zeros(shape, dtype=np.int64)
-        known = {widths: at for at, widths in enumerate(self.leaf_widths)}
-        for row, cells in enumerate(self.cells):
-            self.widths[row, : cells.count] = cells.widths
-            self.cells_alike[row] = -self.widths[row]
+    def _build(self, all_cells: list[Cells]) -> None:
+        """All tables again, larger by a row: layouts are few, and new ones rare.
+
+        Others may look up the rows that there are meanwhile: no table is seen half-filled.
+        """
+        shape = len(all_cells), max(one.count for one in all_cells)
+        widths, leaf_of = np.zeros(shape, dtype=np.int64), np.full(shape, NO_LEAF)
+        share, contrast = np.zeros(shape), np.zeros(shape)
+        opens, cells_alike = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int64)
+        known = {one: at for at, one in enumerate(self.leaf_widths)}
+        for row, cells in enumerate(all_cells):
+            widths[row, : cells.count] = cells.widths
+            cells_alike[row] = -widths[row]
             ends = np.arange(cells.tree.leaves) * cells.per_leaf + cells.per_leaf - 1
-            self.leaf[row, ends] = np.arange(cells.tree.leaves)
+            leaf_of[row, ends] = np.arange(cells.tree.leaves)
             each = [tuple(cells.widths[end - cells.per_leaf + 1 : end + 1]) for end in ends]
-            self.cells_alike[row, ends] = [known.setdefault(one, len(known)) for one in each]
-            self.share[row, ends] = [leaf.share for leaf in cells.path]
-            self.contrast[row, ends] = [leaf.variance for leaf in cells.path]
+            cells_alike[row, ends] = [known.setdefault(one, len(known)) for one in each]
+            share[row, ends] = [leaf.share for leaf in cells.path]
+            contrast[row, ends] = [leaf.variance for leaf in cells.path]
             begins = ends - cells.per_leaf + 1
-            self.opens[row, begins] = [leaf.inner is not None for leaf in cells.path]
+            opens[row, begins] = [leaf.inner is not None for leaf in cells.path]
         self.leaf_widths = list(known)
-        trees = [cells.tree for cells in self.cells]
+        self.widths, self.leaf, self.share, self.contrast = widths, leaf_of, share, contrast
+        self.opens, self.cells_alike = opens, cells_alike
+        trees = [cells.tree for cells in all_cells]
         self.length = np.array([tree.length for tree in trees])
         self.cap = np.array([tree.cap for tree in trees])
-        self.count = np.array([cells.count for cells in self.cells])
+        self.count = np.array([cells.count for cells in all_cells])
         self.doubt = np.array(
             [math.sqrt(tree.nodes[0] * tree.variances[0]) / tree.length for tree in trees]
         )
+        self.cells = all_cells
 
     def place(self, row: int, values: IntArray) -> tuple[IntArray, IntArray]:
         """How many cells are complete after `values` values of a block, and the values since."""
         edges = np.array(self.cells[row].edges)
         cell: IntArray = np.searchsorted(edges, values, side="right") - 1
         return cell, values - edges[cell]
+
+
+@lru_cache(maxsize=8)
+def shared_tables(threshold: int, perturber: Perturber, ceiling: int) -> LayoutTables:
+    """The tables of all runs with these settings: public, and the same for all of them.
+
+    A shard of Spark is resumed for every batch: it would build them again each time.
+    """
+    del perturber, ceiling  # they say which layouts there will be
+    return LayoutTables(threshold)

@@ -18,7 +18,7 @@ from tidegate.estimate.mixture.filters_of_many_streams import (
     FiltersOfManyStreams,
     Unit,
 )
-from tidegate.estimate.mixture.layout_tables import NO_LEAF, LayoutTables
+from tidegate.estimate.mixture.layout_tables import NO_LEAF, shared_tables
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.model_weights import mixed_rows
 from tidegate.estimate.mixture.tree_choice import tree_costs
@@ -74,7 +74,7 @@ class MixtureOfManyStreams:
         self._borders = [
             np.cumsum((0, *perturber.lengths(chunk))) for chunk in (0, 1)
         ]  # of blocks: in the first horizon, and in any later one
-        self.tables = LayoutTables(threshold)
+        self.tables = shared_tables(threshold, perturber, ceiling)
         self.filters = FiltersOfManyStreams(self._horizon)
         for name in self._PLACES:
             setattr(self, name, np.zeros(0, dtype=np.int64))

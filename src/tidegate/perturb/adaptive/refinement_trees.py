@@ -89,12 +89,10 @@ class RefinementTrees(AdaptiveTrees):
 
         For the part of a warm-up, given below 0: one node, whose cap is θ.
         """
-        groups = _groups(self, length, threshold, ceiling)
-        at = self._parts.index(part)
-        return sum(map(len, groups[:at])), groups[at]
+        return _group(self, part, length, threshold, ceiling)
 
     @cached_property
-    def _parts(self) -> tuple[Fraction, ...]:
+    def parts(self) -> tuple[Fraction, ...]:
         """Those of blocks, then those of warm-ups below 0: as `_groups` has them."""
         return (*self.blocks, *(-part for part in self.warm_ups))
 
@@ -110,7 +108,7 @@ class RefinementTrees(AdaptiveTrees):
         groups = _groups(self, length, threshold, ceiling)
         return next(
             part
-            for part, end in zip(self._parts, accumulate(map(len, groups)), strict=True)
+            for part, end in zip(self.parts, accumulate(map(len, groups)), strict=True)
             if choice < end
         )
 
@@ -162,6 +160,15 @@ def _groups(
         for part in stage.warm_ups
     ]
     return (*blocks, *single)
+
+
+@lru_cache(maxsize=256)  # every block asks
+def _group(
+    stage: RefinementTrees, part: Fraction, length: int, threshold: int, ceiling: int
+) -> tuple[int, tuple[Layout, ...]]:
+    groups = _groups(stage, length, threshold, ceiling)
+    at = stage.parts.index(part)
+    return sum(map(len, groups[:at])), groups[at]
 
 
 def noisy_sum(values: IntArray, layout: Layout, keystream: Keystream) -> int:

@@ -1,0 +1,140 @@
+"""Rows of many keys as lines of text: CSV or JSON.
+
+Numbers are written as in files of one stream (`io.released_row_text`). A stream repeats a forecast
+over a whole cell, so the numbers of a key come in runs, though its rows are scattered among those
+of other keys: numbers are turned into text key by key, each run once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.clock import Clock
+from tidegate.io.output_file_or_pipe import Bytes
+from tidegate.io.released_row_text import json_number, number, texts_of
+from tidegate.keyed.rows import Groups, KeyedRows
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.tables.arrow import texts_to_arrow, to_arrow
+from tidegate.tables.optional_libraries import require_for_files
+
+_FEW = 64  # up to here plain Python is faster
+_SIGNS = ',"\n\r'  # of CSV
+
+
+def names_of(*, timed: bool) -> list[str]:
+    """The columns, in order."""
+    return ["key", *(["time"] if timed else []), "position", "value", "level"]
+
+
+class RowText:
+    """Turns rows into lines of CSV or JSON.
+
+    Args:
+        json_lines: whether rows are JSON objects.
+        clock: how times are written, if rows have them.
+    """
+
+    def __init__(self, *, json_lines: bool, clock: Clock | None) -> None:
+        self._json, self._clock = json_lines, clock
+        self._number: Callable[[float], str] = json_number if json_lines else number
+        names = names_of(timed=clock is not None)
+        self._between = [","] * (len(names) - 1)
+        self._before, self._after = "", "\n"
+        self._keys: list[str] = []  # as they are written
+        self._quoted = False  # whether a sign of CSV stands in one of them
+        if json_lines:
+            labels = [f'"{name}":' for name in names]
+            self._before, self._after = "{" + labels[0], "}\n"
+            self._between = [f",{label}" for label in labels[1:]]
+
+    def lines(self, rows: KeyedRows) -> Bytes:
+        """One line for each row."""
+        more = [self._key(name) for name in rows.names[len(self._keys) :]]
+        self._keys += more
+        self._quoted |= any(sign in key for key in more for sign in _SIGNS)
+        if len(rows) <= _FEW:
+            columns = [
+                [self._keys[code] for code in rows.codes.tolist()],
+                *self._times(rows),
+                map(str, rows.positions.tolist()),
+                map(self._number, rows.values.tolist()),
+                map(self._number, rows.levels.tolist()),
+            ]
+            found = []
+            for first, *others in zip(*columns, strict=True):
+                pairs = zip(self._between, others, strict=True)
+                rest = "".join([mark + text for mark, text in pairs])
+                found.append(f"{self._before}{first}{rest}{self._after}")
+            return "".join(found).encode()
+        require_for_files("pyarrow")
+        keys = texts_to_arrow(self._keys).take(to_arrow(rows.codes.astype(np.int32)))
+        texts = [keys, *(texts_to_arrow(times) for times in self._times(rows))]
+        texts += [to_arrow(rows.positions), *self._numbers(rows)]
+        return self._joined(texts) if self._json or self._quoted else _comma_separated(texts)
+
+    def _joined(self, columns: list[Any]) -> Bytes:
+        compute = require_for_files("pyarrow.compute")
+        *signs, nothing = texts_to_arrow([self._before, *self._between, self._after, ""])
+        texts = [column.cast("string") for column in columns]
+        parts = [part for pair in zip(signs, texts, strict=False) for part in pair]
+        joined = compute.binary_join_element_wise(*parts, signs[-1], nothing)
+        _, offsets, data = joined.buffers()  # the lines stand one after another in memory
+        start, end = np.frombuffer(offsets, dtype=np.int32)[[0, len(joined)]]
+        return memoryview(data)[start:end]
+
+    def _key(self, name: str) -> str:
+        if self._json:
+            return json.dumps(name, ensure_ascii=False)
+        if any(sign in name for sign in ',"') or name != name.strip():
+            return '"' + name.replace('"', '""') + '"'
+        return name
+
+    def _times(self, rows: KeyedRows) -> list[Sequence[str]]:
+        if self._clock is None or rows.times is None:
+            return []
+        texts = self._clock.texts(rows.times)
+        if self._json:
+            texts = [one if one.lstrip("-").isdigit() else f'"{one}"' for one in texts]
+        return [texts]
+
+    def _numbers(self, rows: KeyedRows) -> list[Any]:
+        """Values and levels as Arrow texts."""
+        arrow = require_for_files("pyarrow")
+        order = Groups(rows.codes).order
+        both = np.concatenate((rows.values[order], rows.levels[order]))
+        starts, runs = _runs(both)
+        if self._json and not np.isfinite(both).all():
+            texts = texts_to_arrow([json_number(value) for value in both[starts].tolist()])
+        else:
+            texts = texts_of(both[starts], arrow)
+        found = []
+        for part in (runs[: order.size], runs[order.size :]):
+            places = np.empty_like(part)
+            places[order] = part
+            found.append(texts.take(to_arrow(places)))
+        return found
+
+
+def _runs(values: FloatArray) -> tuple[IntArray, NDArray[np.int32]]:
+    """Where runs of equal numbers begin, and in which run each number is."""
+    bits = values.view(np.int64)  # by its bits: −0 is not 0, and NaN is NaN
+    begins = np.ones(bits.size, dtype=np.bool_)
+    np.not_equal(bits[1:], bits[:-1], out=begins[1:])
+    return np.flatnonzero(begins), np.cumsum(begins, dtype=np.int32) - np.int32(1)
+
+
+def _comma_separated(columns: list[Any]) -> Bytes:
+    """Lines of columns without a comma, a quotation mark or the end of a line in them."""
+    arrow, arrow_csv = require_for_files("pyarrow"), require_for_files("pyarrow.csv")
+    rows = arrow.record_batch(columns, names=[str(index) for index in range(len(columns))])
+    out = arrow.BufferOutputStream()
+    options = arrow_csv.WriteOptions(
+        include_header=False, quoting_style="none", batch_size=rows.num_rows
+    )
+    arrow_csv.write_csv(rows, out, options)
+    return memoryview(out.getvalue())
