@@ -128,8 +128,7 @@ class Release(SnapshotsAndForks):
         and only if, the pipeline protects users. `times` says when each value was (`tidegate.
         timestamps`), in order; `late="keep"` takes older ones too, at their place. They are public.
         """
-        ownership, kind = self._ownership, type(values)
-        began = False
+        ownership, kind, began = self._ownership, type(values), False
         try:
             # `lock`, `begin` and `done` of the ownership, written out: every value pays for calls.
             if ownership._process is not owners._process:
@@ -140,12 +139,10 @@ class Release(SnapshotsAndForks):
                     single, values = as_single(values)
                 plain = users is None and times is None and self._timeline is None
                 if single and plain and self._cap is None:
-                    lattice = self._lattice
-                    if kind is int and 0 <= (unit := values * lattice.factor) <= lattice.top:
-                        pass
-                    elif kind is float and 0 < (scaled := values * lattice.per_unit) < lattice.top:
+                    lattice, top = self._lattice, self._lattice.top
+                    if kind is float and 0 < (scaled := values * lattice.per_unit) < top:
                         unit = round(scaled)
-                    else:
+                    elif kind is not int or not 0 <= (unit := values * lattice.factor) <= top:
                         unit = lattice.unit(values, self._seen)
                     if ownership._cut_short:
                         ownership.check()
