@@ -86,8 +86,8 @@ class KeyedQueries(KeyedVerbs):
             smooth_together(each, [(at[:-1], at[1:]) for at in places])
             return KeyedTable(
                 {
-                    name: table_between(record, cuts, confidence, note)
-                    for name, record in records.items()
+                    name: table_between(record, cuts, confidence, note, at)
+                    for (name, record), at in zip(records.items(), places, strict=True)
                 },
                 note,
             )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidegate.lattice import IntArray
 from tidegate.record.record import Record
+from tidegate.record.segment import Segment
 from tidegate.stages import Posterior, Ranges
 
 
@@ -19,9 +21,21 @@ def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) ->
     for at, record in enumerate(records):
         for segment in record.segments:
             posterior = segment.posterior()
+            part = [segment.part_of(*ranges[at])[1:]] if ranges else []
+            if part and _answered(segment, posterior, *part[0]):
+                continue
             alike, asked = kinds.setdefault(type(posterior), ([], []))
             alike.append(posterior)
-            if ranges:
-                asked.append(segment.part_of(*ranges[at])[1:])
+            asked += part
     for (first, *others), asked in kinds.values():
         first.prepare(others, asked)
+
+
+def _answered(segment: Segment, posterior: Posterior, starts: IntArray, ends: IntArray) -> bool:
+    """Whether these sums were asked for last: the segment has kept them."""
+    last = segment.answered
+    return (
+        last is not None
+        and last[0] is posterior
+        and last[1][:2] == (starts.tobytes(), ends.tobytes())
+    )

@@ -30,5 +30,5 @@ def _segment(segment: Segment) -> Segment:
     if found._spans is not None:
         found._buffer = found._spans
     # They refer to the buffer that goes on.
-    found._known = found._answered = found.known_unseen = found.aims = None
+    found._known = found.answered = found.known_unseen = found.aims = None
     return found

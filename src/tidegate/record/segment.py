@@ -92,7 +92,7 @@ class Segment:
         # Of the last query: the posterior, and what all segments up to this one tell of each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
         # A table is often asked again, or its totals: the last question, and what was found.
-        self._answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
+        self.answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
         self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, float], ...]] | None = None
         self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
 
@@ -271,13 +271,13 @@ class Segment:
         question = None
         if starts.size <= _MOST_KEPT:
             question = starts.tobytes(), ends.tobytes(), aim
-            before = self._answered
+            before = self.answered
             if before is not None and before[0] is posterior and before[1] == question:
                 return before[2]
         if aim is not NO_AIM:
             posterior.aim_at(aim)
         found = posterior.parts(starts, ends)
-        self._answered = None if question is None else (posterior, question, found)
+        self.answered = None if question is None else (posterior, question, found)
         return found
 
     def posterior(self, as_of: int | None = None) -> Posterior:

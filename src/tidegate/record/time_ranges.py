@@ -79,14 +79,14 @@ def reach(index: TimeIndex, cuts: IntArray) -> str:
     """Whether ranges of time reach beyond the rows, in words; may be empty."""
     rows = index.end - index.start
     slack = 2 * (index.last_time - index.first_time) // max(1, rows - 1)
+    early = index.first_time - int(cuts[0]) > slack
+    late = int(cuts[-1]) - index.last_time > slack
+    if not early and not late:
+        return ""
     first, last = _ends(index)
-    found = []
-    if index.first_time - int(cuts[0]) > slack:
-        found.append(f"the first row is at {first}")
-    if int(cuts[-1]) - index.last_time > slack:
-        found.append(f"the last row is at {last}")
+    found = [f"the first row is at {first}"] * early + [f"the last row is at {last}"] * late
     what = "The range reaches beyond the data" if cuts.size == 2 else "Not every part is full"
-    return f"{what}: {' and '.join(found)}." if found else ""
+    return f"{what}: {' and '.join(found)}."
 
 
 def _ends(index: TimeIndex) -> tuple[str, str]:

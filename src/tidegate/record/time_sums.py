@@ -50,12 +50,18 @@ class Moves(NamedTuple):
     target: IntArray
 
 
+_NONE: IntArray = np.zeros(0, dtype=np.int64)
+_NOTHING = Moves(_NONE, _NONE, _NONE, _NONE)
+
+
 def moves(index: TimeIndex, cuts: IntArray, places: IntArray, known: tuple[int, int]) -> Moves:
     """What late rows move between the parts that `cuts` (times) and `places` (positions) bound.
 
     Only rows at the positions [known[0], known[1]) are looked at.
     """
     late = index.late
+    if not late.places.size:
+        return _NOTHING
     inside = (late.places >= known[0]) & (late.places < known[1])
     at, ticks = late.places[inside], late.ticks[inside]
     source = np.searchsorted(places, at, side="right") - 1
@@ -162,9 +168,15 @@ def table_of(
     return found
 
 
-def table_between(record: Record, cuts: IntArray, confidence: float, note: str = "") -> TimeTable:
-    """The sums between these times, all of which the record must know."""
-    places = places_of(record, cuts)
+def table_between(
+    record: Record,
+    cuts: IntArray,
+    confidence: float,
+    note: str = "",
+    places: IntArray | None = None,
+) -> TimeTable:
+    """The sums between these times, all of which the record must know; `places`: `places_of`."""
+    places = places_of(record, cuts) if places is None else places
     sums = record.answers(places[:-1], places[1:], confidence, None)
     found, rows = with_late_rows(replace(sums, note=note), [record], cuts, [places])
     return TimeTable(found, cuts, record.time_index.clock, rows)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate._version import __version__
 from tidegate.service import devices, problem_details, static_page
 from tidegate.service.access import Access, Who
 from tidegate.service.admin_routes import admin_routes
+from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.column_routes import column_routes
 from tidegate.service.devices.device_queue import DeviceQueue
@@ -27,6 +30,25 @@ from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.value_routes import value_routes
+
+_log = logging.getLogger(__name__)
+
+
+class _App(FastAPI):
+    """An app whose front stands before the framework.
+
+    Values and reports are answered there: layers of the framework take longer than they do.
+    """
+
+    front: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the beginning and the end of the service."""
+        await (self.front if scope["type"] == "http" else self.framework)(scope, receive, send)
+
+    async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What the front lets through."""
+        await super().__call__(scope, receive, send)
 
 
 def make_app(
@@ -52,12 +74,14 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         live.begin(asyncio.get_running_loop())
-        closing = asyncio.create_task(ClockTicks(gate).run())
+        beside = [asyncio.create_task(one.run()) for one in (ClockTicks(gate), ahead)]
         yield
-        closing.cancel()
+        for task in beside:
+            task.cancel()
         await asyncio.to_thread(gate.close)
+        _log.info("the service has stopped: what waited is released")
 
-    app = FastAPI(
+    app = _App(
         title="Tidegate",
         version=__version__,
         lifespan=lifespan,
@@ -68,25 +92,28 @@ def make_app(
     app.state.given = Given()
     problem_details.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
-    metrics = Metrics(live)
+    metrics, ahead = Metrics(live), AnswersAhead(gate)
     queue = DeviceQueue(gate)
     queue.listener = metrics.count_devices
-    app.add_middleware(
-        Front,
-        access=access,
-        limits=limits or Limits(),
-        direct=(PushRoute(gate, access), DeviceRequests(queue, access)),
-        telemetry=gate.telemetry,
+    app.front = devices.DeviceCORS(
+        Front(
+            app.framework,
+            access=access,
+            limits=limits or Limits(),
+            direct=(PushRoute(gate, access), DeviceRequests(queue, access)),
+            telemetry=gate.telemetry,
+        )
     )
 
     def released(group: Group) -> None:
         metrics.count(group)
         live.tell(group)
+        ahead.released(group.rows)
 
     gate.listener = released
 
     app.include_router(stream_routes(gate, access))
-    app.include_router(value_routes(gate, live, access))
+    app.include_router(value_routes(gate, live, access, ahead))
     app.include_router(query_route(gate, access))
     app.include_router(column_routes(gate, access))
     app.include_router(admin_routes(gate, access, metrics))

@@ -11,6 +11,7 @@ from tidegate.durable import DurableRelease, StorageError
 from tidegate.errors import SettingError, TidegateError
 from tidegate.service import database_schema
 from tidegate.service.database import Database
+from tidegate.service.loop_wakeups import woken_together
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Conflict, Pending, Receipt, fulfil
 from tidegate.service.released_rows import Block, stored
@@ -72,8 +73,9 @@ class Group:
 
     def answer(self) -> None:
         """The transaction is durable: let the answers leave."""
-        for one, outcome in self._outcomes:
-            fulfil(one.answer, outcome)
+        with woken_together():
+            for one, outcome in self._outcomes:
+                fulfil(one.answer, outcome)
 
     # -- one stream ------------------------------------------------------------------------------
 

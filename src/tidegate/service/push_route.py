@@ -17,6 +17,7 @@ from tidegate.run.event_ticks import check_values
 from tidegate.service import problem_details, request_bodies
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
+from tidegate.service.loop_wakeups import result_of
 from tidegate.service.pending_requests import Pending, Receipt
 from tidegate.service.request_bodies import ARROW
 from tidegate.service.stored_stream import Stream
@@ -104,7 +105,7 @@ class PushRoute:
             trace=self._gate.telemetry.context(),
         )
         self._gate.submit(pending)
-        return await asyncio.wrap_future(pending.answer)
+        return await result_of(pending.answer)
 
 
 def refuse_clock(stream: Stream) -> None:
@@ -130,8 +131,9 @@ def idempotency_key(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-async def read_body(receive: Receive) -> bytes:
+async def read_body(receive: Receive, most: int | None = None) -> bytes:
     """The body, read no further than it may be long."""
+    most = request_bodies.MOST_BYTES if most is None else most
     pieces, size = [], 0
     while True:
         message = await receive()
@@ -139,10 +141,8 @@ async def read_body(receive: Receive) -> bytes:
             raise problem_details.RefusedRequest(400, "the connection ended before the body did")
         piece = message.get("body", b"")
         size += len(piece)
-        if size > request_bodies.MOST_BYTES:
-            raise problem_details.RefusedRequest(
-                413, f"at most {request_bodies.MOST_BYTES >> 20} MiB in a request"
-            )
+        if size > most:
+            raise problem_details.RefusedRequest(413, f"at most {most >> 20} MiB in a request")
         pieces.append(piece)
         if not message.get("more_body", False):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)

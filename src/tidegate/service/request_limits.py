@@ -71,7 +71,8 @@ _SECURITY = {
     "Cache-Control": "no-store",
 }
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in _SECURITY.items()]
-_HSTS = (b"strict-transport-security", b"max-age=31536000")
+_SECURE = [*_HEADERS, (b"strict-transport-security", b"max-age=31536000")]
+_NAMES = frozenset(name for name, _ in _SECURE)
 _FREE = ("/healthz", "/readyz")  # probes must be answered however much is asked
 
 
@@ -110,10 +111,11 @@ class Front:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
+                more = _SECURE if scope["scheme"] == "https" else _HEADERS
                 known = {name.lower() for name, _ in message["headers"]}
-                more = [*_HEADERS, _HSTS] if scope["scheme"] == "https" else _HEADERS
-                added = [header for header in more if header[0] not in known]
-                message["headers"] = [*message["headers"], *added]
+                if not known.isdisjoint(_NAMES):
+                    more = [header for header in more if header[0] not in known]
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         try:
@@ -122,12 +124,11 @@ class Front:
                 await refused(scope, receive, answered)
                 return
             patient = _Patient(receive, self._limits.patience)
+            if not self._telemetry.collected:
+                await self._answer(scope, patient, answered)
+                return
             with self._telemetry.request(scope, answered) as send_traced:
-                for direct in self._direct:
-                    if (found := direct.match(scope)) is not None:
-                        await direct(found, scope, patient, send_traced)
-                        return
-                await self._app(scope, patient, send_traced)
+                await self._answer(scope, patient, send_traced)
         except TooSlowError:
             if not begun:
                 await problem_details.problem(408, "too slow", "the body did not come in time")(
@@ -137,6 +138,13 @@ class Front:
             answer = problem_details.fault(error)
             if not begun:
                 await answer(scope, receive, answered)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for direct in self._direct:
+            if (found := direct.match(scope)) is not None:
+                await direct(found, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
     async def _refused(self, scope: Scope) -> Any:
         """An answer to a request that goes no further; None: it may."""

@@ -63,12 +63,14 @@ class Telemetry:
         if not isinstance(given, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
             self._tracer = given.get_tracer("tidegate")
 
+    @property
+    def collected(self) -> bool:
+        """Whether somebody collects spans."""
+        return self._tracer is not None
+
     @contextmanager
     def request(self, scope: Scope, send: Send) -> Iterator[Send]:
-        """A span around a request; answers must leave by what it gives."""
-        if self._tracer is None:
-            yield send
-            return
+        """A span around a request, if `collected`; answers must leave by what it gives."""
         method = scope["method"]
         parent = propagate.extract({k.decode(): v.decode("latin-1") for k, v in scope["headers"]
                                     if k in (b"traceparent", b"tracestate")})  # fmt: skip

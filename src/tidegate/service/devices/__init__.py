@@ -16,10 +16,11 @@ from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_routes import DeviceCORS, device_routes
 from tidegate.service.devices.task_routes import task_routes
 
+__all__ = ["DeviceCORS", "install"]
+
 
 def install(app: FastAPI, queue: DeviceQueue, access: Access) -> None:
     """Add the routes of tasks and devices."""
     app.state.device_queue = queue
     app.include_router(device_routes(queue, access))
     app.include_router(task_routes(queue, access))
-    app.add_middleware(DeviceCORS)

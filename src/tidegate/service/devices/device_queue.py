@@ -19,6 +19,7 @@ from tidegate.service.devices.device_request_group import RequestGroup
 from tidegate.service.devices.device_requests import Request
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
 from tidegate.service.gate import Gate
+from tidegate.service.loop_wakeups import woken_together
 from tidegate.service.pending_requests import Busy, fulfil
 
 Result = TypeVar("Result")
@@ -62,6 +63,10 @@ class DeviceQueue:
             begin, self._busy = not self._busy, True
         if begin:
             self._begin()
+
+    def known(self, task_id: str) -> TaskFacts | None:
+        """The public facts of a task, if they are in memory."""
+        return self._facts.get(task_id)
 
     def facts(self, task_id: str) -> TaskFacts:
         """The public facts of a task."""
@@ -143,5 +148,6 @@ class DeviceQueue:
         with self._lock:
             refused = self._group + self._waiting
             self._group, self._waiting, self._busy = [], [], False
-        for one in refused:
-            fulfil(one.answer, error)
+        with woken_together():
+            for one in refused:
+                fulfil(one.answer, error)

@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.local.messages import Report
@@ -31,18 +32,14 @@ from tidegate.service.devices.device_requests import (
 )
 from tidegate.service.devices.device_tables import devices
 from tidegate.service.devices.stored_tasks import StoredTask
+from tidegate.service.loop_wakeups import woken_together
 from tidegate.service.pending_requests import fulfil
 
-_CHUNK = 500  # parameters of a statement
+_CHUNK = 512  # devices in a statement
 _DELTA = "1/1000000000"  # of what is said about shuffled reports, for information
 # Statements of every group, built once: building them costs more than running them.
-_AT = (
-    devices.c.task == bindparam("of_task"),
-    devices.c.number == bindparam("of_number"),
-    devices.c.device.in_(bindparam("names", expanding=True)),
-)
-_FIND = select(devices.c.device, devices.c.slot, devices.c.reported).where(*_AT)
-_MARK = update(devices).where(*_AT).values(reported=1)
+_AT = devices.c.task == bindparam("of_task"), devices.c.number == bindparam("of_number")
+_MARK = update(devices).where(*_AT, devices.c.device == bindparam("of_device")).values(reported=1)
 _ADD = insert(devices)
 Place = tuple[str, int, bytes]  # task, round, device
 
@@ -89,8 +86,9 @@ class RequestGroup:
 
     def answer(self) -> None:
         """Let the answers leave."""
-        for request, outcome in self._answers:
-            fulfil(request.answer, outcome)
+        with woken_together():
+            for request, outcome in self._answers:
+                fulfil(request.answer, outcome)
 
     def _done(self, request: Request) -> Any:
         if isinstance(request, Question):
@@ -114,7 +112,7 @@ class RequestGroup:
         for (task_id, number), names in wanted.items():
             at = self._at(task_id, number)
             for some in _chunks(names):
-                found = self._connection.execute(_FIND, {**at, "names": some})
+                found = self._connection.execute(_find(len(some)), {**at, **_named(some)})
                 for device, slot, reported in found:
                     self._devices[task_id, number, bytes(device)] = slot, bool(reported)
 
@@ -268,14 +266,26 @@ class RequestGroup:
         for task_id, number, device in self._reported - self._new:
             by_round.setdefault((task_id, number), []).append(device)
         for (task_id, number), names in by_round.items():
-            for some in _chunks(names):
-                self._connection.execute(_MARK, {**self._at(task_id, number), "names": some})
+            at = self._at(task_id, number)
+            self._connection.execute(_MARK, [{**at, "of_device": name} for name in names])
         for task_id, other_questions in self._touched.items():
             stored = self._stored(task_id)
             stored_tasks.save(self._connection, stored, self._now, other_questions=other_questions)
 
 
 def _chunks(names: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """As many at once as a power of 2, some of them twice: few statements serve all numbers."""
     rest = iter(names)
     while some := list(islice(rest, _CHUNK)):
-        yield some
+        yield some + some[:1] * ((1 << (len(some) - 1).bit_length()) - len(some))
+
+
+@cache
+def _find(count: int) -> Select[Any]:
+    """Finds this many devices. With a list of any length it would be compiled at every use."""
+    among = devices.c.device.in_([bindparam(f"device_{at}") for at in range(count)])
+    return select(devices.c.device, devices.c.slot, devices.c.reported).where(*_AT, among)
+
+
+def _named(names: Sequence[bytes]) -> dict[str, bytes]:
+    return {f"device_{at}": name for at, name in enumerate(names)}

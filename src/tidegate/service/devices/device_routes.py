@@ -36,21 +36,12 @@ from tidegate.service import problem_details
 from tidegate.service.access import Access
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_requests import Batch, NotNow, Question, Reports
+from tidegate.service.loop_wakeups import result_of
+from tidegate.service.push_route import read_body
 
 _MOST_REPORTS = 10_000  # in one request
-_MOST_BYTES = 4 << 20
+MOST_BYTES = 4 << 20
 _SMALL = 1 << 14  # bytes of a body that is parsed at once
-
-
-async def read_body(request: Request) -> bytes:
-    """The body; too long a one is refused before all of it was read."""
-    pieces, size = [], 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > _MOST_BYTES:
-            raise HTTPException(413, f"at most {_MOST_BYTES >> 20} MiB in one request")
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 async def reports_of(body: bytes) -> list[Report | str]:
@@ -82,7 +73,8 @@ class DeviceCORS:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        device = scope["type"] == "http" and _DEVICE.fullmatch(scope["path"])
+        origin = scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"])
+        device = origin and _DEVICE.fullmatch(scope["path"])
         await (self._open if device else self._app)(scope, receive, send)
 
 
@@ -109,10 +101,13 @@ class DeviceRequests:
         """One request."""
         task_id, wanted = found
         scope["state"]["route"] = f"/v1/tasks/{{task_id}}/{wanted}"
-        request = Request(scope, receive)
         try:
             self._access.check_role(scope["state"]["who"].role, "report")
-            answer = await getattr(self, f"_{wanted}")(request, task_id)
+            if wanted == "reports":
+                await self._reports(task_id, receive, send)
+                return
+            ask = self._round if wanted == "round" else self._announcement
+            answer = await ask(Request(scope), task_id)
         except HTTPException as error:
             answer = problem_details.refused(error)
         except TidegateError as error:
@@ -120,7 +115,9 @@ class DeviceRequests:
         await answer(scope, receive, send)
 
     async def _round(self, request: Request, task_id: str) -> Response:
-        facts = await asyncio.to_thread(self._queue.facts, task_id)
+        facts = self._queue.known(task_id)
+        if facts is None:
+            facts = await asyncio.to_thread(self._queue.facts, task_id)
         if facts.retired is not None:
             raise MissingError("this task was retired: nobody is asked any more")
         calendar, now = facts.calendar, self._queue.clock()
@@ -141,19 +138,22 @@ class DeviceRequests:
             raise HTTPException(422, "round and client must be given")
         question = Question(task_id, name_of(names, "round"), name_of(names, "client"))
         self._queue.submit(question)
-        asked = await asyncio.wrap_future(question.answer)
+        asked = await result_of(question.answer)
         if isinstance(asked, NotNow):
             return Response(status_code=204, headers={"Retry-After": str(asked.seconds)})
         left = max(0, int(asked.closes - self._queue.clock()))
         return _cached(request, asked.text, ANNOUNCEMENT, f'"{asked.digest}"', left)
 
-    async def _reports(self, request: Request, task_id: str) -> Response:
-        read = await reports_of(await read_body(request))
+    async def _reports(self, task_id: str, receive: Receive, send: Send) -> None:
+        read = await reports_of(await read_body(receive, MOST_BYTES))
         sent = Reports(task_id, read)
         self._queue.submit(sent)
-        outcomes = await asyncio.wrap_future(sent.answer)
+        outcomes = await result_of(sent.answer)
         ids = [one.client if isinstance(one, Report) else None for one in read]
-        return Response(outcomes_json(ids, outcomes), media_type=OUTCOMES)
+        body = outcomes_json(ids, outcomes).encode()
+        headers = [(b"content-type", OUTCOMES.encode()), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 def device_routes(queue: DeviceQueue, access: Access) -> APIRouter:
@@ -183,10 +183,10 @@ def device_routes(queue: DeviceQueue, access: Access) -> APIRouter:
         key = request.headers.get("idempotency-key", "")
         if not 0 < len(key) <= 200:
             raise HTTPException(400, "Idempotency-Key is needed, of 1 to 200 characters")
-        body = await read_body(request)
+        body = await read_body(request.receive, MOST_BYTES)
         batch = Batch(task_id, key, await asyncio.to_thread(_shuffled, body))
         queue.submit(batch)
-        return await asyncio.wrap_future(batch.answer)
+        return await result_of(batch.answer)
 
     return routes
 

@@ -7,13 +7,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from tidegate.errors import MissingError, RefusedError
 from tidegate.local.task import RoundCalendar, Task, TaskRound
 from tidegate.local.task.task_round import slot_from_plain, slot_plain
 from tidegate.local.topl import Topl
 from tidegate.service.devices.device_tables import batches, devices, questions, rounds, tasks
+
+# Statements of every group, built once: building them costs more than running them.
+_ASKED = {"asked", "asked_last"}
+_KEEP_ASKED = (
+    update(tasks)
+    .where(tasks.c.task == bindparam("of_task"))
+    .values(asked=bindparam("new_asked"), asked_last=bindparam("new_last"))
+)
+_KEEP_ROUND = (
+    update(rounds)
+    .where(rounds.c.task == bindparam("of_task"), rounds.c.number == bindparam("of_number"))
+    .values(body=bindparam("new"))
+)
 
 
 @dataclass(frozen=True)
@@ -165,7 +178,11 @@ def save(connection: Connection, stored: StoredTask, now: float, *, other_questi
         row["state"] = json.dumps(task.collection.plain())
     if other_questions or (passed and task.collection.left is None):
         row["began"] = min(task.rounds, default=task.calendar.number(now))
-    connection.execute(update(tasks).where(tasks.c.task == key).values(**row))
+    if row.keys() == _ASKED:
+        asked = {"new_asked": task.asked, "new_last": task.asked_last}
+        connection.execute(_KEEP_ASKED, {"of_task": key, **asked})
+    else:
+        connection.execute(update(tasks).where(tasks.c.task == key).values(**row))
 
 
 def _keep_questions(connection: Connection, stored: StoredTask, number: int) -> None:
@@ -186,8 +203,8 @@ def _keep_questions(connection: Connection, stored: StoredTask, number: int) -> 
 
 def _keep_round(connection: Connection, task: int, one: TaskRound) -> None:
     body = json.dumps(one.plain())
-    at = (rounds.c.task == task) & (rounds.c.number == one.number)
-    if not connection.execute(update(rounds).where(at).values(body=body)).rowcount:
+    at = {"of_task": task, "of_number": one.number, "new": body}
+    if not connection.execute(_KEEP_ROUND, at).rowcount:
         connection.execute(insert(rounds).values(task=task, number=one.number, body=body))
 
 

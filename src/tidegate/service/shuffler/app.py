@@ -21,8 +21,9 @@ from tidegate.local.report_delivery import Answer, call
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
 from tidegate.service import problem_details
 from tidegate.service.devices.device_requests import device_digest
-from tidegate.service.devices.device_routes import DeviceCORS, read_body, reports_of
+from tidegate.service.devices.device_routes import MOST_BYTES, DeviceCORS, reports_of
 from tidegate.service.pending_requests import Busy
+from tidegate.service.push_route import read_body
 from tidegate.service.shuffler.forwarding import Forwarder
 from tidegate.service.shuffler.store import ShufflerStore
 
@@ -112,7 +113,7 @@ class ShufflerApp:
 
     async def reports(self, request: Request) -> Response:
         """Keep reports; an outcome for each."""
-        read = await reports_of(await read_body(request))
+        read = await reports_of(await read_body(request.receive, MOST_BYTES))
         outcomes = await asyncio.to_thread(self._outcomes, read)
         ids = [one.client if isinstance(one, Report) else None for one in read]
         return Response(outcomes_json(ids, outcomes), media_type=OUTCOMES)

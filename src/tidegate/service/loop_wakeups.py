@@ -1,0 +1,75 @@
+"""Answers from the gate's thread to requests that wait in the event loop: many in one call.
+
+Every call into a loop from another thread writes to a pipe and takes the loop's lock. A group of
+requests has one commit, so all of them are woken by one such call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+_Waiting = tuple["asyncio.Future[Any]", "Future[Any]"]
+
+
+class _Together(threading.local):
+    waiting: dict[asyncio.AbstractEventLoop, list[_Waiting]] | None = None
+
+
+_together = _Together()
+
+
+async def result_of(answer: Future[Result]) -> Result:
+    """What another thread answers. Whoever stops waiting cancels it, as far as it can be."""
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[Result] = loop.create_future()
+    answer.add_done_callback(lambda done: _wake(loop, woken, done))
+    try:
+        return await woken
+    except asyncio.CancelledError:
+        answer.cancel()
+        raise
+
+
+@contextmanager
+def woken_together() -> Iterator[None]:
+    """Requests that are answered in here, by this thread, are woken at the end, all at once."""
+    if _together.waiting is not None:
+        yield
+        return
+    _together.waiting = {}
+    try:
+        yield
+    finally:
+        waiting, _together.waiting = _together.waiting, None
+        for loop, some in waiting.items():
+            _call(loop, some)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, woken: asyncio.Future[Any], done: Future[Any]) -> None:
+    if _together.waiting is None:
+        _call(loop, [(woken, done)])
+    else:
+        _together.waiting.setdefault(loop, []).append((woken, done))
+
+
+def _call(loop: asyncio.AbstractEventLoop, waiting: list[_Waiting]) -> None:
+    with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        loop.call_soon_threadsafe(_settle, waiting)
+
+
+def _settle(waiting: list[_Waiting]) -> None:
+    for woken, done in waiting:
+        if woken.done():
+            continue  # whoever waited has left
+        if done.cancelled():
+            woken.cancel()
+        elif (error := done.exception()) is not None:
+            woken.set_exception(error)
+        else:
+            woken.set_result(done.result())
