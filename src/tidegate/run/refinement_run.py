@@ -51,7 +51,7 @@ class RefinementRun(RefinementState):
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
-        blocks = self._blocks
+        blocks, held, value = self._blocks, self._held, None
         if (
             self.log is None
             and blocks is not None
@@ -59,6 +59,13 @@ class RefinementRun(RefinementState):
         ):
             self.position += 1
             value = blocks.push_one(unit) * self._step
+        elif self.log is None and held is not None and held.missing > 1:
+            self.position += 1
+            held.add_one(unit)
+            if self.segments:  # what stands for these values while nothing is known
+                self.segments[-1].end = self.position
+            value = self.prediction * self._step
+        if value is not None:
             return value if self._remainder is None else self._remainder.settle_one(value)
         out = np.zeros(1)
         self.push(np.array([unit]), out)
