@@ -48,10 +48,14 @@ def test_a_key_is_a_release_of_its_own(name: str) -> None:
     for number, (some, part) in enumerate(
         zip(np.split(keys, cuts), np.split(values, cuts), strict=True)
     ):
-        rows = release.push(some.tolist(), part)
-        for key in NAMES:
-            mine = rows.of(key)
-            found[key].append(np.stack([mine.positions, mine.values, mine.levels]))
+        pieces = part.size if number == 2 else 1  # one of them row by row
+        for each, numbers in zip(
+            np.array_split(some, pieces), np.array_split(part, pieces), strict=True
+        ):
+            rows = release.push(each.tolist(), numbers)
+            for key in NAMES:
+                mine = rows.of(key)
+                found[key].append(np.stack([mine.positions, mine.values, mine.levels]))
         if number == 1:
             release = specification.resume(release.snapshot(brief=True))
     epoch = tg.seeded(5).new_epoch()
@@ -62,6 +66,23 @@ def test_a_key_is_a_release_of_its_own(name: str) -> None:
         assert bits(positions) == bits(np.arange(expected.values.size))
         assert bits(out) == bits(expected.values)
         assert bits(levels) == bits(expected.levels)
+
+
+def test_ticks_of_the_default_are_what_many_rows_give() -> None:
+    """Warm-ups, windows and caps that fill, one row of each key at a time."""
+    random = np.random.default_rng(2)
+    values = random.gamma(2, 3, (1000, 2))
+    values[400:] *= 20
+    specification = tg.keyed(tg.adaptive(2, 1000, horizon=600), keys=NAMES)
+    ticks, bulk = (specification.start(tg.seeded(3)) for _ in range(2))
+    found = [ticks.push(NAMES, one) for one in values]
+    expected = bulk.push(np.tile(NAMES, len(values)).tolist(), values.reshape(-1))
+    for column in ("codes", "positions", "values", "levels"):
+        assert bits(np.concatenate([getattr(rows, column) for rows in found])) == bits(
+            getattr(expected, column)
+        )
+    assert all(len(phases) > 1 for _, _, phases in ticks.released_keys())
+    assert ticks.snapshot() == bulk.snapshot()
 
 
 GEOMETRIES: dict[str, dict[str, object]] = {

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,18 @@ def test_what_would_be_published() -> None:
     assert {"LICENSE", "README.md", "package.json", "src/delivery.js", "types/index.d.ts"} <= names
     kinds = {name.partition("/")[0] for name in names}
     assert kinds == {"LICENSE", "README.md", "package.json", "src", "types"}  # no vectors, no tests
+
+
+@needs_npm
+def test_nothing_is_published_without_the_address_of_its_source(tmp_path: Path) -> None:
+    package = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
+    script = package["scripts"]["prepublishOnly"].split()
+    named = {**package, "repository": {"type": "git", "url": "git+https://example.org/tidegate"}}
+    for content, code in (({**package, "repository": None}, 1), (named, 0)):
+        (tmp_path / "package.json").write_text(json.dumps(content), encoding="utf-8")
+        words = [*script, str(tmp_path / "package.json")]
+        done = subprocess.run(words, cwd=CLIENT, capture_output=True, check=False)
+        assert done.returncode == code, done.stderr
 
 
 def test_browsers_get_no_module_of_node() -> None:

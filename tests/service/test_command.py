@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -35,6 +36,8 @@ def test_a_service_from_the_command_line(tmp_path: Path) -> None:
         str(tmp_path / "gate"),
         "--port",
         str(port),
+        "--log-format",
+        "json",
     ]
     environment = {**os.environ, "TIDEGATE_KEY": "ab" * 32}
     with subprocess.Popen(
@@ -65,6 +68,12 @@ def test_a_service_from_the_command_line(tmp_path: Path) -> None:
     assert "Traceback" not in error
     assert f"http://127.0.0.1:{port}/" in error
     assert "not sealed" not in error
+    lines = [json.loads(line) for line in error.splitlines() if line.startswith("{")]
+    assert [line["message"].partition(":")[0] for line in lines] == [
+        "the service starts",
+        "the service has stopped",
+    ]
+    assert (lines[0]["level"], lines[0]["database"]) == ("info", "sqlite")
 
     made = run("token", str(tmp_path / "gate"), "producer", "--label", "meters")
     assert made.exit_code == 0, made.output
@@ -81,6 +90,8 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     result = run("serve", str(folder), "--database", "mysql://x")
     assert result.exit_code == 2
     assert "database: must begin with postgresql://" in result.stderr
+    result = run("serve", str(folder), "--log-format", "xml")
+    assert "log-format: must be one of text, json" in result.stderr
     service = Place(folder, None).opened()
     result = run("token", str(folder), "reader", "--label", "x")
     assert result.exit_code == 3

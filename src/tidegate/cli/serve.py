@@ -38,6 +38,9 @@ Issuer = Annotated[
 ]
 Audience = Annotated[str, typer.Option("--openid-audience", help="This service's name there.")]
 RoleClaim = Annotated[str, typer.Option("--openid-claim", help="Claim that holds the role.")]
+LogFormat = Annotated[
+    str, typer.Option("--log-format", help="Of the log on standard error: text, or json.")
+]
 NewEpoch = Annotated[
     bool,
     typer.Option(
@@ -67,6 +70,7 @@ def serve(
     openid_issuer: Issuer = None,
     openid_audience: Audience = "tidegate",
     openid_claim: RoleClaim = "tidegate_role",
+    log_format: LogFormat = "text",
 ) -> None:
     """Serve many streams over HTTP, with a live page.
 
@@ -78,6 +82,9 @@ def serve(
       tidegate serve gate/ --database postgresql://tidegate@db/tidegate --host 0.0.0.0
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
+        from tidegate.service.structured_log import LineFormatter
+
+        LineFormatter(log_format)  # which refuses what it does not know
         key = read_key(key_file) if key_command is None else key_of_command(key_command)
         service = _service(folder, database, key, cap, new_epoch=new_epoch)
         openid = None
@@ -100,6 +107,7 @@ def serve(
             openid=openid,
             certificate=certificate,
             private_key=private_key,
+            log_format=log_format,
         )
 
 

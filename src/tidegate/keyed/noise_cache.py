@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.keyed.noise_of_many_keys import GroveNoise, KeyedDraws
+from tidegate.keyed.noise_of_many_keys import GroveNoise, KeyedDraws, KeySource
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
 from tidegate.perturb.forest_geometry import Forest
@@ -214,27 +214,24 @@ def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
     return found
 
 
-_KEY_BYTES = 32
-
-
 class TreeNoise:
     """By code: the noise of the leaves of the open block, bit for bit that of a single stream.
 
-    The keys of the keystreams are kept beside: deriving one costs more than drawing from it.
+    What draws it is kept beside (1 kB a key): making that costs more than drawing from it.
     """
 
     def __init__(self, draws: KeyedDraws, leaves: int) -> None:
         self._draws = draws
         self._noise: IntArray = np.zeros((0, leaves), dtype=np.int64)
         self._made: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self._keys: NDArray[np.uint8] = np.zeros((0, _KEY_BYTES), dtype=np.uint8)
-        self._derived: NDArray[np.bool_] = self._made
+        self._sources: list[KeySource | None] = []
         self._waiting = Queue()
 
     def grow(self, room: int) -> None:
         """Room for more keys."""
         more = room - self._made.size
-        for name in ("_noise", "_made", "_keys", "_derived"):
+        self._sources += [None] * more
+        for name in ("_noise", "_made"):
             old = getattr(self, name)
             rest = np.zeros((more, *old.shape[1:]), dtype=old.dtype)
             setattr(self, name, np.concatenate((old, rest)))
@@ -259,27 +256,33 @@ class TreeNoise:
 
     def make(self, codes: IntArray, tree: Layout, chunks: IntArray, numbers: IntArray) -> None:
         """Make the noise of blocks that are measured by the same tree, wherever they lie."""
-        new = codes[~self._derived[codes]]
-        if new.size:
-            derived = b"".join(self._draws.keys(new))
-            self._keys[new] = np.frombuffer(derived, dtype=np.uint8).reshape(-1, _KEY_BYTES)
-            self._derived[new] = True
-        keys = [key.tobytes() for key in self._keys[codes]]
+        sources = self._sources_of(codes)
         _, first = noise_place(tree, 0)
+        trees = {number: noise_place(tree, number)[0] for number in np.unique(numbers).tolist()}
         places = [
-            (chunk, noise_place(tree, number)[0])
+            (chunk, trees[number])
             for chunk, number in zip(chunks.tolist(), numbers.tolist(), strict=True)
         ]
         levels = [
             (first + level, count, scale)
             for level, (count, scale) in enumerate(zip(tree.nodes, tree.scales, strict=True))
         ]
-        nodes = [noise.reshape(-1) for noise in self._draws.draw(keys, places, levels)]
+        nodes = [noise.reshape(-1) for noise in self._draws.draw(sources, places, levels)]
         self._noise[codes, : tree.leaves] = consistent_rows(nodes, tree, codes.size)
         self._made[codes] = True
 
+    def _sources_of(self, codes: IntArray) -> list[KeySource]:
+        known = self._sources
+        new = [code for code in codes.tolist() if known[code] is None]
+        for code, source in zip(
+            new, self._draws.sources(np.array(new, dtype=np.int64)), strict=True
+        ):
+            known[code] = source
+        return [source for code in codes.tolist() if (source := known[code]) is not None]
+
     def forget(self, code: int) -> None:
         """A key ended: nothing of its noise is kept."""
-        self._noise[code], self._keys[code] = 0, 0
-        self._made[code] = self._derived[code] = False
+        self._noise[code] = 0
+        self._made[code] = False
+        self._sources[code] = None
         self._waiting.drop(code)

@@ -6,9 +6,10 @@ Noise does not depend on data, so it may be made before it is needed.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from hashlib import sha256
+from typing import NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -41,6 +42,25 @@ def _hmac(key: bytes, message: bytes) -> bytes:
     return sha256(outer + sha256(inner + message).digest()).digest()
 
 
+class KeySource(NamedTuple):
+    """What draws the noise of one key: the key of its keystream, and a cipher with it.
+
+    To make a cipher takes some times as long as to draw a block of noise from it.
+    """
+
+    key: bytes
+    encipher: Callable[[bytes], bytes]
+
+    def __repr__(self) -> str:  # the key is the noise
+        return "<KeySource>"
+
+    @classmethod
+    def of(cls, key: bytes) -> KeySource:
+        """With a cipher of its own."""
+        once = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
+        return cls(key, Cipher(algorithms.AES256(key), once).encryptor().update)
+
+
 class KeyedDraws:
     """Draws the noise of any nodes of any keys.
 
@@ -59,7 +79,7 @@ class KeyedDraws:
         return "<KeyedDraws>"
 
     def draw(
-        self, keys: list[bytes], places: list[tuple[int, int]], levels: Sequence[Level]
+        self, sources: list[KeySource], places: list[tuple[int, int]], levels: Sequence[Level]
     ) -> list[IntArray]:
         """Noise of all levels for each of these keys, at its place (chunk and tree).
 
@@ -67,27 +87,26 @@ class KeyedDraws:
         successive counter blocks, all levels of a key in one go.
         """
         begins = {place: _counter_blocks(place, levels) for place in set(places)}
-        once = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
         texts = [
-            Cipher(algorithms.AES256(key), once).encryptor().update(begins[place])
-            for key, place in zip(keys, places, strict=True)
+            source.encipher(begins[place]) for source, place in zip(sources, places, strict=True)
         ]
         words: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8")
-        words = words.reshape(len(keys), -1)
+        words = words.reshape(len(sources), -1)
         found, at = [], 0
         for level, count, scale in levels:
             noise, others = discrete_laplace_rows(words[:, at : at + count], scale)
             at += count + count % 2
             for row in others.tolist():
                 chunk, tree = places[row]
-                source = Keystream(keys[row]).at(chunk=chunk, tree=tree, level=level)
-                noise[row] = discrete_laplace(source, count, scale)
+                more = Keystream(sources[row].key).at(chunk=chunk, tree=tree, level=level)
+                noise[row] = discrete_laplace(more, count, scale)
             found.append(noise)
         return found
 
-    def keys(self, codes: IntArray) -> list[bytes]:
-        """The keys of the keystreams of these keys' noise."""
-        return [self._key(name) for name in map(self._names.names.__getitem__, codes.tolist())]
+    def sources(self, codes: IntArray) -> list[KeySource]:
+        """What draws the noise of each of these keys."""
+        names = map(self._names.names.__getitem__, codes.tolist())
+        return [KeySource.of(self._key(name)) for name in names]
 
     def _key(self, name: str) -> bytes:
         info = b"tidegate/1/keyed/" + name.encode()
@@ -124,13 +143,13 @@ class GroveNoise:
         return rows, following
 
     def _nodes(self, codes: IntArray, chunks: IntArray, groves: IntArray) -> list[IntArray]:
-        law, keys = self._law, self._draws.keys(codes)
+        law, sources = self._law, self._draws.sources(codes)
         places = list(zip(chunks.tolist(), groves.tolist(), strict=True))
         levels = [
             (level, law.grove_leaves // law.fanout**level, scale)
             for level, scale in enumerate(law.scales)
         ]
-        return [noise.reshape(-1) for noise in self._draws.draw(keys, places, levels)]
+        return [noise.reshape(-1) for noise in self._draws.draw(sources, places, levels)]
 
 
 def _counter_blocks(place: tuple[int, int], levels: Sequence[Level]) -> bytes:

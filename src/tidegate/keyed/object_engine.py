@@ -40,6 +40,10 @@ class Objects:
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
         self._pipeline, self._epoch, self._names, self._ends = pipeline, epoch, names, ends
+        # Whether a row can be released by itself: the level of the last row before a selection is
+        # that of the phase that ends, which nobody can ask for afterwards.
+        schedule = pipeline.reselect
+        self._alone = pipeline.ticks is None and (schedule is None or schedule.releases_warm_up)
         self.releases: dict[int, Release] = {}  # the one that was pushed to last comes last
         self._resting: dict[int, bytes] = {}  # states, of keys without a release
         self._written: dict[int, bytes] = {}  # states of releases that were not pushed to since
@@ -50,6 +54,8 @@ class Objects:
 
     def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
         """Refuse times that go back within a key; nothing is taken."""
+        if times is None and groups.codes.size:  # the same question for all keys
+            groups = Groups(groups.codes[:1])
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
             if self._known(code):
@@ -61,6 +67,8 @@ class Objects:
         self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> Released:
         """Release checked rows, key by key; what comes out is in the order of the rows."""
+        if times is None and self._alone and groups.once:
+            return self._push_one_each(groups.codes, numbers)
         out = Released.empty(numbers.size)
         counts = self.positions()
         for code, rows in groups.parts():
@@ -74,6 +82,21 @@ class Objects:
             out.values[released] = found.values
             out.levels[released] = found.levels
         return out
+
+    def _push_one_each(self, codes: IntArray, numbers: NDArray[Any]) -> Released:
+        """One row for each key: a tick. The same bits without an array for each of them (law 1)."""
+        lattice, counts = self._pipeline.lattice, self.positions()
+        found = Released.empty(codes.size)
+        rows = zip(codes.tolist(), lattice.units(numbers).tolist(), strict=True)
+        for row, (code, unit) in enumerate(rows):
+            published = _published(self._changing(code), unit)
+            if published is not None:
+                found.released[row] = True
+                found.values[row], found.levels[row] = published
+        found.positions[:] = counts[codes]
+        counts[codes] += found.released
+        lattice.bounded(found.levels)
+        return found
 
     def _changing(self, code: int) -> Release:
         """The release of a key that is about to change: the state that was written is no more."""
@@ -187,6 +210,29 @@ class Objects:
         self.positions()[state["codes"]] = state["counts"]
         for code, size, end in zip(state["codes"], state["sizes"], ends, strict=True):
             self._resting[int(code)] = stored[end - size : end]
+
+
+def _published(release: Release, unit: int) -> tuple[float, float] | None:
+    """Release one checked value: what is published for it, and its level in units.
+
+    None: it is held out. The level of a row is the forecast that is valid once the row is out.
+    """
+    ownership, began = release._ownership, False
+    try:
+        with ownership.lock:
+            ownership.begin()
+            began, run, found = True, release._run, None
+            release._seen += 1
+            if run is None:
+                release._hold(np.array([unit]))
+            else:
+                found = run.push_one(unit), run.level
+            ownership.done()
+            return found
+    except BaseException:
+        if began:
+            ownership.refuse()
+        raise
 
 
 class EventObjects(Objects):

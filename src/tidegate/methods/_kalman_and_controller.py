@@ -34,15 +34,19 @@ class KalmanLevel:
 
     def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
         """The level after each leaf: time passes, and measured numbers move it."""
-        step, exact, variance = self._step_variance, self.exact, self.variance
+        exact, variance = self.exact, self.variance
         means = [math.nan] * numbers.size
-        rows = zip(numbers.tolist(), spans.tolist(), marks.tolist(), strict=True)
-        for at, (number, span, mark) in enumerate(rows):
-            variance += span * step
-            if mark:
-                gain = variance / (variance + 2.0 * mark * mark)
+        scales = marks.astype(np.float64)
+        passed, noise = spans * self._step_variance, 2.0 * scales * scales
+        rows = zip(
+            numbers.astype(np.float64).tolist(), passed.tolist(), noise.tolist(), strict=True
+        )
+        for at, (number, moved, noisy) in enumerate(rows):
+            variance += moved
+            if noisy:
+                gain = variance / (variance + noisy)
                 exact += gain * (number - exact)
-                variance *= 1 - gain
+                variance *= 1.0 - gain
                 means[at] = exact
         self.exact, self.variance = exact, variance
         levels = np.rint(means)

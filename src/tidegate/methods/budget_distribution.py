@@ -16,7 +16,7 @@ from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.perturb.irregular_spans import check_scale
 from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES, PositionNoise
-from tidegate.perturb.sampled_values import Measurements, Stretch
+from tidegate.perturb.sampled_values import Measurements, Stretch, one_by_one
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
@@ -132,7 +132,7 @@ class DissimilaritySampler:
         below 2^46, where floats are off by far less than the 1 that two integers differ by.
         """
         if self._huge:
-            return self._one_by_one(stretch)
+            return one_by_one(self, stretch)
         _, units, start, stop, position, _, noise = stretch
         places: list[int] = []
         numbers: list[float] = []
@@ -201,21 +201,6 @@ class DissimilaritySampler:
         later += [(place, int(part)) for place, part in unread if part]
         self.places = [place for place, _ in later]
         self.parts = [part for _, part in later]
-        return places, numbers, scales
-
-    def _one_by_one(self, stretch: Stretch) -> Measurements:
-        """The definition of `sweep`."""
-        values, _, start, stop, position, _, noise = stretch
-        places: list[int] = []
-        numbers: list[float] = []
-        scales: list[float] = []
-        for place in range(start, stop):
-            if scale := self.push(values[place], position + place - start):
-                number = values[place] + noise.of(position + place - start, scale)
-                self.measured(number, 1, scale)
-                places.append(place)
-                numbers.append(number)
-                scales.append(scale)
         return places, numbers, scales
 
     def _scale_of(self, offer: int) -> int:

@@ -7,7 +7,10 @@ from collections import deque
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from math import fmod
 from typing import ClassVar, Unpack
+
+import numpy as np
 
 from tidegate.exact_numbers import Number
 from tidegate.methods._budget import per_window
@@ -22,7 +25,7 @@ from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.methods.fast import MOVEMENT, FilteredLevel
 from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES
-from tidegate.perturb.sampled_values import Measurements, Stretch
+from tidegate.perturb.sampled_values import Measurements, Stretch, one_by_one
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Exact, Spec, Whole
@@ -35,6 +38,7 @@ _SHARE, _MOST_SHARE, _MOST = Decimal("0.2"), Decimal("0.6"), _PARTS // 5
 _LEAST_SHARE = float(_SHARE) * math.log(2)  # at an interval of 1
 _ROUGH_SHARE, _ROUGH_MOST = float(_SHARE), float(_MOST_SHARE)
 _DIGITS = Context(prec=30)
+_WHOLE = 2.0**52  # added and taken away, it rounds a float to a whole number
 _DOUBT = 1e-3  # 2^32 times the error of a logarithm is far smaller
 
 
@@ -121,50 +125,66 @@ class BudgetSampler(Feedback):
             self.due = self._position + round(min(self.interval, float(self._window)))
 
     def sweep(self, stretch: Stretch) -> Measurements:
-        """`push` and `measured` for many values: only where a measurement is due."""
-        values, _, start, stop, position, filled, noise = stretch
+        """`push` and `measured` for many values: only where a measurement is due.
+
+        Whole numbers are floats here, exact below 2^53.
+        """
+        _, units, start, stop, position, filled, noise = stretch
         measured: list[int] = []
         numbers: list[float] = []
         scales: list[float] = []
-        shift, opened, window = position - start, start - filled, self._window
-        places, parts, left = deque(self.places), deque(self.parts), _PARTS - sum(self.parts)
-        part_of, step, above, below = self._part_of, self._step_variance, self._above, self._below
-        ratio, huge = above / below, self._huge
+        window, count = self._window, stop - start
+        due = self.due - position
+        at = max(0, due)
+        if self._huge:
+            return one_by_one(self, stretch)
+        if at >= count:
+            return measured, numbers, scales
+        values = units[start:stop].astype(np.float64).tolist()
+        # What comes back at each value: written a window ahead of where it is read.
+        ahead = min(window, count)
+        returns = [0.0] * (count + ahead)
+        left, later = float(_PARTS), []
+        for place, spent in zip(self.places, self.parts, strict=True):
+            back = max(place + window - position, 0)
+            left -= spent
+            if back < count:
+                returns[back] += spent
+            else:
+                later.append((place, spent))
+        opened, read, ratio = -filled, 0, self._above / self._below
         exact, variance, interval = self.exact, self.variance, self.interval
-        errors = deque(self.errors, maxlen=REMEMBERED)
-        due = self.due - shift
-        at = max(start, due)
-        returns = places[0] + window - shift if places else stop  # where the first part comes back
+        step, errors = self._step_variance, deque(self.errors, maxlen=REMEMBERED)
         logarithms, index = noise.ahead(position)
-        first, until = start - index, start - index + len(logarithms)  # of known logarithms
-        while at < stop:
+        first, until = -index, len(logarithms) - index  # of known logarithms
+        while at < count:
             if at >= until:
-                logarithms, index = noise.ahead(at + shift)
+                logarithms, index = noise.ahead(at + position)
                 first, until = at - index, at - index + len(logarithms)
-            while returns <= at:
-                left += parts.popleft()
-                places.popleft()
-                returns = places[0] + window - shift if places else stop
+            left += returns[at] if read == at else sum(returns[read : at + 1])
+            read = at + 1
             if interval == 1.0:  # the most frequent: φ·ln 2, which is below the most
                 rough = left * _LEAST_SHARE
-                part = int(rough)
+                part = rough - 0.5 + _WHOLE - _WHOLE
                 if not _DOUBT < rough - part < 1 - _DOUBT or part >= _MOST:
-                    part = part_of(left, interval)
+                    part = float(self._part_of(int(left), interval))
             else:
-                part = part_of(left, interval)
+                part = float(self._part_of(int(left), interval))
             if part < _LEAST:
-                at = returns  # nothing returns before
+                while read < count and not returns[read]:
+                    read += 1
+                at = read  # nothing returns before
                 continue
             rough = ratio / part
-            scale = int(rough) + 1
-            if not _DOUBT < scale - rough < 1 - _DOUBT or huge:
-                scale = -(-above // (below * part))
+            scale = rough + 0.5 + _WHOLE - _WHOLE
+            if not _DOUBT < scale - rough < 1 - _DOUBT:
+                scale = float(-(-self._above // (self._below * int(part))))
             logarithm = logarithms[at - first]
             product = scale * logarithm
-            draw = int(product)
-            rest = product - draw
-            if not (EDGE < rest < BEYOND or (draw and -BEYOND < rest < -EDGE)) or huge:
-                draw = noise.scaled(logarithm, scale, at + shift)
+            rest = fmod(product, 1.0)
+            draw = product - rest
+            if not (EDGE < rest < BEYOND or (draw and -BEYOND < rest < -EDGE)):
+                draw = noise.scaled(logarithm, int(scale), at + position)
             number = values[at] + draw
             measured.append(at)
             numbers.append(number)
@@ -174,25 +194,27 @@ class BudgetSampler(Feedback):
             gain = variance / (variance + 2.0 * scale * scale)
             before = exact
             exact += gain * (number - before)
-            variance *= 1 - gain
+            variance *= 1.0 - gain
             error = exact - before if exact > before else before - exact
             if exact > 1.0:
                 error /= exact
             errors.append(error)
+            returns[at + ahead] = part
+            left -= part
+            opened = at = at + 1
             if error < SURE or interval != 1.0:
                 interval = next_interval(interval, error, errors)
-            if not places:
-                returns = at + window
-            places.append(at + shift)
-            parts.append(part)
-            left -= part
-            opened = at + 1
-            at += round(interval) if interval < window else window
+                at += (round(interval) if interval < window else window) - 1
             due = at
-        self.due = due + shift
+        self.due = due + position
         self.exact, self.variance, self.interval = exact, variance, interval
-        self.places, self.parts, self.errors = list(places), list(parts), list(errors)
-        return measured, numbers, scales
+        self.errors = list(errors)
+        unread = enumerate(returns[read:count], position - window + read)
+        new = enumerate(returns[count:], position - ahead + count)
+        kept = [(place, int(part)) for place, part in unread if part] + later
+        kept += [(place, int(part)) for place, part in new if part]
+        self.places, self.parts = [place for place, _ in kept], [part for _, part in kept]
+        return [start + place for place in measured], numbers, scales
 
     def _part_of(self, left: int, interval: float) -> int:
         """min(φ·ln(interval + 1), 0.6) of what is left, rounded down, and at most a fifth of ε.

@@ -66,6 +66,24 @@ class Sampler(Protocol):
         ...
 
 
+def one_by_one(sampler: Sampler, stretch: Stretch) -> Measurements:
+    """The definition of `sweep`."""
+    values, _, start, stop, position, filled, noise = stretch
+    places: list[int] = []
+    numbers: list[float] = []
+    scales: list[float] = []
+    opened, shift = start - filled, position - start
+    for place in range(start, stop):
+        if scale := sampler.push(values[place], place + shift):
+            number = values[place] + noise.of(place + shift, scale)
+            sampler.measured(number, place + 1 - opened, scale)
+            opened = place + 1
+            places.append(place)
+            numbers.append(number)
+            scales.append(scale)
+    return places, numbers, scales
+
+
 class _Sampling(Blocks, Protocol):
     def sampler(self, threshold: int, keystream: Keystream) -> Sampler: ...
 

@@ -40,6 +40,14 @@ class HoldOut:
         self._units[self._held : self._held + units.size] = units
         self._held += units.size
 
+    def add_one(self, unit: int) -> None:
+        """The same for one value."""
+        if self._held == self._units.size:
+            self.add(np.array([unit]))
+            return
+        self._units[self._held] = unit
+        self._held += 1
+
     def wipe(self) -> None:
         """Forget them: raw values are not kept longer than needed."""
         self._units.fill(0)

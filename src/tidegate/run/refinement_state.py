@@ -119,7 +119,7 @@ class RefinementState(PhasedRun):
     @property
     def level(self) -> float:
         """What one more value is expected to be, in lattice units, for people to look at."""
-        return self._levels().level
+        return self._known_follower().prediction if self._held is None else self.prediction
 
     def _levels(self) -> Levels:
         """What computes the levels of the values that come."""

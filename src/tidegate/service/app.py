@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,7 @@ from tidegate._version import __version__
 from tidegate.service import devices, problem_details, static_page
 from tidegate.service.access import Access, Who
 from tidegate.service.admin_routes import admin_routes
+from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.column_routes import column_routes
 from tidegate.service.devices.device_queue import DeviceQueue
@@ -28,6 +30,8 @@ from tidegate.service.server_sent_events import Live
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.value_routes import value_routes
+
+_log = logging.getLogger(__name__)
 
 
 class _App(FastAPI):
@@ -70,10 +74,12 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         live.begin(asyncio.get_running_loop())
-        closing = asyncio.create_task(ClockTicks(gate).run())
+        beside = [asyncio.create_task(one.run()) for one in (ClockTicks(gate), ahead)]
         yield
-        closing.cancel()
+        for task in beside:
+            task.cancel()
         await asyncio.to_thread(gate.close)
+        _log.info("the service has stopped: what waited is released")
 
     app = _App(
         title="Tidegate",
@@ -86,7 +92,7 @@ def make_app(
     app.state.given = Given()
     problem_details.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
-    metrics = Metrics(live)
+    metrics, ahead = Metrics(live), AnswersAhead(gate)
     queue = DeviceQueue(gate)
     queue.listener = metrics.count_devices
     app.front = devices.DeviceCORS(
@@ -102,11 +108,12 @@ def make_app(
     def released(group: Group) -> None:
         metrics.count(group)
         live.tell(group)
+        ahead.released(group.rows)
 
     gate.listener = released
 
     app.include_router(stream_routes(gate, access))
-    app.include_router(value_routes(gate, live, access))
+    app.include_router(value_routes(gate, live, access, ahead))
     app.include_router(query_route(gate, access))
     app.include_router(column_routes(gate, access))
     app.include_router(admin_routes(gate, access, metrics))

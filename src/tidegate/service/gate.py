@@ -261,6 +261,8 @@ class _Guarded:
             self._failed(error)
             raise
         if reason[1] is None:
+            if self._gate.failure is not None:
+                _log.info("changes are taken again")
             self._gate.failure = None
         else:
             self._failed(reason[1])
@@ -272,7 +274,11 @@ class _Guarded:
         self._gate.streams.forget()
         if isinstance(error, UnevenError):
             return  # the database is well
+        before = self._gate.failure
         self._gate.failure = str(error) if isinstance(error, StorageError) else "a fault"
+        if before is None:  # said once, not for every request
+            facts = {"reason": self._gate.failure, "kind": type(error).__name__}
+            _log.error("changes are refused", extra={"facts": facts})
 
 
 class _Call(Generic[Result]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from tidegate._version import __version__
 from tidegate.errors import SettingError
-from tidegate.service import telemetry
+from tidegate.service import structured_log, telemetry
 from tidegate.service.app import make_app
 from tidegate.service.database import Database
 from tidegate.service.gate import Gate
@@ -19,6 +21,8 @@ from tidegate.service.request_bodies import MOST_BYTES
 from tidegate.service.request_limits import Limits
 from tidegate.service.server_sent_events import Live
 from tidegate.service.tokens import Tokens, make_token_in, revoke_in
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -88,16 +92,21 @@ class Service:
         openid: OpenId | None = None,
         certificate: Path | None = None,
         private_key: Path | None = None,
+        log_format: str = "text",
     ) -> None:
         """Serve until a signal comes; what waits by then is still released."""
+        structured_log.begin(log_format)
         if telemetry.configure():
             self.gate.telemetry = telemetry.Telemetry()
+        facts = {"version": __version__, "database": self.gate.database.kind, "port": port}
+        _log.info("the service starts", extra={structured_log.FACTS: facts})
         uvicorn.run(
             self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,
             port=port,
             ssl_certfile=certificate,
             ssl_keyfile=private_key,
+            log_config=None,  # ours: one form for all lines
             log_level="warning",
             access_log=False,  # it would hold addresses of clients and what they ask for
             server_header=False,

@@ -14,6 +14,7 @@ from tidegate.errors import QueryError
 from tidegate.record.time_ranges import moment
 from tidegate.service import released_rows, request_bodies, row_responses
 from tidegate.service.access import Access
+from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.answers_json import asked_keys, codes_of, sums, table
 from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
@@ -83,7 +84,7 @@ class Moment(BaseModel):
     until: str = Field(max_length=100, examples=["2024-01-02T00:00Z"])
 
 
-def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
+def value_routes(gate: Gate, live: Live, access: Access, ahead: AnswersAhead) -> APIRouter:
     """The routes under `/v1/streams/NAME` that carry data."""
     routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
     read, write = [access.allowed("read")], [access.allowed("write")]
@@ -128,9 +129,11 @@ def value_routes(gate: Gate, live: Live, access: Access) -> APIRouter:
     @routes.get("/{name}/table", dependencies=read, response_model=None)
     async def by_time(request: Request, name: Name, question: AskedTable) -> Response:
         asked = question.given()
-        return await conditional(
-            request, gate, name, lambda view: table(view, asked), asked_keys(asked)
-        )
+        keys = asked_keys(asked)
+        found = await conditional(request, gate, name, lambda view: table(view, asked), keys)
+        if gate.streams.existing(name).keys is not None and (keys is None or len(keys) > 1):
+            ahead.asked(gate.streams.existing(name).name, keys, lambda view: table(view, asked))
+        return found
 
     @routes.get("/{name}/live", dependencies=read, response_model=None)
     async def follow(

@@ -215,6 +215,7 @@ class RefinementTreesRun(AdaptiveRun):
         known = state or {"position": position, "number": int(position % stage.horizon > 0)}
         counts = {**dict.fromkeys(self._COUNTS, 0), "choice": None, **known}
         self.position: int = counts["position"]  # where the open block begins
+        self._known: tuple[int, tuple[int, tuple[Layout, ...]]] | None = None  # of a position
         self._drawn: IntArray = NO_SUMS  # the noise of the leaves of the block that came last
         super().__init__(stage, threshold, ceiling, keystream, counts)
 
@@ -225,8 +226,11 @@ class RefinementTreesRun(AdaptiveRun):
     @property
     def _group(self) -> tuple[int, tuple[Layout, ...]]:
         horizon, position = self._trees.horizon, self.position
-        length = block_length(horizon, position - self._warm_up_start, position)
-        return self._trees.group(self._part, length, self._threshold, self._ceiling)
+        if self._known is None or self._known[0] != position:
+            length = block_length(horizon, position - self._warm_up_start, position)
+            found = self._trees.group(self._part, length, self._threshold, self._ceiling)
+            self._known = position, found
+        return self._known[1]
 
     @property
     def options(self) -> tuple[Layout, ...]:

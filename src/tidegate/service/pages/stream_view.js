@@ -196,7 +196,7 @@ export class StreamView {
   #table(series) {
     const rows = series.flatMap(({ name, x, sizes, middle, low, high }) =>
       sizes.map((/** @type {number} */ size, /** @type {number} */ at) => {
-        const start = typeof x[at] === "number" ? shown(x[at]) : x[at];
+        const start = typeof x[at] === "number" ? shown(x[at]) : moment(x[at]);
         const label = series.length > 1 ? `${name}: ${start}` : start;
         return row([label, shown(size), shown(middle[at]), shown(low[at]), shown(high[at])]);
       }),
@@ -253,6 +253,11 @@ export class StreamView {
 /** What asks for one key; nothing where there are none. @param {string | undefined} key @returns {Record<string, string>} */
 function ofKey(key) {
   return key === undefined ? {} : { key };
+}
+
+/** A time as people write it: without parts that are 0. @param {string} text */
+function moment(text) {
+  return text.replace("T", " ").replace(/(:00)?\.000Z$/, "");
 }
 
 /** @param {any} sum */

@@ -1,0 +1,91 @@
+"""Tables that are looked at: worked out ahead, with the bits of those that are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+
+import tidegate as tg
+from tests.service.conftest import Place
+from tidegate.service.answers_ahead import AnswersAhead
+from tidegate.service.answers_json import View, table, view_of
+from tidegate.service.pending_requests import Pending
+from tidegate.timestamps import read_times
+
+NAMES = ["north", "south", "west"]
+ASKED: dict[str, Any] = {"every": "1h", "confidence": 0.95, "total": False}
+TICKS = 1_704_067_200 + 900 * np.arange(96)
+
+
+def hourly(view: View) -> dict[str, Any]:
+    return table(view, ASKED)
+
+
+def test_a_table_is_ready_once_its_stream_rests(tmp_path: Any) -> None:
+    service = Place(tmp_path / "gate", None).opened()
+    gate, now = service.gate, [0.0]
+    ahead = AnswersAhead(gate, lambda: now[0])
+    gate.listener = lambda group: ahead.released(group.rows)
+    pipeline = tg.adaptive(epsilon=1, bound=100, horizon=96)
+    keys = {"names": NAMES, "threshold": "per key"}
+    for name in ("zones", "others"):
+        gate.call(lambda name=name: gate.streams.create(name, pipeline, keys=keys)).result()
+
+    def send(name: str, first: int, last: int) -> None:
+        times = read_times(np.repeat(TICKS[first:last], len(NAMES)))
+        values = np.random.default_rng(first).gamma(2, 10, len(times.ticks))
+        one = Pending(name, values, times, keys=NAMES * (last - first))
+        gate.submit(one)
+        one.answer.result(60)
+
+    def ready(name: str) -> bool:
+        view = gate.ask(name, view_of)
+        segments = [segment for key in NAMES for segment in view.record(key).segments]
+        return all(segment.answered is not None for segment in segments)
+
+    for name in ("zones", "others"):
+        send(name, 0, 48)
+    ahead.asked("zones", None, hourly)
+    send("zones", 48, 96)
+    assert ahead.due() is None  # more may come
+    now[0] += 1
+    assert (ahead.due(), ready("zones"), ready("others")) == ("zones", False, False)
+    asyncio.run(ahead.work("zones"))
+    assert (ahead.due(), ready("zones"), ready("others")) == (None, True, False)
+    before = hourly(gate.ask("zones", view_of))
+    service.gate.close()
+    service = Place(tmp_path / "gate", None).opened()  # which has worked out nothing
+    assert hourly(service.gate.ask("zones", view_of)) == before
+    service.gate.close()
+
+
+def test_it_rests_forgets_and_survives(tmp_path: Any) -> None:
+    service = Place(tmp_path / "gate", None).opened()
+    now = [0.0]
+    ahead = AnswersAhead(service.gate, lambda: now[0])
+
+    def slow(view: View) -> None:
+        now[0] += 3
+
+    make = service.gate.streams.create
+    service.gate.call(lambda: make("meters", tg.adaptive(epsilon=1, bound=9))).result()
+    ahead.asked("meters", None, slow)
+    ahead.released(["meters"])
+    now[0] += 1
+    asyncio.run(ahead.work("meters"))
+    ahead.released(["meters"])
+    now[0] += 11
+    assert ahead.due() is None  # 3 seconds of work are a fifth of 15
+    now[0] += 2
+    assert ahead.due() == "meters"
+    ahead.asked("gone", None, slow)
+    ahead.released(["gone"])
+    asyncio.run(ahead.work("gone"))  # there is no such stream: nobody is told, and it is forgotten
+    now[0] += 3600
+    assert ahead.due() is None  # nobody has looked for an hour
+    for number in range(20):
+        ahead.asked(f"stream {number}", None, slow)
+    assert len(ahead._tables) == 8
+    service.gate.close()

@@ -1,0 +1,62 @@
+"""Log lines: one object each, and never the words of an exception."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.service.conftest import Place
+from tidegate.errors import SettingError
+from tidegate.service.structured_log import FACTS, LineFormatter
+
+SECRET = "8675309.125"
+
+
+def record(message: str) -> logging.LogRecord:
+    try:
+        raise ValueError(f"could not convert {SECRET}")
+    except ValueError:
+        found = logging.LogRecord("x", logging.ERROR, "f", 1, message, (), sys.exc_info())
+    setattr(found, FACTS, {"database": "sqlite"})
+    return found
+
+
+def test_a_line_says_what_happened_and_not_with_which_value() -> None:
+    line = LineFormatter("json").format(record("two\nlines"))
+    assert "\n" not in line
+    found = json.loads(line)
+    assert found.pop("time").endswith("+00:00")
+    assert found.pop("raised_in").startswith(Path(__file__).name)
+    said = {"level": "error", "logger": "x", "message": "two\nlines"}
+    assert found == {**said, "database": "sqlite", "exception": "ValueError"}
+    text = LineFormatter("text").format(record("two\nlines"))
+    assert "error x: two lines database=sqlite exception=ValueError" in text
+    assert SECRET not in line + text
+    with pytest.raises(SettingError, match="text, json"):
+        LineFormatter("xml")
+
+
+def test_a_database_that_fails_is_told_once_and_so_is_its_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = Place(tmp_path / "gate", None).opened().gate
+    caplog.set_level(logging.INFO, "tidegate")
+
+    def fail() -> None:
+        raise ValueError(SECRET)
+
+    for work in (fail, fail):
+        assert gate.call(work).exception(60) is not None
+    gate.call(lambda: None).result(60)
+    gate.close()
+    assert [one.getMessage() for one in caplog.records] == [
+        "changes are refused",
+        "changes are taken again",
+    ]
+    lines = "".join(LineFormatter("json").format(one) for one in caplog.records)
+    assert "a fault" in lines
+    assert SECRET not in lines
