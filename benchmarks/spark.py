@@ -5,7 +5,8 @@
     python -m benchmarks.spark growth          # 10³ to 10⁵ keys
     python -m benchmarks.spark --cluster       # on a standalone cluster: master and two workers
 
-Both operators run in turn in one session, over the same files; the first batch of each is left out.
+Both operators run in turn in one session, over the same files, once to warm up and then to be
+measured; the first batch of each is left out.
 Told are seconds by the clock, and processor seconds of all processes, which are worth more on a
 machine that is shared: two cores that nobody else uses do two of them in a second.
 """
@@ -203,9 +204,11 @@ def compare(*given: Any, rounds: int = 1, **options: Any) -> tuple[Took, Took]:
     passed, released = both(*given, **options)
     first: list[Took] = []
     second: list[Took] = []
-    for _ in range(rounds):
-        first += batches_of(passed, place / "a")
-        second += batches_of(released, place / "b")
+    for number in range(rounds + 1):
+        took = batches_of(passed, place / "a"), batches_of(released, place / "b")
+        if number:  # the first round warms up: Java compiles what runs often
+            first += took[0]
+            second += took[1]
     return middle(first), middle(second)
 
 
