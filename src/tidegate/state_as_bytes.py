@@ -20,6 +20,7 @@ from tidegate.errors import SnapshotError, TidegateError
 TAMPERED = "it is damaged or was tampered with"
 _INT64 = 1 << 63
 _WHOLE, _FLOAT = struct.Struct("<q"), struct.Struct("<d")
+_AN_INT, _A_FLOAT = {"$int": 0}, {"$float": 0}  # marks in the text
 MALFORMED = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError,
     MemoryError, StopIteration, struct.error,
@@ -52,10 +53,15 @@ def encoded(body: Mapping[str, Any]) -> bytes:
         # must not depend on how many digits a raw sum has.
         if kind is int and -_INT64 <= value < _INT64:
             blobs.append(_WHOLE.pack(value))
-            return {"$int": 0}
+            return _AN_INT
+        if kind is float:
+            blobs.append(_FLOAT.pack(value))
+            return _A_FLOAT
+        if kind is list or kind is tuple:
+            return [plain(item) for item in value]
         if kind is str or value is None or kind is bool:
             return value
-        if kind is dict or isinstance(value, Mapping):
+        if kind is dict or (kind is not np.ndarray and isinstance(value, Mapping)):
             # A name that looks like a mark of ours gets one more $.
             return {
                 f"${name}" if name[:1] == "$" else name: plain(item) for name, item in value.items()
@@ -66,7 +72,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
             return {"$array": stored.str, "size": value.size}
         if isinstance(value, float):
             blobs.append(_FLOAT.pack(value))
-            return {"$float": 0}
+            return _A_FLOAT
         if isinstance(value, list | tuple):
             return [plain(item) for item in value]
         if isinstance(value, bytes):

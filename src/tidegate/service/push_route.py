@@ -26,6 +26,7 @@ from tidegate.service.telemetry import mark_values
 
 PATH = re.compile(r"/v1/streams/([^/]+)/values")
 _SMALL = 1 << 16  # bytes of a body that is parsed at once
+_SMALL_ARROW = 1 << 20  # which takes no longer
 _DIGITS = 18  # of a place in a stream
 _LONGEST = 200  # characters of an idempotency key
 _PARAMETERS = {"start", "zone", "until"}
@@ -83,7 +84,7 @@ class PushRoute:
         body = await read_body(receive)
         kind = headers.get(b"content-type", b"application/json").decode("latin-1")
         parse = (body, kind, asked.get("zone") or clock_of(stream.pipeline))
-        large = len(body) > _SMALL
+        large = len(body) > (_SMALL_ARROW if kind.startswith(ARROW) else _SMALL)
         rows = (
             await asyncio.to_thread(request_bodies.parsed, *parse)
             if large
