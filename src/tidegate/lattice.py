@@ -112,7 +112,7 @@ class Lattice:
             raise SettingError("resolution", "too fine: bound/resolution must stay below 2**53")
         self._low = -self.bottom
         self.step = float(resolution)
-        self._per_unit = float(1 / resolution)
+        self.per_unit = float(1 / resolution)
         # Units of 1, if that is a whole number: an integer times it needs no rounding (the product
         # of floats is exact, too, up to 2**53). Otherwise every product but 0 is out of range.
         self.factor = resolution.denominator if resolution.numerator == 1 else _LARGEST
@@ -159,7 +159,7 @@ class Lattice:
         """Clamped and rounded lattice units; a new array of int64."""
         if numbers.dtype.kind == "f" or self.factor != 1:
             with np.errstate(all="ignore"):  # whatever the value, it is no event
-                scaled = np.multiply(numbers, self._per_unit, dtype=np.float64, casting="unsafe")
+                scaled = np.multiply(numbers, self.per_unit, dtype=np.float64, casting="unsafe")
                 if self.bottom:
                     np.copyto(scaled, 0.0, where=np.isnan(scaled))
                 np.fmax(scaled, float(-self.bottom), out=scaled)  # takes the 0 instead of a NaN
@@ -188,7 +188,7 @@ class Lattice:
             return unit if low <= unit <= top else low if unit < low else top
         if kind is not float and (kind is not int or not -_LARGEST < value < _LARGEST):
             value = self._float(value, position)
-        scaled: float = value * self._per_unit
+        scaled: float = value * self.per_unit
         if low < scaled < top:
             return round(scaled)
         if scaled >= top:

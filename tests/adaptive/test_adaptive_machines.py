@@ -16,7 +16,7 @@ import tidegate as tg
 import tidegate.estimate.mixture
 from tidegate.estimate.mixture.cell_covariances import applied, product
 from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.portable_math import exp, expm1, halved, log, one_exp
+from tidegate.estimate.mixture.portable_math import exp, expm1, halved_each, log, one_exp
 from tidegate.noise import discrete_laplace_variance
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, cap_factor
@@ -61,8 +61,8 @@ def test_our_own_functions_are_right() -> None:
     np.testing.assert_allclose(
         log(np.array([1e-30, 0.5, 7.0])), np.log([1e-30, 0.5, 7]), rtol=1e-15
     )
-    for times in (0.0, 1e-12, 0.3, 0.999999, 1.0, 17.3, 35.99):
-        assert halved(times) == pytest.approx(2.0**-times, rel=1e-10)
+    times = np.array([0.0, 1e-12, 0.3, 0.999999, 1.0, 17.3, 35.99])
+    np.testing.assert_allclose(halved_each(times), 2.0**-times, rtol=1e-10)
     random = np.random.default_rng(1)
     left, right = random.normal(size=(2, 9, 6, 6))
     first = np.moveaxis(left, 0, -1), np.moveaxis(right, 0, -1)  # the axes of the matrices first

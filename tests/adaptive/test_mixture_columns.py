@@ -12,13 +12,7 @@ from tidegate.estimate.mixture.leaf_noise import Leaf
 from tidegate.estimate.mixture.mixture_of_many_streams import ratios
 from tidegate.estimate.mixture.model_weights import weight_rows
 from tidegate.estimate.mixture.models import SIZE, SWING, Transition, models
-from tidegate.estimate.mixture.portable_math import halved, halved_each
 from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
-
-
-def test_halving_many_is_halving_each() -> None:
-    times = np.random.default_rng(0).uniform(0, 36, 5000)
-    assert halved_each(times).tolist() == [halved(each) for each in times.tolist()]
 
 
 def test_weights_of_many_streams_are_those_of_each() -> None:

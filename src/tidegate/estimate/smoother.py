@@ -124,20 +124,15 @@ class SmootherRun:
         self._predictor = predictor
         self._block, self._below = block, below
         self.prediction = predictor.first - below
-        self._filled = 0  # values already published of the open leaf
+        self.filled = 0  # values already published of the open leaf
         if state is not None:
             restore(predictor, state["predictor"])
-            self.prediction, self._filled = state["prediction"], state["filled"]
-
-    @property
-    def filled(self) -> int:
-        """Values that were published of the open leaf."""
-        return self._filled
+            self.prediction, self.filled = state["prediction"], state["filled"]
 
     def state(self) -> dict[str, Any]:
         """All that is needed to continue."""
         predictor = state_of(self._predictor)
-        return {"predictor": predictor, "prediction": self.prediction, "filled": self._filled}
+        return {"predictor": predictor, "prediction": self.prediction, "filled": self.filled}
 
     def choose(self, options: tuple[Layout, ...], first: bool) -> int:
         """There is one option."""
@@ -162,20 +157,19 @@ class SmootherRun:
             out[:] = noisy.sums
             return NO_CELLS
         following = self._following(noisy)
-        self.prediction, self._filled = fill_equal_cells(
-            out, self.prediction, self._filled, self._block, noisy.sums, following
+        self.prediction, self.filled = fill_equal_cells(
+            out, self.prediction, self.filled, self._block, noisy.sums, following
         )
         return Cells(following, NO_SUMS, NO_SUMS)
 
     def push_one(self, noisy: int | None) -> float:
         """Publish one value: the prediction, or at a leaf's end what completes its noisy sum."""
         if noisy is None:
-            self._filled += 1
+            self.filled += 1
             return self.prediction
-        before = self.prediction
         if self._block == 1:
             return float(noisy)
-        self._filled = 0
+        before, self.filled = self.prediction, 0
         self.prediction = self._following(Noisy(np.array([noisy]))).item()
         return noisy - (self._block - 1) * before
 

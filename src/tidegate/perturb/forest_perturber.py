@@ -77,7 +77,7 @@ class ForestRun(OneLayoutRun):
         self._forest = stage.noise_law(threshold)
         self._block = stage.block
         self._noise = NO_SUMS
-        self._made: tuple[int, int] | None = None  # which (chunk, grove) `_noise` belongs to
+        self._first = self._last = 0  # the leaves of this horizon that `_noise` belongs to
         self._next_carry = 0.0
         self.chunk = 0  # horizons completed
         self.leaf = 0  # blocks completed in this horizon
@@ -109,10 +109,15 @@ class ForestRun(OneLayoutRun):
         self.filled = filled = self.filled + 1
         if filled < self._block:
             return None
-        noise, index = self._grove()
-        noisy: int = self.total + noise.item(index)
+        following = self.leaf + 1
+        if following < self._last:  # a leaf in the middle of a grove, whose noise is there
+            noisy: int = self.total + self._noise.item(self.leaf - self._first)
+            self.leaf = following
+        else:
+            noise, index = self._grove()
+            noisy = self.total + noise.item(index)
+            self._advance(1)
         self.total = self.filled = 0
-        self._advance(1)
         return noisy
 
     def _close_blocks(self, values: IntArray) -> IntArray:
@@ -135,18 +140,19 @@ class ForestRun(OneLayoutRun):
 
     def _grove(self) -> tuple[IntArray, int]:
         """The noise of the present grove, made when first needed, and the present leaf in it."""
-        grove, index = divmod(self.leaf, self._forest.grove_leaves)
-        if self._made != (self.chunk, grove):
+        if not self._first <= self.leaf < self._last:
+            grove, size = self.leaf // self._forest.grove_leaves, self._forest.grove_leaves
             nodes = self._forest.nodes(self._keystream, self.chunk, grove)
             self._noise, self._next_carry = self._forest.combine(nodes, self.carry)
-            self._made = (self.chunk, grove)
-        return self._noise, index
+            self._first = grove * size
+            self._last = min(self._first + size, self._forest.leaves)
+        return self._noise, self.leaf - self._first
 
     def _advance(self, count: int) -> None:
         self.leaf += count
         if self.leaf == self._forest.leaves:
             self.chunk += 1
-            self.leaf = 0
+            self.leaf = self._first = self._last = 0
             self.carry = 0.0
         elif self.leaf % self._forest.grove_leaves == 0:
             self.carry = self._next_carry

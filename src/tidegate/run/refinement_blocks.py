@@ -119,13 +119,31 @@ class Blocks:
         return sums - self._below * np.diff(edges)
 
     def push_one(self, unit: int) -> float:
-        """One value that does not complete its leaf, without arrays."""
-        self.perturber.push_one(max(unit + self._below, 0) if self._signed else unit)
-        self._segment.end += 1
-        window = self.window
+        """One value that neither ends the block nor outgrows an end, without arrays."""
+        noisy = self.perturber.push_one(max(unit + self._below, 0) if self._signed else unit)
+        segment, window = self._segment, self.window
+        segment.end += 1
         if window is not None:
             window.add_one(unit)
-        return self._follower.push_one(None)
+        if noisy is None:
+            return self._follower.push_one(None)
+        noisy -= self._lifted(self.perturber.leaf - 1)
+        value = self._follower.push_one(noisy)
+        segment.append_one(noisy, self._follower.prediction)
+        return value
+
+    def next_sum(self, unit: int) -> int:
+        """The noisy sum that this value completes. Nothing is released or counted by asking."""
+        perturber = self.perturber
+        noisy = perturber.next_sum(max(unit + self._below, 0) if self._signed else unit)
+        return noisy - self._lifted(perturber.leaf)
+
+    def _lifted(self, leaf: int) -> int:
+        """By how much the sum of a leaf is larger for being counted from the lower end."""
+        if not self._signed:
+            return 0
+        tree = self.perturber.tree
+        return self._below * (tree.edge(leaf + 1) - tree.edge(leaf))
 
 
 def _first_full(

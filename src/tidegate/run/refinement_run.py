@@ -52,7 +52,11 @@ class RefinementRun(RefinementState):
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
         blocks, held, value = self._blocks, self._held, None
-        if self.log is None and blocks is not None and blocks.perturber.room > 1:
+        if (
+            self.log is None
+            and blocks is not None
+            and (blocks.perturber.room > 1 or self._only_ends_leaf(blocks, unit))
+        ):
             self.position += 1
             value = blocks.push_one(unit) * self._step
         elif self.log is None and held is not None and held.missing > 1:
@@ -66,6 +70,14 @@ class RefinementRun(RefinementState):
         out = np.zeros(1)
         self.push(np.array([unit]), out)
         return out.item()
+
+    def _only_ends_leaf(self, blocks: Blocks, unit: int) -> bool:
+        """Whether all that this value does is to end a leaf: its block goes on after it."""
+        tree, leaf = blocks.perturber.tree, blocks.perturber.leaf
+        if leaf + 1 == tree.leaves:
+            return False
+        sums = [blocks.next_sum(unit)]
+        return all(end.first_full(tree, leaf, sums) is None for end in self._watched(tree))
 
     def finish(self) -> None:
         """End an open warm-up now: choose from the values that came, and measure their sum.

@@ -128,8 +128,7 @@ class Release(SnapshotsAndForks):
         and only if, the pipeline protects users. `times` says when each value was (`tidegate.
         timestamps`), in order; `late="keep"` takes older ones too, at their place. They are public.
         """
-        ownership, kind = self._ownership, type(values)
-        began = False
+        ownership, kind, began = self._ownership, type(values), False
         try:
             # `lock`, `begin` and `done` of the ownership, written out: every value pays for calls.
             if ownership._process is not owners._process:
@@ -138,11 +137,12 @@ class Release(SnapshotsAndForks):
                 single = kind is int or kind is float
                 if not single:
                     single, values = as_single(values)
-                named = users is not None or times is not None
-                if single and not named and self._cap is None and self._timeline is None:
-                    lattice = self._lattice
-                    unit = values * lattice.factor if kind is int else -1
-                    if not 0 <= unit <= lattice.top:
+                plain = users is None and times is None and self._timeline is None
+                if single and plain and self._cap is None:
+                    lattice, top = self._lattice, self._lattice.top
+                    if kind is float and 0 < (scaled := values * lattice.per_unit) < top:
+                        unit = round(scaled)
+                    elif kind is not int or not 0 <= (unit := values * lattice.factor) <= top:
                         unit = lattice.unit(values, self._seen)
                     if ownership._cut_short:
                         ownership.check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from tidegate.record.journal_entry import Trace
 from tidegate.record.levels import Levels, recent_sums
 from tidegate.record.segment import Segment
 from tidegate.run.two_sided_caps import Ends, raised
-from tidegate.stages import NO_SUMS, Noisy, Saved
+from tidegate.stages import NO_SUMS, EstimatorRun, Noisy, Saved
 
 if TYPE_CHECKING:
+    from tidegate.estimate.smoother import SmootherRun
     from tidegate.run.pipeline import Pipeline
 
 
@@ -63,6 +64,9 @@ class Stream:
         else:
             self._due: int = state["due"]
         self.first = self._estimator.prediction  # if nothing was released yet; else nobody asks
+        # What a smoother publishes for every value inside the open leaf, so that it need not be
+        # asked; it hears of them later (`_caught_up`). None: the estimator says it for each.
+        self._inside = None if self._width is None else self.first * self._step
 
     def state(self) -> dict[str, Any]:
         """What is needed to go on, raw partial sums among it; the segment is kept apart."""
@@ -70,7 +74,7 @@ class Stream:
             "identity": self._identity,
             "due": self._due,
             "perturber": self._perturber.state(),
-            "estimator": self._estimator.state(),
+            "estimator": self._caught_up().state(),
         }
 
     @property
@@ -80,7 +84,7 @@ class Stream:
 
     def levels(self) -> Levels:
         """What computes the levels of the values that come."""
-        segment, estimator = self.segment, self._estimator
+        segment, estimator = self.segment, self._caught_up()
         recent = recent_sums(self._method, segment)
         facts = estimator.prediction, estimator.filled, recent
         return Levels(self._method, self.ends.width, *facts, below=self.ends.below)
@@ -96,7 +100,7 @@ class Stream:
 
     def push(self, units: IntArray, out: FloatArray) -> Trace:
         """Release one piece of the stream into `out`; give what was released of it."""
-        segment, estimator = self.segment, self._estimator
+        segment, estimator = self.segment, self._caught_up()
         begun = [self._latest()] if segment.end == segment.origin else []
         parts: list[tuple[Any, ...]] = []
         done, size = 0, units.size
@@ -113,6 +117,8 @@ class Stream:
             parts.append((noisy.sums, *cells, NO_SUMS if noisy.marks is None else noisy.marks))
         if self._step != 1.0:
             out *= self._step
+        if self._inside is not None:
+            self._inside = estimator.prediction * self._step
         if len(parts) > 1:
             parts = [tuple(map(np.concatenate, zip(*parts, strict=True)))]
         sums, *published = parts[0]
@@ -127,19 +133,31 @@ class Stream:
                 self.push(np.array([unit]), out)
                 return out.item()
             unit = max(unit + self.ends.below, 0)
-        estimator, segment = self._estimator, self.segment
+        segment = self.segment
         noisy = self._perturber.push_one(unit)
         if noisy is None:  # inside a leaf, and so inside a block
             segment.end += 1
-            return estimator.push_one(None) * self._step
+            inside = self._inside
+            return self._estimator.push_one(None) * self._step if inside is None else inside
         if self._signed:
             noisy -= int(self._lifted(1)[0])
+        estimator = self._estimator
         value = estimator.push_one(noisy)
         segment.end += 1
         segment.append_one(noisy, estimator.prediction)
         if segment.end == self._due:
             self._begin_block()
+        if self._inside is not None:
+            self._inside = estimator.prediction * self._step
         return value * self._step
+
+    def _caught_up(self) -> EstimatorRun:
+        """The estimator, which may not have heard of values inside the open leaf; their number."""
+        if self._width is not None:
+            cast("SmootherRun", self._estimator).filled = (
+                self.segment.end - self.segment.origin
+            ) % self._width
+        return self._estimator
 
     def _measured(self, units: IntArray) -> Noisy:
         """The perturber counts from the lower end; what it releases is counted from 0 again.

@@ -17,8 +17,10 @@ from tidegate.lattice import FloatArray
 
 _DIGITS = 30
 _LN2 = 0.6931471805599453
-_PARTS = 32
-# Halving more often than this leaves less than the error of `halved`: no weight at all.
+# A halving in this many equal parts, and how wide one is.
+PARTS = 32
+PART = _LN2 / PARTS
+# Halving more often than this leaves less than the error of `halved_each`: no weight at all.
 NOTHING = 36.0
 
 
@@ -98,34 +100,24 @@ def one_exp(value: float) -> float:
 
 
 # 2^(−k/32) for k = 0 … 31, and halved again and again, which is exact.
-_FIRST: list[float] = exp(np.linspace(0.0, -_LN2, _PARTS, endpoint=False)).tolist()
-_TABLE = [math.ldexp(part, -whole) for whole in range(int(NOTHING) + 1) for part in _FIRST]
+_FIRST: list[float] = exp(np.linspace(0.0, -_LN2, PARTS, endpoint=False)).tolist()
+POWERS = [math.ldexp(part, -whole) for whole in range(int(NOTHING) + 1) for part in _FIRST]
 
 
-def halved(times: float) -> float:
-    """2^−times for times from 0 to `NOTHING`, to about 10⁻¹⁰: a table, and terms of the series.
-
-    >>> halved(0.0), halved(3.0)
-    (1.0, 0.125)
-    """
-    scaled = times * _PARTS
-    step = int(scaled)
-    power = (step - scaled) * (_LN2 / _PARTS)
-    return _TABLE[step] * (1.0 + power * (1.0 + power * (0.5 + power * (1 / 6 + power * (1 / 24)))))
-
-
-_TABLE_ARRAY = np.array(_TABLE)
+_POWERS = np.array(POWERS)
 
 
 def halved_each(times: FloatArray) -> FloatArray:
-    """`halved` of every number, bit for bit.
+    """2^−t for each t from 0 to `NOTHING`, to about 10⁻¹⁰: a table, and terms of the series.
+
+    `kalman_filters.normalised` has the same written out for single numbers, bit for bit.
 
     >>> halved_each(np.array([0.0, 3.0])).tolist()
     [1.0, 0.125]
     """
-    scaled = times * _PARTS
+    scaled = times * PARTS
     step = scaled.astype(np.intp)
-    power = (step - scaled) * (_LN2 / _PARTS)
+    power = (step - scaled) * PART
     series = 1.0 + power * (1.0 + power * (0.5 + power * (1 / 6 + power * (1 / 24))))
-    found: FloatArray = _TABLE_ARRAY[step] * series
+    found: FloatArray = _POWERS[step] * series
     return found

@@ -135,6 +135,10 @@ class AdaptiveRun:
         self._advance(tree, 1)
         return noisy
 
+    def next_sum(self, value: int) -> int:
+        """What `push_one` gives for a value that completes the open leaf; it is not taken yet."""
+        return self._total + min(value, self._cap) + int(self._leaf_noise(self.tree)[self.leaf])
+
     @property
     def tree(self) -> Layout:
         """The tree of the open block."""
