@@ -55,9 +55,7 @@ def undivided(pipeline: tg.Pipeline) -> tuple[bytes, Any]:
 
 
 @pytest.mark.parametrize("pipeline", [PIPELINE, ADAPTIVE], ids=["tops", "adaptive"])
-@settings(
-    max_examples=examples(10)
-)  # splits and resumes have their own laws
+@settings(max_examples=examples(10))  # splits and resumes have their own laws
 @given(pieces=st.lists(st.tuples(st.integers(0, 60), st.sampled_from("asr")), max_size=10))
 def test_any_split_and_any_resume_give_the_same_bits(
     pipeline: tg.Pipeline, pieces: list[tuple[int, str]]
