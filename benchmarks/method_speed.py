@@ -2,7 +2,8 @@
 
 `python -m benchmarks.method_speed [--quick] [METHOD...]`. Pushes of 2^16 values, the best counts. A
 method that decides value by value is as slow as its decisions are many, so each runs on a random
-walk, on steps and on independent values, at small and large ε; the slowest of these is its row.
+walk, on steps, on independent values, on spikes and on values that go to and fro, at small and
+large ε; the slowest of these is its row.
 
 Other programs slow a push down, in processor time too. So a loop of plain Python runs in turns with
 the pushes, and a row also says how many statements of such a loop a value costs: this number hardly
@@ -62,7 +63,15 @@ def _streams() -> dict[str, NDArray[np.float64]]:
     walk = np.abs(np.cumsum(random.normal(0, 2, _PUSH)) % (2 * _BOUND) - _BOUND).round()
     steps = np.repeat(random.integers(0, _BOUND, _PUSH // 512), 512).astype(np.float64)
     independent = random.integers(0, _BOUND + 1, _PUSH).astype(np.float64)
-    return {"walk": walk, "steps": steps, "independent": independent}
+    spikes = np.where(random.random(_PUSH) < 0.02, _BOUND, 3).astype(np.float64)
+    to_and_fro = np.where(np.arange(_PUSH) % 2, _BOUND, 0).astype(np.float64)
+    return {
+        "walk": walk,
+        "steps": steps,
+        "independent": independent,
+        "spikes": spikes,
+        "to and fro": to_and_fro,
+    }
 
 
 def _rate(

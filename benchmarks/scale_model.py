@@ -24,10 +24,10 @@ class Costs:
 
     state: float = 57.0  # bytes of state a key: fixed method, names of 13 characters
     key: float = 3.5e-6  # unseal, order, seal: a key of an opened shard
-    block: float = 60e-6  # the noise of a block of 256 values, made anew
-    value: float = 0.06e-6  # of a released value, without Spark
-    row: float = 8e-6  # of Spark, a plain row in and out: shuffle, Arrow, Python
-    shard: float = 4e-3  # of Spark, a group with its state: round trips, an Arrow batch
+    block: float = 36e-6  # the noise of a block of 256 values, made anew: keys have few rows
+    value: float = 0.07e-6  # of a released value, without Spark
+    row: float = 10e-6  # of Spark, a plain row in and out: shuffle, Arrow, Python
+    shard: float = 18e-3  # of Spark, a group with its state: 64 shards less 16, passed or released
     shuffled: float = 60.0  # bytes of a row in the shuffle
     block_length: int = 256
 

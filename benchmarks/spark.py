@@ -110,8 +110,8 @@ class Took(NamedTuple):
     processor: float
 
 
-def seconds(frame: DataFrame, checkpoint: Path) -> Took:
-    """Of a batch, once the first one is over."""
+def batches_of(frame: DataFrame, checkpoint: Path) -> list[Took]:
+    """Of each batch but the first one."""
     shutil.rmtree(checkpoint, ignore_errors=True)
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
@@ -125,7 +125,13 @@ def seconds(frame: DataFrame, checkpoint: Path) -> Took:
     took = [
         one["durationMs"]["addBatch"] / 1000 for one in query.recentProgress if one["numInputRows"]
     ]
-    return Took(median(took[1:]), float(np.median(np.diff(worked))))
+    return [Took(*both) for both in zip(took[1:], np.diff(worked).tolist(), strict=False)]
+
+
+def middle(several: list[Took]) -> Took:
+    """The medians."""
+    clock, processor = zip(*several, strict=True)
+    return Took(median(clock), median(processor))
 
 
 def session(master: str) -> SparkSession:
@@ -167,10 +173,10 @@ def _plan(pipeline: Pipeline, secret: Path, shards: int, packed: bool) -> Plan:
     )  # fmt: skip
 
 
-def compare(
+def both(
     spark: SparkSession, place: Path, pipeline: Pipeline, keys: int, each: int, **options: Any
-) -> tuple[Took, Took]:
-    """Of a batch: passed through, and released."""
+) -> tuple[DataFrame, DataFrame]:
+    """The same rows, passed through and released."""
     packed, shards = options.get("packed", True), options.get("shards", 64)
     folder, secret = place / "in", place / "secret"
     secret.write_bytes(bytes(32))
@@ -188,7 +194,19 @@ def compare(
         rows, pipeline, key="key", order="n", value="value", keys_are_public=True, shards=shards,
         secret=f"file:{secret}",
     )  # fmt: skip
-    return seconds(passed, place / "a"), seconds(released, place / "b")
+    return passed, released
+
+
+def compare(*given: Any, rounds: int = 1, **options: Any) -> tuple[Took, Took]:
+    """Of a batch: passed through, and released."""
+    place: Path = given[1]
+    passed, released = both(*given, **options)
+    first: list[Took] = []
+    second: list[Took] = []
+    for _ in range(rounds):
+        first += batches_of(passed, place / "a")
+        second += batches_of(released, place / "b")
+    return middle(first), middle(second)
 
 
 def told(name: str, values: int, times: tuple[Took, Took]) -> None:
@@ -206,13 +224,17 @@ def told(name: str, values: int, times: tuple[Took, Took]) -> None:
 def growth(spark: SparkSession, place: Path) -> None:
     """Processor time of a batch by keys; and what one more key costs."""
     before = 0, 0.0
-    for keys in (1000, 1000, 10_000, 100_000):  # the first one warms up
-        took = compare(spark, place, fixed(), keys, 64, shards=64)
-        told(f"{keys:,} keys, 64 values each", keys * 64, took)
-        more = (took[1].processor - before[1]) / max(1, keys - before[0])
-        each = took[1].processor / keys
-        print(f"{'':34} {each * 1e6:.0f} µs a key, {more * 1e6:.0f} µs for each more", flush=True)
-        before = keys, took[1].processor
+    for keys, batches in ((1000, 4), (1000, 9), (10_000, 6), (100_000, 4)):  # warms up first
+        _, released = both(spark, place, fixed(), keys, 256, batches=batches)
+        took = middle(batches_of(released, place / "b")).processor
+        more = (took - before[1]) / max(1, keys - before[0])
+        print(
+            f"{keys:7,} keys, 256 values each: {took:.2f} processor seconds a batch, "
+            f"{took / keys * 1e6:.0f} µs a key, {more * 1e6:.0f} µs for each more than before"
+            f"   load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+        before = keys, took
 
 
 def main() -> None:
@@ -222,6 +244,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=20_000)
     parser.add_argument("--shards", type=int, help="64, and 16 for packed rows, too")
     parser.add_argument("--batches", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=1, help="both operators in turn, so often")
     given = parser.parse_args()
     parts, keys = given.parts or ["packed", "plain", "adaptive"], given.keys
     with ExitStack() as stack:
@@ -241,6 +264,7 @@ def main() -> None:
             pipeline, each, several, packed = cases[part]
             for shards in several if given.shards is None else (given.shards,):
                 settings = {"packed": packed, "shards": shards, "batches": given.batches}
+                settings |= {"rounds": given.rounds}
                 took = compare(spark, place, pipeline, keys, each, **settings)
                 told(f"{part}, {keys:,} keys, {shards} shards", keys * each, took)
             size = state_bytes(_plan(pipeline, place / "secret", 64, packed), 312, 256)

@@ -125,10 +125,19 @@ def _builds(
     chosen = {
         name: build
         for name, build in wanted.items()
-        if everything or name in _QUICK[promise] or name == OURS
+        if (everything or name in _QUICK[promise] or name == OURS) and _is_pure(build)
     }
     default = partial(tg.adaptive, epsilon, bound, unit=unit, **spec)
     return {OURS: chosen.pop(OURS), f"{OURS}, all rows": default, **chosen}
+
+
+def _is_pure(build: Build) -> bool:
+    """Whether it promises pure ε in exact arithmetic, or refuses, which its entry says then."""
+    try:
+        guarantee = build().guarantee
+        return not guarantee.delta and guarantee.arithmetic == "exact"
+    except tg.SettingError:
+        return True
 
 
 def ours(promise: str) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def test_kills_lose_and_double_nothing(kind: str, kill_drivers: Drivers) -> None
     """`make test-cluster` kills more often."""
     program(kind)
     process, folder = kill_drivers[kind]
-    process.wait(timeout=600)
+    process.wait(timeout=1800)
     assert process.returncode == 0, (folder / "errors").read_text()[-3000:]
     result = json.loads((folder / "result").read_text())
     assert sum(result["kinds"].values()) == KILLS

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from experiments.__main__ import main
+from experiments.candidates import Question
 from experiments.compare import Entry
-from experiments.rivals import _LIST, Cell, Course, courses, table
+from experiments.rivals import _LIST, Cell, Course, _builds, courses, table
 
 
 def test_a_table_names_the_best_rival_and_what_it_is_worth() -> None:
@@ -24,6 +25,16 @@ def test_a_table_names_the_best_rival_and_what_it_is_worth() -> None:
     refused = Entry("event", "c", [], [], 0.0, "", refused="cannot")
     *_, row = table("event", [Cell(course, 0.1, [*entries, refused])]).splitlines()
     assert row == "| made up | 0.1 | 10 | **0.50** | a 4.00 | b **0.25** | yes |"
+
+
+@pytest.mark.parametrize("promise", ["event", "window"])
+def test_no_method_with_delta_is_ranked_among_those_with_pure_epsilon(promise: str) -> None:
+    window = 60 if promise == "window" else None
+    question = Question(epsilon=1, bound=100, window=window)
+    found = {name: build() for name, build in _builds(promise, question, 500, 4000, True).items()}
+    assert len(found) > 10
+    assert not any(pipeline.guarantee.delta for pipeline in found.values())
+    assert len({pipeline.guarantee.unit for pipeline in found.values()}) == 1
 
 
 def test_streams_are_taken_from_the_end_or_made_up(

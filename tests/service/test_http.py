@@ -247,6 +247,10 @@ def test_pages_carry_headers_that_keep_others_out(http: Clients) -> None:
     for name in ("main.js", "api.js", "chart.js", "style.css", "icon.svg"):
         assert http(None, "GET", f"/pages/{name}").status_code == 200
     assert http(None, "GET", "/pages/..%2fapp.py").status_code == 404
+    answer = http("producer", "POST", "/v1/streams/none/values", json=1)  # to a machine
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
 
 
 def test_live_readers_resume_where_they_were(http: Clients) -> None:

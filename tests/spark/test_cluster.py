@@ -26,6 +26,7 @@ from tests.spark.conftest import JAVA, SECRET, WORKERS_PATH, needed
 from tests.spark.streams import alone, fixed, made_up
 
 KILLS, DRIVER_KILLS = 11, 3
+PATIENCE = 1200  # seconds: something hangs, and not only a machine that many share
 FILES, EACH = 13, 40  # a batch for each kill, and two
 DATA = made_up(12, FILES * EACH)
 
@@ -126,7 +127,7 @@ class Supervised:
 
     def wait_for_batch(self, number: int) -> None:
         """Until a batch is under way that comes after this many."""
-        folder, end_at = self.cluster.folder, time.monotonic() + 300
+        folder, end_at = self.cluster.folder, time.monotonic() + PATIENCE
         while time.monotonic() < end_at:
             if begun(folder) > max(number, committed(folder)):
                 return
@@ -136,7 +137,7 @@ class Supervised:
 
     def finish(self) -> None:
         """Until all is done."""
-        end_at = time.monotonic() + 400
+        end_at = time.monotonic() + PATIENCE
         while not self.done():
             assert time.monotonic() < end_at, "the driver does not end"
             time.sleep(0.1)

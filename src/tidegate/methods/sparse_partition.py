@@ -35,6 +35,8 @@ _LEAST_AHEAD = 32  # values that are tested in an array; shorter segments are te
 _AT_A_TIME = 256
 _BY_TEST, _BY_LENGTH = 1, 2  # marks: what closed a segment
 
+_Closed = tuple[list[int], list[int], list[int]]  # segments: raw sums, spans, marks
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OnlinePartition(PrivateTests, Spec):
@@ -151,7 +153,7 @@ class PartitionRun(IrregularRun):
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give the sums of the closed segments."""
         values = np.minimum(values, self._threshold)
-        closed: list[tuple[int, int, int]] = []  # raw sum, span, mark
+        closed: _Closed = [], [], []
         done = 0
         while done < values.size:
             (tests, limits), index = self._noise.at(self.position)
@@ -168,38 +170,35 @@ class PartitionRun(IrregularRun):
             self.position += taken
             done += taken
             if taken == room and self.filled:
-                closed.append((self.total, self.filled, _BY_LENGTH))
+                _close(closed, self.total, self.filled, _BY_LENGTH)
                 self.total = self.filled = 0
-        sums, spans, marks = np.array(closed, dtype=np.int64).reshape(-1, 3).T
-        noisy = sums + self._sums.next_noises(sums.size)
-        return Noisy(noisy, *map(np.ascontiguousarray, (spans, marks)))
+        sums, spans, marks = (np.array(column, dtype=np.int64) for column in closed)
+        return Noisy(sums + self._sums.next_noises(sums.size), spans, marks)
 
     def _one_by_one(
-        self,
-        values: IntArray,
-        tests: IntArray,
-        limits: IntArray,
-        closed: list[tuple[int, int, int]],
+        self, values: IntArray, tests: IntArray, limits: IntArray, closed: _Closed
     ) -> int:
         """Test values one after the other: the faster way where segments are short."""
         new_limits = (self._public + limits).tolist()
+        sums, spans, marks = closed
         total, limit = self.total, self.limit
-        opened, segments = -self.filled, len(closed)
+        opened, segments = -self.filled, len(sums)
         places = range(1, values.size + 1)
         for place, value, test in zip(places, values.tolist(), tests.tolist(), strict=True):
             total += value
             if total + test > limit:
-                closed.append((total, place - opened, _BY_TEST))
+                sums.append(total)
+                spans.append(place - opened)
                 total, opened = 0, place
                 if place < values.size:
                     limit = new_limits[place]
         self.total, self.limit, self.filled = total, limit, values.size - opened
-        self._short = (len(closed) - segments) * _LEAST_AHEAD > values.size
+        found = len(sums) - segments
+        marks += [_BY_TEST] * found
+        self._short = found * _LEAST_AHEAD > values.size
         return values.size
 
-    def _at_once(
-        self, values: IntArray, tests: IntArray, closed: list[tuple[int, int, int]]
-    ) -> int:
+    def _at_once(self, values: IntArray, tests: IntArray, closed: _Closed) -> int:
         """Test values in an array, up to the first that closes the segment; gives their number."""
         running = np.cumsum(values) + self.total
         above = running + tests > self.limit
@@ -212,9 +211,14 @@ class PartitionRun(IrregularRun):
         self._ahead = max(_LEAST_AHEAD, 2 * self.filled if passed else 2 * self._ahead)
         if passed:
             self._short = self.filled < _LEAST_AHEAD
-            closed.append((self.total, self.filled, _BY_TEST))
+            _close(closed, self.total, self.filled, _BY_TEST)
             self.total = self.filled = 0
         return taken
+
+
+def _close(closed: _Closed, *segment: int) -> None:
+    for column, one in zip(closed, segment, strict=True):
+        column.append(one)
 
 
 @preset_with(horizon=SHORT_HORIZON)

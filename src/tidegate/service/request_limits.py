@@ -71,8 +71,15 @@ _SECURITY = {
     "Cache-Control": "no-store",
 }
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in _SECURITY.items()]
-_SECURE = [*_HEADERS, (b"strict-transport-security", b"max-age=31536000")]
-_NAMES = frozenset(name for name, _ in _SECURE)
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
+# Producers and devices show nothing: what a browser must not do with their answers is enough. Each
+# header costs more than a look at the token.
+_MACHINES = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+]
+_NAMES = frozenset(name for name, _ in [*_HEADERS, _HSTS])
 _FREE = ("/healthz", "/readyz")  # probes must be answered however much is asked
 
 
@@ -111,7 +118,8 @@ class Front:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                more = _SECURE if scope["scheme"] == "https" else _HEADERS
+                more = _MACHINES if scope["state"].get("direct") else _HEADERS
+                more = [*more, _HSTS] if scope["scheme"] == "https" else more
                 known = {name.lower() for name, _ in message["headers"]}
                 if not known.isdisjoint(_NAMES):
                     more = [header for header in more if header[0] not in known]
@@ -142,6 +150,7 @@ class Front:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         for direct in self._direct:
             if (found := direct.match(scope)) is not None:
+                scope["state"]["direct"] = True
                 await direct(found, scope, receive, send)
                 return
         await self._app(scope, receive, send)
