@@ -9,7 +9,8 @@
 
 PYTHON ?=
 ARGS ?=
-WORKERS ?= 2
+# One more than there are cores: some tests wait, for a browser, a broker, a disk.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 COUNT ?= 1000000
 
 RUN := .venv/bin/python

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.depth import examples
 from tests.entropy import EXPLORING
 
 # A slow machine is not a failing law, nor is it one on which examples are slow to draw. The same
 # examples every time, so that a red run can be repeated; exploring, every run looks at new ones.
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100)
+)
 settings.register_profile("tidegate", patient, derandomize=True, database=None)
 settings.register_profile("tidegate-exploring", patient)
 settings.load_profile("tidegate-exploring" if EXPLORING else "tidegate")

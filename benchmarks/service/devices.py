@@ -167,9 +167,10 @@ def main() -> None:
     print(f"{'a second of':<28} {'the clock':>12} {'its processor':>14}")
     for what, (clock, processor) in rates.items():
         print(f"{what:<28} {clock:>12,.0f} {processor:>14,.0f}")
-    most = max(rates[what][1] for what in rates if what.startswith("reports"))
-    met = "met" if most >= _TARGET else "MISSED"
-    print(f"target: {_TARGET:,} reports in a second of a processor: {met}")
+    for what, (_, processor) in rates.items():
+        if what.startswith("reports"):
+            met = "met" if processor >= _TARGET else "MISSED"
+            print(f"target: {_TARGET:,} in a second of a processor, {what}: {met}")
 
 
 if __name__ == "__main__":

@@ -141,6 +141,16 @@ def test_streams_by_key_and_per_tick(
     assert run("query", "private.csv").exit_code == 0
 
 
+def test_it_says_whose_midnight_begins_a_day(tmp_path: Path) -> None:
+    """Offsets that change with the clocks do not tell the zone: days are those of UTC."""
+    path = tmp_path / "clocks.csv"
+    path.write_text("time,value\n2024-03-31T01:00+01:00,4\n2024-03-31T03:00+02:00,5\n")
+    how = ("check", str(path), "--time", "time", "--column", "value")
+    assert "2024-03-31T01:00:00Z; days begin at midnight UTC" in run(*how).stdout
+    known = run(*how, "--zone", "Europe/Berlin").stdout
+    assert "2024-03-31T03:00:00+02:00\n" in known
+
+
 def test_ticks_need_times(tmp_path: Path) -> None:
     (tmp_path / "values.csv").write_text("value\n1\n2\n")
     result = run("check", str(tmp_path / "values.csv"), "--every", "15min")

@@ -11,12 +11,14 @@ from contextlib import suppress
 
 import pytest
 
+from tests.depth import THOROUGH, depth
 from tests.faults import VALUES, Disk, Run, failing_disk
 from tidegate.errors import TidegateError
 from tidegate.io import KINDS
 
 ERRORS = (errno.ENOSPC, errno.EIO, "after", errno.EINTR)
 WRITES = ("torn", "short")
+ROTATING = "each call by the next error"
 
 
 def disturbed(undisturbed, folder, disk_of, number, how):
@@ -55,23 +57,37 @@ def beside_the_state(run, number, how):
 
 
 @pytest.mark.parametrize("undisturbed", [("tops", "csv")], ids=" ".join, indirect=True)
-@pytest.mark.parametrize("how", [*ERRORS, *WRITES])
+@pytest.mark.parametrize("how", [*depth((ROTATING,), ERRORS), *WRITES])
 def test_every_call_of_a_run_fails_in_every_way(undisturbed, shared_memory, how):
     number = 0
-    while disturbed(undisturbed, shared_memory / str(number), whole_disk, number, how):
+    while disturbed(
+        undisturbed,
+        shared_memory / str(number),
+        whole_disk,
+        number,
+        ERRORS[number % len(ERRORS)] if how == ROTATING else how,
+    ):
         number += 1
     assert number > (10 if how in WRITES else 40)
 
 
+# Each call of each format fails in some way, the next one in the next; at the gate in every way.
+TURNS = range(len(ERRORS))
+DISTURBED = [
+    (("tops", kind), turn)
+    for number, kind in enumerate(KINDS[1:])
+    for turn in depth((number % len(ERRORS),), TURNS)
+]
+
+
 @pytest.mark.parametrize(
-    "undisturbed",
-    [*(("tops", kind) for kind in KINDS[1:]), ("adaptive", "jsonl")],
-    ids=" ".join,
-    indirect=True,
+    ("undisturbed", "turn"),
+    [*DISTURBED, *((("adaptive", "jsonl"), turn) for turn in depth((1,), TURNS))],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+    indirect=["undisturbed"],
 )
-@pytest.mark.parametrize("turn", range(len(ERRORS)))
 def test_every_call_for_an_output_fails_in_every_format(undisturbed, shared_memory, turn):
-    """Each in every way, one at every turn; and every write is torn."""
+    """Each in another way, the next one at the next turn; and every write is torn."""
     number = 0
     while disturbed(
         undisturbed,
@@ -82,7 +98,7 @@ def test_every_call_for_an_output_fails_in_every_format(undisturbed, shared_memo
     ):
         number += 1
     assert number > 15
-    if turn:
+    if THOROUGH and turn:  # once is enough
         return
     number = 0
     while disturbed(

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate.perturb import forest_geometry
 from tidegate.perturb.consistency import own_weights
 from tidegate.perturb.forest_geometry import Forest, level_count
@@ -32,7 +33,7 @@ def hierarchies(draw: st.DrawFn) -> tg.perturb.Hierarchy:
     )  # fmt: skip
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(hierarchies(), st.integers(0, 2**32))
 def test_any_geometry_releases_over_several_horizons(
     stage: tg.perturb.Hierarchy, seed: int
@@ -90,7 +91,7 @@ def covariance(forest: Forest) -> np.ndarray:
     return (matrix * variances) @ matrix.T
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.integers(2, 6), st.integers(1, 40), st.data(), st.booleans(), st.integers(0, 2**32)
 )  # fmt: skip

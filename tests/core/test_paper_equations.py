@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate.lattice import Lattice
 from tidegate.noise import float_laplace
 from tidegate.perturb.hierarchy import paper_skipped_levels
@@ -120,7 +121,7 @@ def test_the_authors_short_loop_would_be_seen() -> None:
     assert smooth_sensitivity(np.array([0]), 1, 10, 1.0) == 10
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(st.one_of(st.integers(0, 30), st.sampled_from([0, 5, 30])), min_size=1, max_size=25),
     st.floats(0, 1),

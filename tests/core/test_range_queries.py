@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 
 PERTURBERS: dict[str, Any] = {
     "H16c": tg.perturb.Hierarchy(epsilon="1/2", horizon=200, skipped=0),
@@ -261,7 +262,7 @@ def test_the_default_history_is_sixteen_horizons() -> None:
     assert release.position - release.record.start <= 200 * 16 + 3
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.sampled_from(list(PERTURBERS)),
     st.integers(1, 300),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate import perturb, threshold
 from tidegate.errors import SettingError
 from tidegate.guarantee import parallel, sequential
@@ -139,7 +140,7 @@ def test_chunks_do_not_matter(name):
     values = np.random.default_rng(2).integers(0, 3000, 600)
     whole = pipeline.start(tg.seeded(5)).push(values)
 
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     @given(cuts=st.lists(st.integers(0, 600), max_size=10).map(sorted))
     def check(cuts):
         release = pipeline.start(tg.seeded(5))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate.stages import Noisy
 
 BLOCK, THETA = 4, 10
@@ -86,7 +87,7 @@ def test_by_hand(name: str) -> None:
 def test_against_naive_code(name: str) -> None:
     stage, naive = NAIVE[name]
 
-    @settings(max_examples=30)
+    @settings(max_examples=examples(30))
     @given(st.lists(st.integers(-1000, 1000), max_size=60))
     def check(sums: list[int]) -> None:
         run = start(stage)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate.lattice import Lattice
 
 KINDS: dict[str, Any] = {
@@ -70,7 +71,7 @@ def test_every_threshold_works_in_a_release_of_the_smallest_hold_out(kind: str) 
             assert np.isfinite(release.push([1, 2, 3])).all()
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.integers(1, 5000), st.integers(1, 6000), st.sampled_from(["1", "1/10", "7/3"]))
 def test_the_grid_always_holds_the_bound(bound: int, step: int, resolution: str) -> None:
     lattice = Lattice(Fraction(bound) * 3, Fraction(resolution))

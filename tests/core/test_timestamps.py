@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, SettingError
 from tidegate.timestamps import read_times
@@ -60,7 +61,7 @@ def test_what_is_written_is_read_back(ticks, zone, unit):
     assert [read_times([text], clock=clock).ticks[0] for text in texts] == ticks
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)), min_size=20))  # noqa: DTZ001
 def test_many_texts_of_one_kind_are_read_as_one_by_one(moments):
     for text in (

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate.errors import InputError, SettingError
 from tidegate.guarantee import Guarantee, grouped
 from tidegate.run.user_cap import UserCap
@@ -105,7 +106,7 @@ def by_hand(units, users, most, horizon, holdout):
     return out
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     users=st.lists(st.sampled_from("abcde"), min_size=120, max_size=120),
     most=st.integers(1, 6),

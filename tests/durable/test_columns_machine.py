@@ -18,6 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.depth import examples
 from tests.durable.moments import image, scratch, traced
 from tests.durable.test_columns import COUNT, PIPELINES, Trips, charges, rows, run
 from tests.interruptions import Interrupted
@@ -119,6 +120,6 @@ class Columns(RuleBasedStateMachine):
 
 
 Columns.TestCase.settings = settings(
-    max_examples=4, stateful_step_count=8, deadline=None, print_blob=True
+    max_examples=examples(4), stateful_step_count=8, deadline=None, print_blob=True
 )
 test_any_order_of_runs_and_faults = Columns.TestCase

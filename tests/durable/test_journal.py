@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate.durable import DurableRelease, StateError
 from tidegate.record import record_from_journal
 from tidegate.record.record_from_journal import Recorder
@@ -67,7 +68,7 @@ PIPELINES = {
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     cuts=st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=8).map(sorted),
     from_where=st.integers(0, 380),

@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
+from tests.depth import depth
 from tests.durable.drivers import driven
 
-KILLS = 209
+KILLS = depth(75, 209)
 DRIVER = Path(__file__).with_name("kill_driver.py")
 
 
-def test_two_hundred_kills_leave_no_trace():
+def test_kills_leave_no_trace():
+    """Two hundred of them at the gate."""
     results, kinds = driven(DRIVER, 20261115, KILLS, seconds=900)
-    assert sum(kinds.values()) >= 200, results
+    assert sum(kinds.values()) >= depth(72, 200), results
     assert len(results) == 18
-    assert kinds["random moment"] >= 40
-    assert len(kinds) >= 12  # all but a few ways to die were met
+    assert kinds["random moment"] >= depth(12, 40)
+    assert len(kinds) >= depth(8, 12)  # at the gate all but a few ways to die are met

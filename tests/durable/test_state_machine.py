@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import tidegate as tg
+from tests.depth import examples
 from tests.durable.moments import image, scratch, traced
 from tests.interruptions import Interrupted
 from tidegate.durable import DurableRelease, StateError
@@ -237,5 +238,5 @@ class Durable(RuleBasedStateMachine):
         assert len(self.published.get(self.run.epoch, [])) <= self.run.position
 
 
-Durable.TestCase.settings = settings(max_examples=20, stateful_step_count=25)
+Durable.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=25)
 TestDurable = Durable.TestCase

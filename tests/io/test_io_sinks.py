@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tidegate.errors import SettingError
 from tidegate.io import (
     KINDS,
@@ -99,7 +100,7 @@ def test_bytes_do_not_depend_on_the_split(tmp_path, monkeypatch, kind):
         assert lengths == [1 << 14] * 9 + [150_000 % (1 << 14)]
 
 
-@settings(max_examples=70, deadline=None)  # of twenty numbers
+@settings(max_examples=examples(70), deadline=None)  # of twenty numbers
 @given(st.lists(st.floats(), min_size=1, max_size=20), st.integers(0, 10**15))
 def test_few_rows_and_many_are_written_alike(values, first):
     array = np.array(values * 70)[:70]

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate.errors import InputError, SettingError
 from tidegate.io import KINDS, lines, open_source, text_source
 from tidegate.io.column_choice import Wanted
@@ -232,7 +233,7 @@ USERS = st.sampled_from(["ann", "", " bo ", '"c,d"', '"e""f"', '"g', 'h"i"', "nu
 SIZES = st.lists(st.integers(1, 40), max_size=4)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(values=st.lists(NUMBERS, max_size=8), users=st.lists(USERS, min_size=8), sizes=SIZES)
 def test_csv_means_the_same_however_it_is_cut(values, users, sizes):
     wanted = [Wanted("value"), Wanted("user", "user_column", numeric=False)]
@@ -244,7 +245,7 @@ def test_csv_means_the_same_however_it_is_cut(values, users, sizes):
     assert outcome(CsvRows(wanted), data, sizes, 1 << 30) == slow
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(values=st.lists(NUMBERS, max_size=8), sizes=SIZES)
 def test_one_column_means_the_same_however_it_is_cut(values, sizes):
     data = ("value\n" + "".join(f"{value}\n" for value in values)).encode()
@@ -287,7 +288,7 @@ JSON_ROWS = st.one_of(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(rows=st.lists(JSON_ROWS, max_size=6), sizes=SIZES, end=st.sampled_from(["\n", "\r\n"]))
 def test_json_lines_mean_the_same_however_they_are_cut(rows, sizes, end):
     wanted = [Wanted("value"), Wanted("user", "user_column", numeric=False)]

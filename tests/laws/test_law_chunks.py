@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tests.laws.catalogue import bits, facts, inputs, known, length, pipelines, stream
 
 ARRAYS = {
@@ -63,7 +64,7 @@ def test_any_split_gives_the_same_bits(name: str) -> None:
     assert np.isfinite(expected).all()
     wanted = known(whole)
 
-    @settings(max_examples=12 if pipeline.estimator.adds_up else 6)
+    @settings(max_examples=examples(12 if pipeline.estimator.adds_up else 6))
     @given(pieces(min(values.size, 200)))
     def check(split: list[tuple[int, str]]) -> None:
         release = pipeline.start(tg.seeded(3))

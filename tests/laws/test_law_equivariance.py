@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tests.laws.catalogue import courses, length, plain_pipelines
 from tidegate.perturb.consistency import consistent_leaves, own_weights, prefix_leaves
 
@@ -127,7 +128,7 @@ def test_two_streams_under_the_same_noise_differ_by_their_difference(name: str) 
             np.testing.assert_array_equal(outs[1] - outs[0], (second - first).astype(float))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(2, 7), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**32))
 def test_the_algebra_is_equivariant_bit_for_bit(
     fanout: int, levels: int, trees: int, seed: int

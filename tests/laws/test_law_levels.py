@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tests.laws.catalogue import bits, inputs, length, pipelines, stream
 from tidegate.durable import DurableRelease
 
@@ -23,7 +24,7 @@ def test_any_split_and_resuming_give_the_same_levels(name: str) -> None:
     low, high = float(pipeline.lower), float(pipeline.threshold.bound)
     assert ((whole.levels >= low) & (whole.levels <= high)).all()
 
-    @settings(max_examples=4)
+    @settings(max_examples=examples(4))
     @given(st.lists(st.tuples(st.integers(1, 200), st.booleans()), min_size=1, max_size=12))
     def check(split: list[tuple[int, bool]]) -> None:
         release, at, levels = pipeline.start(tg.seeded(3)), 0, []

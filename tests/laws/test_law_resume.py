@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tests.laws.catalogue import answers, bits, facts, inputs, known, length, pipelines, stream
 
 KEY = bytes(range(32))
@@ -62,7 +63,7 @@ def test_resume_is_invisible(name: str) -> None:
     pipeline, values, whole, expected = uninterrupted(name)
     wanted = known(whole)
 
-    @settings(max_examples=6 if pipeline.estimator.adds_up else 4)
+    @settings(max_examples=examples(6 if pipeline.estimator.adds_up else 4))
     @given(
         st.lists(st.tuples(st.integers(0, values.size), st.booleans(), st.booleans()), max_size=5)
     )

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tests.laws.catalogue import bits, known, stream
 
 HOLDOUT, HORIZON, MOST = 30, 50, 2
@@ -54,7 +55,7 @@ def undivided(pipeline: tg.Pipeline) -> tuple[bytes, Any]:
 
 
 @pytest.mark.parametrize("pipeline", [PIPELINE, ADAPTIVE], ids=["tops", "adaptive"])
-@settings(max_examples=10)  # splits and resumes have laws of their own; this is about users
+@settings(max_examples=examples(10))  # splits and resumes have their own laws
 @given(pieces=st.lists(st.tuples(st.integers(0, 60), st.sampled_from("asr")), max_size=10))
 def test_any_split_and_any_resume_give_the_same_bits(
     pipeline: tg.Pipeline, pieces: list[tuple[int, str]]

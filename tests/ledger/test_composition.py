@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from tests.depth import examples
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, parallel
 from tidegate.ledger import CapExceeded, Charge, Ledger
@@ -114,7 +115,7 @@ def test_no_sequence_of_charges_exceeds_the_cap(
             assert ledger.left(source) == cap - ledger.total(source).epsilon >= 0
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(wanted=some.lists(charges(), max_size=8), disjoint=some.sets(some.sampled_from(["a", "b"])))
 def test_sources_add_up_unless_disjoint(
     wanted: list[dict[str, object]], disjoint: set[str]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate.local.mechanisms import stochastic_rounding
 from tidegate.local.questions import TailQuestion
 from tidegate.local.server_collection import STREAM, THRESHOLD, Collection
@@ -96,7 +97,7 @@ def _fed(collection, slots, reports, sizes):
     return np.concatenate(published)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(sizes=st.lists(st.integers(1, 3000), max_size=6))
 def test_any_split_of_reports_gives_the_same_state(sizes):
     collection = _collection()

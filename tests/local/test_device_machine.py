@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.depth import examples
 from tests.interruptions import interrupted
 from tests.local.devices import asked, coin, device
 from tests.local.system import Child, System
@@ -186,5 +187,5 @@ class Devices(RuleBasedStateMachine):
         assert len({pin.event for pin in pins}) == len(pins)
 
 
-Devices.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
+Devices.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=25)
 TestDevices = Devices.TestCase

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.depth import examples
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.mechanisms import (
     generalised_piecewise,
@@ -73,7 +74,7 @@ def test_tables_cost_what_they_may_and_not_more(build, epsilon):
             question.check(less)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     numerator=st.integers(1, 10_000), name=st.sampled_from(sorted(FAST)), top=st.integers(1, 10**9)
 )
@@ -90,7 +91,7 @@ def test_every_epsilon_gives_an_optimal_table_within_it(numerator):
     assert exact_loss(question) <= claimed(Fraction(numerator, 1_000))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32 - 1),
     rows=st.integers(2, 9),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.mechanisms import hybrid, optimal, piecewise, square_wave, stochastic_rounding
 from tidegate.local.messages import question_from_plain
@@ -64,14 +65,14 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(anything)
 def test_what_is_no_question_is_refused(plain):
     with pytest.raises(SettingError):
         question_from_plain(plain)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data(), st.sampled_from([0, 4, 5]), anything)
 def test_a_question_with_one_field_replaced_is_refused_or_sound(data, which, wrong):
     """Whatever is read can be answered for every value, by the weights that `check` looks at."""

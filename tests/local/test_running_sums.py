@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tidegate.local.running_sums import RunningSums
 
 _ROWS = np.random.default_rng(3).normal(size=(1000, 2)) * 1e6 + 0.1
@@ -31,7 +32,7 @@ def test_one_at_a_time_gives_the_same_bits():
 
 
 @given(cuts=st.lists(st.integers(0, 40_000), max_size=8), length=st.integers(0, 40_000))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_any_split_gives_the_same_bits_where_units_are_longest(cuts, length):
     """With these few marks the spacing soon passes the 64 neighbours that are added up first."""
     rows = np.resize(_ROWS, (length, 2))

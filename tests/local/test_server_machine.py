@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.depth import examples
 from tests.interruptions import interrupted
 from tests.local.settings import GIVEN
 from tests.local.test_interruptions import PURE
@@ -157,5 +158,5 @@ class Servers(RuleBasedStateMachine):
         assert self.server.query(0, self.total).end == self.total
 
 
-Servers.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
+Servers.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=25)
 TestServers = Servers.TestCase

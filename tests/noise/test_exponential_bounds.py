@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tidegate.noise import exponential_bounds, exponential_enclosure
 
 CASES = st.tuples(st.integers(1, 10**20), st.integers(1, 10**20), st.integers(0, 120)).filter(
@@ -17,7 +18,7 @@ CASES = st.tuples(st.integers(1, 10**20), st.integers(1, 10**20), st.integers(0,
 )
 
 
-@settings(max_examples=300, deadline=None, database=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, database=None, derandomize=True)
 @given(case=CASES)
 def test_bounds_are_floor_and_ceiling(case):
     numerator, denominator, bits = case

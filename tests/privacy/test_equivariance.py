@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import examples
 from tidegate.perturb.consistency import consistent_leaves, own_weights, prefix_leaves
 from tidegate.perturb.forest_geometry import Forest
 
@@ -82,7 +83,7 @@ def test_a_forest_is_equivariant(tools, case, consistent):
 
 
 @given(case=cases())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_check_notices_least_squares_on_values(tools, case):
     # The planted fault: rounding that sees the noisy sums, as a plain float version would.
     fanout, nodes, stream, variances, carry = case

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tidegate as tg
+from tests.depth import depth
 from tests.interruptions import interrupted
 from tidegate.errors import TidegateError
 from tidegate.ownership import Ownership
@@ -95,7 +96,10 @@ def test_every_entry_refuses_in_a_child() -> None:
 
 @pytest.mark.parametrize("values", [4, [4, 5]], ids=["one", "array"])
 def test_a_fork_at_every_line_of_a_push(values: Any) -> None:
-    """As a signal handler does it: the child goes on within the push, and must not after it."""
+    """As a signal handler does it: the child goes on within the push, and must not after it.
+
+    At every line of it at the gate, and at every third elsewhere.
+    """
     state = started().snapshot()
     expected = PIPELINE.resume(state).push(values)
     statuses = []
@@ -123,8 +127,8 @@ def test_a_fork_at_every_line_of_a_push(values: Any) -> None:
         statuses.append(status_of(children[0]))
         assert str(found[0]) == str(expected)
         release.push(6)
-        at += 1
-    assert len(statuses) > 20
+        at += depth(3, 1)
+    assert len(statuses) > depth(7, 20)
     assert set(statuses) == {REFUSED}
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import tidegate as tg
+from tests.depth import examples
 from tests.interruptions import interrupted
 from tidegate import ownership
 from tidegate.errors import InputError, TidegateError
@@ -208,4 +209,4 @@ class ReleaseMachine(RuleBasedStateMachine):
 
 
 TestReleaseMachine = ReleaseMachine.TestCase
-TestReleaseMachine.settings = settings(max_examples=40, stateful_step_count=40)
+TestReleaseMachine.settings = settings(max_examples=examples(40), stateful_step_count=40)

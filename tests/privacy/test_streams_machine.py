@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import tidegate as tg
+from tests.depth import examples
 from tests.interruptions import interrupted
 from tidegate import ownership
 from tidegate.errors import InputError, TidegateError
@@ -155,4 +156,4 @@ class StreamsMachine(RuleBasedStateMachine):
 
 
 TestStreamsMachine = StreamsMachine.TestCase
-TestStreamsMachine.settings = settings(max_examples=30, stateful_step_count=25)
+TestStreamsMachine.settings = settings(max_examples=examples(30), stateful_step_count=25)

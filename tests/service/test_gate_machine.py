@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import tidegate as tg
+from tests.depth import examples
 from tests.service.conftest import Place, sender
 from tidegate.errors import TidegateError
 from tidegate.ledger import CapExceeded
@@ -244,7 +245,7 @@ class GateMachine(RuleBasedStateMachine):
 
 
 GateMachine.TestCase.settings = settings(
-    max_examples=6, stateful_step_count=12, deadline=None, print_blob=True
+    max_examples=examples(6), stateful_step_count=12, deadline=None, print_blob=True
 )
 test_any_order_of_requests_faults_and_restarts = GateMachine.TestCase
 

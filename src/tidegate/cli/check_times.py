@@ -81,10 +81,12 @@ class Timing:
         if self.clock is None:
             return found
         ends = Clock(self.clock.zone).texts(np.array([self.oldest, self.newest]))
-        naive = (
-            "" if self.clock.zone else "; times have no zone (--zone says where they were written)"
-        )
-        found.append(("from, to", f"{ends[0]}, {ends[1]}{naive}"))
+        zone = ""
+        if not self.clock.zone:
+            zone = "; times have no zone (--zone says where they were written)"
+        elif self.clock.zone == "UTC" and self.zone is None:  # whatever offsets they came with
+            zone = "; days begin at midnight UTC (--zone Europe/Berlin: at midnight there)"
+        found.append(("from, to", f"{ends[0]}, {ends[1]}{zone}"))
         order = "rows are in order of time"
         if self.late:
             order = f"{self.late:,} rows are older than one before: sort them, or use --late keep"

@@ -18,18 +18,8 @@ from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
 from tidegate.estimate.published_values import fill_cells
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import (
-    NO_CELLS,
-    Cells,
-    Layout,
-    Noisy,
-    Parts,
-    Perturber,
-    Posterior,
-    Recorded,
-    Saved,
-    Spans,
-)
+from tidegate.stages import NO_CELLS, Cells, Layout, Noisy, Parts, Perturber, Recorded, Saved, Spans
+from tidegate.stages.recorded_and_posterior import Posterior
 from tidegate.state_as_bytes import State, restore, state_of
 
 _RECENT = 16  # how many of the last measurements say how much values scatter

@@ -13,17 +13,8 @@ from tidegate.estimate.published_values import fill_cells
 from tidegate.estimate.sample_and_hold import SampleAndHold, SampleAndHoldRun, known_until
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
-from tidegate.stages import (
-    Cells,
-    NoiseLaw,
-    Noisy,
-    Parts,
-    Perturber,
-    Posterior,
-    Recorded,
-    Saved,
-    Spans,
-)
+from tidegate.stages import Cells, NoiseLaw, Noisy, Parts, Perturber, Recorded, Saved, Spans
+from tidegate.stages.recorded_and_posterior import Posterior
 
 
 class PartitioningPerturber(Protocol):

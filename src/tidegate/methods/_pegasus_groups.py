@@ -23,8 +23,8 @@ from tidegate.lattice import FloatArray, IntArray
 _ROUNDING = 1 + 1e-9  # of sums of up to 2^14 floats: far more than their errors
 _TWICE, _ROUNDED_DOWN = 2 * _ROUNDING, 1 / _ROUNDING**2
 LONGEST = 1 << 14  # values of a group: they are part of the state
-_LONG = 40  # values of a group from which on many values are tested at a time
-_EXACT = 1 << 36  # 2·96²·2^36 < 2^53
+_LONG = 128  # values of a group from which on many values are tested at a time
+_EXACT = 1 << 36  # 2·128²·2^36 < 2^53
 _AHEAD = 1024  # how many at the most; at first as many as the last group had
 
 
@@ -94,7 +94,7 @@ class Grouping:
             elif self._count < self._longest:
                 continue
             # The next group is perhaps as long.
-            self._in_arrays = self._count >= _LONG
+            self._in_arrays = self._count >= 2 * _LONG
             self._usual, self._count = self._count * 5 // 4, 0
         return opens
 

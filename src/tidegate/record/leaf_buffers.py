@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Spans
 
-_FIRST_CAPACITY = 1024
+_FIRST_CAPACITY = 64  # of every phase of every key
 
 
 def _check_whole(*columns: NDArray[Any]) -> None:

@@ -14,7 +14,6 @@ from tidegate.record.journal_entry import JournalEntry
 from tidegate.run.readable_release import ReadableRelease
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot
 from tidegate.run.timeline import Timeline
-from tidegate.run.two_sided_caps import Ends
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -25,19 +24,11 @@ class SnapshotsAndForks(ReadableRelease):
 
     _keeps_journal: bool
 
-    @abstractmethod
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        epoch: Epoch,
-        *,
-        ownership: Ownership,
-        ends: Ends | None = None,
-        evidence: int = 0,
-        origin: int = 0,
-        charges: list[Guarantee] | None = None,
-        state: dict[str, Any] | None = None,
-    ) -> None: ...
+    if TYPE_CHECKING:  # as `Release` does
+
+        def __init__(
+            self, pipeline: Pipeline, epoch: Epoch, *, ownership: Ownership, **begin: Any
+        ) -> None: ...
 
     @abstractmethod
     def _hold(self, units: IntArray) -> None:

@@ -16,6 +16,8 @@ views and scratch arrays are made once, and rows are copied (`take`) to where th
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -114,7 +116,6 @@ class KalmanFilters:
         self._own_level, self._own_swing = self._own[:GROWING], self._own[GROWING:]
         # update: hᵀ·[P | m], whose last entry becomes −e, and the gain [K | −e/s].
         self._leaf_and_inner = self.augmented[LEAF : INNER + 1]
-        self._directions: dict[float, tuple[FloatArray, FloatArray]] = {}
         self._factors: FloatArray = np.empty((2 * (SIZE + 1), count))
         self._projected, self._gain = self._factors[: SIZE + 1], self._factors[SIZE + 1 :]
         self._projected_measured = self._projected[LEAF : INNER + 1]
@@ -174,7 +175,7 @@ class KalmanFilters:
 
         None: covariances only.
         """
-        direction = self._directions.get(leaf.share) or self._direction(leaf.share)
+        direction = _direction(leaf.share, self.mahalanobis.size)
         self.update_along(*direction, leaf.contrast, None if noisy is None else np.array(noisy))
 
     def update_along(
@@ -213,15 +214,6 @@ class KalmanFilters:
         _divide(self._projected, gain, gain)
         self._factors.take(_OUTER_PRODUCT, 0, self._entries, "clip")
         _multiply(self._first, self._second, self._first)
-
-    def _direction(self, share: float) -> tuple[FloatArray, FloatArray]:
-        """The two entries of h that are not 0, for every entry of a row, and once for each."""
-        if len(self._directions) > 64:  # a tree has few: do not collect without end
-            self._directions.clear()
-        narrow = np.repeat([[1.0 - share], [share]], self.mahalanobis.size, axis=1)
-        found = np.repeat(narrow[:, np.newaxis], SIZE + 1, axis=1), narrow
-        self._directions[share] = found
-        return found
 
     def last_update(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Innovations, their variances, and gains."""
@@ -266,6 +258,16 @@ class KalmanFilters:
     def inflate_level(self, share: float | FloatArray) -> None:
         """Add variance: the cap changed, and may have moved the level by this share of itself."""
         self.covariance[LEVEL, LEVEL] += (share * self.mean[LEVEL]) ** 2
+
+
+@lru_cache(maxsize=512)  # of all filters: trees have few shares
+def _direction(share: float, count: int) -> tuple[FloatArray, FloatArray]:
+    """The two entries of h that are not 0, for every entry of a row, and once for each."""
+    narrow = np.repeat([[1.0 - share], [share]], count, axis=1)
+    wide = np.repeat(narrow[:, np.newaxis], SIZE + 1, axis=1)
+    for shared in (narrow, wide):
+        shared.flags.writeable = False
+    return wide, narrow
 
 
 def normalised(halvings: list[float], roots: list[float]) -> Weights:
