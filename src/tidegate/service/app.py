@@ -18,7 +18,7 @@ from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.column_routes import column_routes
 from tidegate.service.devices.device_queue import DeviceQueue
-from tidegate.service.devices.device_routes import DeviceRequests
+from tidegate.service.devices.device_routes import DeviceCORS, DeviceRequests
 from tidegate.service.etags import Given
 from tidegate.service.gate import Gate
 from tidegate.service.metrics import Metrics
@@ -95,7 +95,7 @@ def make_app(
     metrics, ahead = Metrics(live), AnswersAhead(gate)
     queue = DeviceQueue(gate)
     queue.listener = metrics.count_devices
-    app.front = devices.DeviceCORS(
+    app.front = DeviceCORS(
         Front(
             app.framework,
             access=access,

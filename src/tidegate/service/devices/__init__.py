@@ -13,10 +13,10 @@ from fastapi import FastAPI
 
 from tidegate.service.access import Access
 from tidegate.service.devices.device_queue import DeviceQueue
-from tidegate.service.devices.device_routes import DeviceCORS, device_routes
+from tidegate.service.devices.device_routes import device_routes
 from tidegate.service.devices.task_routes import task_routes
 
-__all__ = ["DeviceCORS", "install"]
+__all__ = ["install"]
 
 
 def install(app: FastAPI, queue: DeviceQueue, access: Access) -> None:
