@@ -9,8 +9,7 @@
 
 PYTHON ?=
 ARGS ?=
-# One more than there are cores: some tests wait, for a browser, a broker, a disk.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+WORKERS ?= 2
 COUNT ?= 1000000
 
 RUN := .venv/bin/python
