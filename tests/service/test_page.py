@@ -79,8 +79,8 @@ def test_the_page_follows_answers_creates_and_reconnects(tmp_path: Path) -> None
             page.click("#create-form button")
             _wait_for_text(page, "#name", "second")
             page.set_viewport_size({"width": 375, "height": 800})  # of a phone: nothing to scroll
-            page.wait_for_function(
-                "document.querySelector('#ledger').offsetWidth > 0 && "
+            page.wait_for_function(  # a function: the page lets no text be evaluated
+                "() => document.querySelector('#ledger').offsetWidth > 0 && "
                 "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
             )
             problems = [line for line in problems if "422" not in line]  # the refusal above
