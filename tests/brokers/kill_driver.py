@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,19 @@ def tells_of_session(pipe):
     mqtt._client = telling
 
 
+def tells_of_signals(pipe):
+    """Have the command say that a signal now ends it in order."""
+    original = release_broker.stopping
+
+    @contextmanager
+    def telling(*arguments):
+        with original(*arguments) as given:
+            os.write(pipe, b".")
+            yield given
+
+    release_broker.stopping = telling
+
+
 def child(source, options, arm=None):
     process = os.fork()
     if process:
@@ -95,6 +109,14 @@ def child(source, options, arm=None):
     except BaseException as error:  # noqa: BLE001  # it must not return to the parent's code
         code = getattr(error, "exit_code", 99)
     os._exit(code)
+
+
+def child_that_tells(source, options, telling):
+    """A child, once it has told something: that the broker knows it, or that it hears signals."""
+    ready, tell = os.pipe()
+    process = child(source, options, lambda: telling(tell))
+    assert select.select([ready], [], [], 120)[0], telling.__name__
+    return process
 
 
 def main():
@@ -117,9 +139,7 @@ def scenario(server, folder, rng, kills, server_kills):
     DurableRelease.open(state, build(options)).close()
     shutil.copytree(state, copy)
     if server.kind == "mqtt":  # the session must exist before the first message is sent
-        ready, tell = os.pipe()
-        process = child(source, options, lambda: tells_of_session(tell))
-        assert select.select([ready], [], [], 120)[0], "no session"
+        process = child_that_tells(source, options, tells_of_session)
         os.kill(process, signal.SIGTERM)
         os.waitpid(process, 0)
     kinds = Counter()
@@ -160,10 +180,12 @@ def scenario(server, folder, rng, kills, server_kills):
     with DurableRelease.open(copy, build(options)) as run:
         wanted = []
         transfer(VALUES, run, lambda first, values: wanted.extend(values.tolist()))
-    process = child(source, options)
-    if server.kind == "mqtt":
+    if server.kind == "mqtt":  # all may be there already, before it hears a signal
+        process = child_that_tells(source, options, tells_of_signals)
         talk.wait(len(wanted))
         os.kill(process, signal.SIGTERM)
+    else:
+        process = child(source, options)
     _, status = os.waitpid(process, 0)
     assert os.waitstatus_to_exitcode(status) == 0, os.waitstatus_to_exitcode(status)
     rows = talk.rows()
