@@ -16,11 +16,11 @@ from tidegate.service.structured_log import FACTS, LineFormatter
 SECRET = "8675309.125"
 
 
-def record(message: str) -> logging.LogRecord:
+def record(message: str, logger: str = "tidegate.x") -> logging.LogRecord:
     try:
         raise ValueError(f"could not convert {SECRET}")
     except ValueError:
-        found = logging.LogRecord("x", logging.ERROR, "f", 1, message, (), sys.exc_info())
+        found = logging.LogRecord(logger, logging.ERROR, "f", 1, message, (), sys.exc_info())
     setattr(found, FACTS, {"database": "sqlite"})
     return found
 
@@ -31,13 +31,25 @@ def test_a_line_says_what_happened_and_not_with_which_value() -> None:
     found = json.loads(line)
     assert found.pop("time").endswith("+00:00")
     assert found.pop("raised_in").startswith(Path(__file__).name)
-    said = {"level": "error", "logger": "x", "message": "two\nlines"}
+    said = {"level": "error", "logger": "tidegate.x", "message": "two\nlines"}
     assert found == {**said, "database": "sqlite", "exception": "ValueError"}
     text = LineFormatter("text").format(record("two\nlines"))
-    assert "error x: two lines database=sqlite exception=ValueError" in text
+    assert "error tidegate.x: two lines database=sqlite exception=ValueError" in text
     assert SECRET not in line + text
     with pytest.raises(SettingError, match="text, json"):
         LineFormatter("xml")
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_messages_of_others_do_not_show_values(form: str) -> None:
+    """A lifespan that fails is told by its traceback, a callback by its arguments."""
+    lines = LineFormatter(form)
+    found = lines.format(record(f"Traceback (most recent call last):\n{SECRET}", "uvicorn.error"))
+    assert "Traceback (most" in found
+    assert SECRET not in found
+    found = lines.format(record(f"Exception in callback push({SECRET})", "asyncio"))
+    assert "an error in the event loop" in found
+    assert SECRET not in found
 
 
 def test_a_database_that_fails_is_told_once_and_so_is_its_end(

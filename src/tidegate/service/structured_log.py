@@ -1,7 +1,9 @@
 """The log of the service: a line for each thing that happened, as JSON or as plain words.
 
 Nothing of a request is logged: no address, no path, no body. Of an exception the kind is said, and
-where it was raised: its words and its traceback may quote the data, whoever logs it.
+where it was raised: its words and its traceback may quote the data, whoever logs it. For the same
+reason a message of another library is cut to its first line, and one of the event loop, which shows
+calls with their arguments, is not said at all.
 """
 
 from __future__ import annotations
@@ -39,11 +41,19 @@ class LineFormatter(logging.Formatter):
         facts = {**getattr(record, FACTS, {}), **_exception(record)}
         if self._json:
             said = {"level": record.levelname.lower(), "logger": record.name}
-            line = {"time": time, **said, "message": record.getMessage(), **facts}
+            line = {"time": time, **said, "message": _message(record), **facts}
             return json.dumps(line, ensure_ascii=False, default=str)
         more = "".join(f" {name}={value}" for name, value in facts.items())
-        text = f"{time} {record.levelname.lower()} {record.name}: {record.getMessage()}{more}"
+        text = f"{time} {record.levelname.lower()} {record.name}: {_message(record)}{more}"
         return text.replace("\n", " ")
+
+
+def _message(record: logging.LogRecord) -> str:
+    library = record.name.partition(".")[0]
+    if library == "asyncio":
+        return "an error in the event loop"
+    words = record.getMessage()
+    return words if library == "tidegate" else words.partition("\n")[0]
 
 
 def _exception(record: logging.LogRecord) -> dict[str, Any]:
