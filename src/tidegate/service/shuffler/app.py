@@ -19,7 +19,7 @@ from tidegate.local.canonical_json import LONGEST
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.report_delivery import Answer, call
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
-from tidegate.service import problem_details
+from tidegate.service import problem_details, structured_log
 from tidegate.service.devices.device_requests import device_digest
 from tidegate.service.devices.device_routes import MOST_BYTES, DeviceCORS, reports_of
 from tidegate.service.pending_requests import Busy
@@ -174,12 +174,14 @@ def run(
         raise SettingError("to", "must be the address of a service: https://host")
     store = ShufflerStore(folder)
     forwarder = Forwarder(store, service, token, size=size, every=every)
+    structured_log.begin("text")
     uvicorn.run(
         ShufflerApp(store, forwarder, service).app(),
         host=host,
         port=port,
         ssl_certfile=certificate,
         ssl_keyfile=private_key,
+        log_config=None,  # ours: a traceback could quote a report
         log_level="warning",
         access_log=False,  # it would hold addresses of devices
         server_header=False,
