@@ -34,10 +34,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from tidegate.errors import TidegateError
+
+Found = TypeVar("Found")
 
 _REMEDY = "resume the last snapshot and push exactly the same values again, or start a new release"
 
@@ -120,6 +123,21 @@ class Ownership:
     def refuse(self) -> None:
         """Refuse from now on: a change was interrupted, or its result did not reach the caller."""
         self._cut_short = True
+
+    def whole(self, change: Callable[[], Found]) -> Found:
+        """Make a change, whole; or refuse to go on."""
+        began = False
+        try:
+            with self.lock:
+                self.begin()
+                began = True
+                found = change()
+                self.done()
+                return found
+        except BaseException:
+            if began:
+                self.refuse()
+            raise
 
     def _refuse_copy(self) -> None:
         raise TidegateError(

@@ -87,7 +87,7 @@ class KeyedEventRelease(KeyedRelease):
 
     def close_ticks(self, end: int) -> KeyedRows:
         """Release the ticks before number `end`."""
-        return self._changing(lambda: self._advanced(end))
+        return self._ownership.whole(lambda: self._advanced(end))
 
     def finish(self, until: Moment | None = None) -> KeyedRows:  # type: ignore[override]
         """`advance`, then end open warm-ups: for a log that is over."""

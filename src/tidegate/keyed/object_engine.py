@@ -217,22 +217,16 @@ def _published(release: Release, unit: int) -> tuple[float, float] | None:
 
     None: it is held out. The level of a row is the forecast that is valid once the row is out.
     """
-    ownership, began = release._ownership, False
-    try:
-        with ownership.lock:
-            ownership.begin()
-            began, run, found = True, release._run, None
-            release._seen += 1
-            if run is None:
-                release._hold(np.array([unit]))
-            else:
-                found = run.push_one(unit), run.level
-            ownership.done()
-            return found
-    except BaseException:
-        if began:
-            ownership.refuse()
-        raise
+
+    def taken() -> tuple[float, float] | None:
+        run = release._run
+        release._seen += 1
+        if run is None:
+            release._hold(np.array([unit]))
+            return None
+        return run.push_one(unit), run.level
+
+    return release._ownership.whole(taken)
 
 
 class EventObjects(Objects):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -180,7 +180,7 @@ class KeyedRelease(ReadableKeyed):
 
         More may be pushed, as after `Release.finish`.
         """
-        self._changing(lambda: None if self._engine is None else self._engine.finish())
+        self._ownership.whole(lambda: None if self._engine is None else self._engine.finish())
 
     def ends_until(self, until: Moment) -> list[int]:
         """The ticks to close until then; only event streams have any."""
@@ -189,21 +189,6 @@ class KeyedRelease(ReadableKeyed):
     def close_ticks(self, end: int) -> KeyedRows:
         """Release the ticks before number `end`: of event streams only."""
         raise SettingError("until", "is for event streams: give `every` and `start`")
-
-    def _changing(self, change: Callable[[], Found]) -> Found:
-        """Make a change whole, or refuse to go on."""
-        ownership, began = self._ownership, False
-        try:
-            with ownership.lock:
-                ownership.begin()
-                began = True
-                found = change()
-                ownership.done()
-                return found
-        except BaseException:
-            if began:
-                ownership.refuse()
-            raise
 
     def end(self, key: Any) -> None:
         """Give up the state of a key, for ever: a tombstone stays, and it takes no more rows.
@@ -218,7 +203,7 @@ class KeyedRelease(ReadableKeyed):
                 self._engine.drop(code)
                 self.changed.add(code // self._engine.PAGE)
 
-        self._changing(ended)
+        self._ownership.whole(ended)
 
     # -- state -----------------------------------------------------------------------------------
 
