@@ -7,10 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 import tidegate as tg
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
+    LEVEL_MEAN,
+    LEVEL_VARIANCE,
+    Models,
+)
+from tidegate.estimate.mixture.smoother.block_batches import Measured
 
 HORIZON, THETA = 2048 + 5, 50
 

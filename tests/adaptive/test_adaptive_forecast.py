@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 from tests.adaptive.paths import covariance_of, dense, least_squares_covariance
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import noise_path
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.models import LEVEL, SUM, SWING, Transition, models
+from tidegate.estimate.mixture.kalman_filter.block_cells import Cells
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
+    LEVEL,
+    SUM,
+    SWING,
+    Transition,
+    models,
+)
+from tidegate.estimate.mixture.smoother.block_batches import Measured
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 

@@ -10,14 +10,14 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
-from tidegate.estimate.mixture import models as entry
-from tidegate.estimate.mixture.block_batches import Measured, block_batches
 from tidegate.estimate.mixture.cap_steps import moved
-from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.models import Transition, models
+from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
+from tidegate.estimate.mixture.kalman_filter.block_cells import Cells
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.state_space_models import Transition, models
+from tidegate.estimate.mixture.smoother.block_batches import Measured, block_batches
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 
 
 class CellByCell:

@@ -7,16 +7,20 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.block_totals import block_totals
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.forward_backward_passes import Task
-from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.model_weights import (
+    MOST_MODELS,
+    UNDECIDED,
+    packed,
+    unpacked,
+)
+from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, models
 from tidegate.estimate.mixture.mixture_posterior import PosteriorSums
-from tidegate.estimate.mixture.mixture_smoother import MixtureOf, mixture_views, reweighted
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.model_weights import MOST_MODELS, UNDECIDED, packed, unpacked
-from tidegate.estimate.mixture.models import COUNT, models
+from tidegate.estimate.mixture.smoother.block_batches import Measured
+from tidegate.estimate.mixture.smoother.forward_backward_passes import Task, block_totals
+from tidegate.estimate.mixture.smoother.mixture_smoother import MixtureOf, mixture_views, reweighted
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
 

@@ -9,15 +9,21 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import dense, least_squares_covariance
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.cycle_filters import RARER, CycleFilters, prior_variances
-from tidegate.estimate.mixture.cycle_smoother import CycleResponses
-from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.model_weights import cycle_shares, packed, unpacked
-from tidegate.estimate.mixture.models import SUM, Transition, models
+from tidegate.estimate.mixture.kalman_filter.block_cells import Cells
+from tidegate.estimate.mixture.kalman_filter.cycle_filters import (
+    RARER,
+    CycleFilters,
+    prior_variances,
+)
+from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, packed, unpacked
+from tidegate.estimate.mixture.kalman_filter.state_space_models import SUM, Transition, models
+from tidegate.estimate.mixture.smoother.block_batches import Measured
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import (
+    CycleResponses,
+    ModelSmoother,
+)
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 
 HORIZON, THETA, PERIODS = 4096, 50, (70, 401)

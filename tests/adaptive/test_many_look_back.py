@@ -9,11 +9,10 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.block_totals import block_totals
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.forward_backward_passes import Task, pieces
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.smoother.block_batches import Measured
+from tidegate.estimate.mixture.smoother.forward_backward_passes import Task, block_totals, pieces
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.record import Record
 

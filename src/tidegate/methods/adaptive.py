@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
-from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
+from tidegate.estimate.mixture.kalman_filter.state_space_models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, exact
 from tidegate.methods._budget import budget
 from tidegate.methods._cycle_periods import refuse_lengths

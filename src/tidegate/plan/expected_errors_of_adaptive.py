@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tidegate.estimate.mixture.model_weights import packed
-from tidegate.estimate.mixture.models import COUNT, LEVEL_MEAN, WALKS
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed
+from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, LEVEL_MEAN, WALKS
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.exact_numbers import whole
 from tidegate.lattice import IntArray

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.cycle_smoother import weighted
-from tidegate.estimate.mixture.mixture_smoother import (
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.kalman_filter.state_space_models import SCATTER
+from tidegate.estimate.mixture.smoother.block_batches import Measured
+from tidegate.estimate.mixture.smoother.mixture_smoother import (
     MixtureOf,
     Views,
     mixture_views,
     variances_of_each,
 )
-from tidegate.estimate.mixture.models import SCATTER
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import weighted
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NO_AIM, Aim, Block, Parts, Posterior, Ranges, Recorded

@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.cells import Cells as BlockCells
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.cycle_filters import CycleFilters
-from tidegate.estimate.mixture.kalman_filters import (
+from tidegate.estimate.mixture.kalman_filter.block_cells import Cells as BlockCells
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
     Weights,
     mixed,
 )
-from tidegate.estimate.mixture.model_weights import packed
-from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, Transition, models
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
+    SCATTER,
+    SECOND_CHANCE,
+    Transition,
+    models,
+)
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray
 from tidegate.stages import Cells, Layout, Noisy, Perturber, Recorded, Saved

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
-from tidegate.estimate.mixture.models import (
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, noise_path
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     CELLS,
     ROUGHER,
     SCATTER,

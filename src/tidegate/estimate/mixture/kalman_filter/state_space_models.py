@@ -1,4 +1,4 @@
-"""The models of a stream: their constants, their state, and how it changes over a cell.
+"""State-space models of a stream: their constants, their state, and F and Q over a cell.
 
 Everything is in units of θ, so that nothing here knows the unit of the data. A model says: a value
 is level + swing + scatter. The level is a random walk of variance q/horizon per value. The swing,

@@ -18,16 +18,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.block_totals import BlockTotals, block_totals
-from tidegate.estimate.mixture.cycle_filters import prior_variances
-from tidegate.estimate.mixture.cycle_smoother import CycleResponses, CycleSmoother
-from tidegate.estimate.mixture.forward_backward_passes import Task
-from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.kalman_filters import Weights
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.model_weights import cycle_shares, unpacked
-from tidegate.estimate.mixture.models import SCATTER
+from tidegate.estimate.mixture.kalman_filter.cycle_filters import prior_variances
+from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import Weights
+from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, unpacked
+from tidegate.estimate.mixture.kalman_filter.state_space_models import SCATTER
+from tidegate.estimate.mixture.smoother.block_batches import Measured
+from tidegate.estimate.mixture.smoother.forward_backward_passes import (
+    BlockTotals,
+    Task,
+    block_totals,
+)
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import (
+    CycleResponses,
+    CycleSmoother,
+    ModelSmoother,
+)
 from tidegate.lattice import FloatArray, IntArray
 
 # Variances are doubled, once or twice, so that many blocks still form one batch. They are never

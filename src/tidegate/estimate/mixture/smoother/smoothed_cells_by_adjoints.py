@@ -1,7 +1,7 @@
-"""Backward and forward through the cells of blocks of one kind: what each says about the others.
+"""`SmoothedCells`: adjoints backward and forward through the cells of blocks of one kind.
 
 The closed-loop transition C of a cell is an update, I − K·hᵀ with the closed leaf set to 0, and F
-(`closed_loop_transitions`). h has two entries, F adds three rows and mixes two: written out, a step
+(`cell_covariances`). h has two entries, F adds three rows and mixes two: written out, a step
 of the adjoints takes a quarter of the products of 6×6 matrices. SUM is never measured: its row and
 column of Λ are 0, and are left out.
 """
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.mixture import models as entry
-from tidegate.estimate.mixture.block_batches import BlockBatch, FilterPass
+from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
+from tidegate.estimate.mixture.smoother.block_batches import BlockBatch, FilterPass
 from tidegate.lattice import FloatArray
 
 # Rows of the adjoints: the state without SUM. Columns: Λ; λ; then C of all that follows in the
@@ -80,7 +80,7 @@ def smoothed_cells(
         Entries(None if step.opened is None else (one[0], one[1], one[2]), *one[3:])
         for step, one in zip(batch.steps, entries, strict=True)
     ]
-    adjoints, first = _backward(batch, passed, after, every)
+    adjoints, first = _adjoints_backward(batch, passed, after, every)
     rows = passed.sum_rows[:, 1 : entry.SIZE]
     told = _contracted(adjoints[:, :, :_ROWS].transpose(0, 2, 1, 3), rows)  # Λ·P·e_sum
     ends: FloatArray = np.empty_like(passed.sum_rows[:, : entry.SIZE])
@@ -122,7 +122,7 @@ def _inner(one: FloatArray, other: FloatArray) -> FloatArray:
     return total
 
 
-def _backward(
+def _adjoints_backward(
     batch: BlockBatch, passed: FilterPass, after: FloatArray, entries: list[Entries]
 ) -> tuple[FloatArray, FloatArray]:
     """The adjoints of every cell, and what they are before the first one."""
@@ -135,38 +135,40 @@ def _backward(
     adjoint[_LEVEL, _LEVEL_AFTER] = adjoint[_SWING, _SWING_AFTER] = 1.0
     for cell in range(cells - 1, -1, -1):
         if cell < cells - 1:
-            _enter_before(adjoint, entries[cell + 1])
+            _adjoint_of_transition(adjoint, entries[cell + 1])
         leaf = batch.steps[cell].measured
         if leaf is not None:
             update = passed.gains[cell], passed.variances[cell], passed.innovations[cell]
-            _update_before(adjoint, leaf.share, *update)
+            _adjoint_of_update(adjoint, leaf.share, *update)
         found[cell] = adjoint
-    _enter_before(adjoint, entries[0])
+    _adjoint_of_transition(adjoint, entries[0])
     return found, adjoint
 
 
-def _enter_before(adjoint: FloatArray, over: Entries) -> None:
+def _adjoint_of_transition(adjoint: FloatArray, over: Entries) -> None:
     """Fᵀ·[Λ | …], and Λ·F."""
     grown = adjoint[_LEAF] + adjoint[_INNER]
     grown[_SUM_AFTER] += 1.0  # the running sum grows, too
-    _grow(adjoint[_LEVEL], adjoint[_SWING], grown, over)
+    _adjoint_of_growth(adjoint[_LEVEL], adjoint[_SWING], grown, over)
     if over.opening is not None:
-        _open(adjoint[_INNER], adjoint[_OUTER], over.opening)
+        _adjoint_of_opening(adjoint[_INNER], adjoint[_OUTER], over.opening)
     columns = adjoint[:, :_ROWS]
     grown = columns[:, _LEAF] + columns[:, _INNER]
-    _grow(columns[:, _LEVEL], columns[:, _SWING], grown, over)
+    _adjoint_of_growth(columns[:, _LEVEL], columns[:, _SWING], grown, over)
     if over.opening is not None:
-        _open(columns[:, _INNER], columns[:, _OUTER], over.opening)
+        _adjoint_of_opening(columns[:, _INNER], columns[:, _OUTER], over.opening)
 
 
-def _grow(level: FloatArray, swing: FloatArray, grown: FloatArray, over: Entries) -> None:
+def _adjoint_of_growth(
+    level: FloatArray, swing: FloatArray, grown: FloatArray, over: Entries
+) -> None:
     level += over.length * grown
     swing *= over.decay
     grown *= over.swing_sum
     swing += grown
 
 
-def _open(
+def _adjoint_of_opening(
     inner: FloatArray, outer: FloatArray, opening: tuple[FloatArray, FloatArray, FloatArray]
 ) -> None:
     kept, left, handed = opening
@@ -175,7 +177,7 @@ def _open(
     inner *= kept
 
 
-def _update_before(
+def _adjoint_of_update(
     adjoint: FloatArray,
     share: FloatArray,
     gains: FloatArray,

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.kalman_filters import DISTANCE_PER_HALVING, Weights
-from tidegate.estimate.mixture.models import COUNT
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import DISTANCE_PER_HALVING, Weights
+from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT
 from tidegate.estimate.mixture.portable_math import NOTHING, halved_each
 from tidegate.lattice import FloatArray
 

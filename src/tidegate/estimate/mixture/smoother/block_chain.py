@@ -3,7 +3,7 @@
 Between blocks the state is the running sum, the level and the swing (`HANDED_ON`): the leaves of a
 block are closed, and its noise is its own. Later measurements depend on the level and the swing
 only. So the past is smoothed from block to block first, forward and backward; what happens inside
-the blocks is then computed for many at once (`model_smoother`).
+the blocks is then computed for many at once (`forward_backward_passes`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.mixture.block_batches import HANDED_ON, BlockBatch, BlockTransition
 from tidegate.estimate.mixture.cap_steps import moved
-from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE
+from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL_MEAN, LEVEL_VARIANCE
+from tidegate.estimate.mixture.smoother.block_batches import HANDED_ON, BlockBatch, BlockTransition
 from tidegate.lattice import FloatArray, IntArray
 
 _SIZE = len(HANDED_ON)
@@ -44,7 +44,7 @@ class BlockChain(NamedTuple):
     Attributes:
         means, covariances: of the running sum, the level and the swing, given all blocks before.
         adjoints: Λ of the level and the swing, and λ as the last column, of the Bryson-Frazier
-            smoother (see `model_smoother`): what the block and all later ones tell about
+            smoother (see `ModelSmoother`): what the block and all later ones tell about
             that state.
         after: the same where the block ends; nothing follows the last one of a stream.
         blocks: the transitions that it was solved with.
@@ -72,7 +72,7 @@ def solve_chain(
         swings: the variance of the swing in the model of each stream.
     """
     count = len(cap_steps)
-    every = _transitions(parts, count)
+    every = _block_transitions(parts, count)
     caps = np.array(cap_steps, dtype=np.int64)
     changes = np.zeros(count)
     for at in np.flatnonzero(caps[1:] != caps[:-1]).tolist():
@@ -86,24 +86,30 @@ def solve_chain(
         np.zeros((count, 2, 3)),
         every,
     )
-    solve = _one_stream if len(lengths) == 1 else partial(_many_streams, firsts, lengths)
+    solve = (
+        _chain_of_one_stream
+        if len(lengths) == 1
+        else partial(_chains_of_many_streams, firsts, lengths)
+    )
     solve((*every, changes), swings, found)
     later = np.delete(np.arange(count), firsts[np.array(lengths, dtype=np.int64) > 0])
     found.after[later - 1] = found.adjoints[later]
     return found
 
 
-def _one_stream(numbers: Sequence[FloatArray], swings: Sequence[float], found: BlockChain) -> None:
+def _chain_of_one_stream(
+    numbers: Sequence[FloatArray], swings: Sequence[float], found: BlockChain
+) -> None:
     """Block by block, as floats: on arrays of one number each step takes ten times as long."""
     if not numbers[-1].size:
         return
     blocks = [Block(*one) for one in zip(*(part.tolist() for part in numbers), strict=True)]
-    means, covariances, inflations = _forward(blocks, swings[0])
+    means, covariances, inflations = _blocks_forward(blocks, swings[0])
     found.means[:], found.covariances[:] = means, covariances
-    found.adjoints[:] = _backward(blocks, means, covariances, inflations)
+    found.adjoints[:] = _blocks_backward(blocks, means, covariances, inflations)
 
 
-def _many_streams(
+def _chains_of_many_streams(
     firsts: IntArray,
     lengths: Sequence[int],
     numbers: Sequence[FloatArray],
@@ -119,14 +125,14 @@ def _many_streams(
         for place in range(max(lengths, default=0))
     ]
     blocks = [Block(*(_entries(part[row]) for part in numbers)) for row in rows]
-    means, covariances, inflations = _forward(blocks, np.array(swings)[order])
-    adjoints = _backward(blocks, means, covariances, inflations)
+    means, covariances, inflations = _blocks_forward(blocks, np.array(swings)[order])
+    adjoints = _blocks_backward(blocks, means, covariances, inflations)
     for row, *parts in zip(rows, means, covariances, adjoints, strict=True):
         for whole, entries in zip(found[:3], parts, strict=True):
             whole[row] = np.moveaxis(np.array(entries, dtype=np.float64), -1, 0)
 
 
-def _transitions(parts: Sequence[BlockBatch], count: int) -> BlockTransition:
+def _block_transitions(parts: Sequence[BlockBatch], count: int) -> BlockTransition:
     """The transitions of all blocks, in their order: one entry each in every array."""
     shapes = ((_SIZE, _SIZE), (_SIZE, _SIZE), (2, 2), (_SIZE,), (2,))
     every = BlockTransition(*(np.empty((count, *shape)) for shape in shapes))
@@ -144,7 +150,7 @@ def _entries(of_each: FloatArray) -> Any:
     return list(moved_last) if moved_last.ndim == 2 else [list(row) for row in moved_last]
 
 
-def _forward(
+def _blocks_forward(
     blocks: Sequence[Block], swing: Number
 ) -> tuple[list[Vector], list[Matrix], list[Number]]:
     """Kalman filter: mean m and covariance P at the beginning of each block, and added variances.
@@ -199,7 +205,7 @@ def _forward(
     return means, covariances, inflations
 
 
-def _backward(
+def _blocks_backward(
     blocks: Sequence[Block],
     means: list[Vector],
     covariances: list[Matrix],

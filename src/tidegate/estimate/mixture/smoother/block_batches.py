@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.mixture.cell_steps import Profile, Step, steps_of
-from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.models import (
+from tidegate.estimate.mixture.kalman_filter.block_cells import Cells, Profile, Step, steps_of
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     LEVEL,
     SIZE,
     SUM,
@@ -26,7 +25,7 @@ from tidegate.estimate.mixture.models import (
     side_by_side,
     transition_of,
 )
-from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
+from tidegate.estimate.mixture.many_streams.wide_kalman_filters import WideKalmanFilters
 from tidegate.lattice import FloatArray, IntArray
 
 # What a block hands on to the next one: its leaves are closed, and its noise is its own.

@@ -20,15 +20,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.kalman_filters import (
+from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
     Weights,
     normalised,
 )
-from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.models import (
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     GROWING,
     INNER,
     LEAF,

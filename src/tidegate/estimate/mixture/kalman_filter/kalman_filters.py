@@ -21,8 +21,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.leaf_noise import Leaf, Leaves
-from tidegate.estimate.mixture.models import (
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, Leaves
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     GROWING,
     INNER,
     LEAF,

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.filters_of_many_streams import (
+from tidegate.estimate.mixture.kalman_filter.block_cells import NO_LEAF, shared_tables
+from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
+from tidegate.estimate.mixture.many_streams.filters_of_many_streams import (
     EndedLeaves,
     FiltersOfManyStreams,
     Unit,
 )
-from tidegate.estimate.mixture.layout_tables import NO_LEAF, shared_tables
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
-from tidegate.estimate.mixture.model_weights import mixed_rows
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout, Perturber

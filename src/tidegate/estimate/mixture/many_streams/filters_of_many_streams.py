@@ -14,12 +14,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_filters
-from tidegate.estimate.mixture.kalman_filters import DISTANCE_PER_HALVING, KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.mixture_run import transition_of_all
-from tidegate.estimate.mixture.model_weights import halving_rows, mixed_rows, weight_rows
-from tidegate.estimate.mixture.models import (
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
+    DISTANCE_PER_HALVING,
+    KalmanFilters,
+)
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.model_weights import (
+    halving_rows,
+    mixed_rows,
+    weight_rows,
+)
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     INNER,
     LEAF,
     LEVEL,
@@ -33,7 +38,12 @@ from tidegate.estimate.mixture.models import (
     Transition,
     models,
 )
-from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
+from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
+    WideKalmanFilters,
+    packed_filters,
+    unpacked_filters,
+)
+from tidegate.estimate.mixture.mixture_run import transition_of_all
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.state_as_bytes import State
 
