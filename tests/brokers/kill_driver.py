@@ -26,7 +26,7 @@ from tests.brokers.talk import TALKS, VALUES
 from tidegate.cli import release_broker
 from tidegate.cli.pipelines import build
 from tidegate.durable import DurableRelease, transfer
-from tidegate.durable.folder_store import Store
+from tidegate.durable.state_stores import Store
 from tidegate.io.brokers import mqtt
 from tidegate.io.brokers.contract import BrokerSink
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from tests.faults import no_file_above
-from tidegate.durable.folder_store import Store
+from tidegate.durable.state_stores import Store
 from tidegate.errors import TidegateError
 from tidegate.io import KINDS
 

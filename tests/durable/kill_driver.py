@@ -30,7 +30,7 @@ from tidegate import _atomic_files
 from tidegate.cli import release as command
 from tidegate.cli.pipelines import build
 from tidegate.durable import DurableRelease
-from tidegate.durable.folder_store import Store
+from tidegate.durable.state_stores import Store
 from tidegate.io import output_recovery
 from tidegate.io.batches import Batch
 from tidegate.io.output_file_or_pipe import OutputBytes

@@ -11,8 +11,8 @@ import pytest
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError, StorageError
 from tidegate.durable.commit import Committer
-from tidegate.durable.folder_store import Store
 from tidegate.durable.input_digests import InputDigests
+from tidegate.durable.state_stores import Store
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.run.release import Release

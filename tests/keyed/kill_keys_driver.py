@@ -28,7 +28,7 @@ from tidegate.cli.release_by import _specification
 from tidegate.cli.release_columns import pipelines_of
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
-from tidegate.durable.folder_store import Store
+from tidegate.durable.state_stores import Store
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.store import KeyedStore

@@ -16,7 +16,12 @@ from tidegate.durable.journal import encoded, entries, merged, published
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.forest_perturber import ForestRun
-from tidegate.record.segment_codec import as_text, from_text, restored_segment, segment_state
+from tidegate.record.segments.segment_codec_and_joining import (
+    as_text,
+    from_text,
+    restored_segment,
+    segment_state,
+)
 from tidegate.run.non_negative import Remainder
 from tidegate.run.snapshot import plain_record, record_of
 from tidegate.run.stream_of_one_phase import Stream

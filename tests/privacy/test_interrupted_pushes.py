@@ -30,7 +30,7 @@ PURE = (
         "guarantee.py",
         "randomness.py",
         "lattice.py",
-        "run/reselection.py",
+        "run/threshold_schedule_and_reselection.py",
         "run/two_sided_caps.py",
         "run/pipeline.py",
     ),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.answer import Answer
     from tidegate.record.range_queries_and_answers import Answers
-    from tidegate.record.time_ranges import TimeTable
+    from tidegate.record.times.time_ranges import TimeTable
     from tidegate.released import ReleasedFile
     from tidegate.run.pipeline import Pipeline
 
@@ -160,7 +160,7 @@ def printed_ratio(
     as_json: bool,
 ) -> str:
     """The ratios over the ranges that `ask` asks each column for, with their names."""
-    from tidegate.record.ratio import ratio
+    from tidegate.record.mean_and_ratio import ratio
     from tidegate.released.released_columns import open_columns
     from tidegate.released.released_file import ReleasedFile
 

@@ -39,7 +39,7 @@ class Streams:
 
     @property
     def _length(self) -> int:
-        from tidegate.record.time_ranges import length_of
+        from tidegate.record.times.time_ranges import length_of
 
         return length_of(self.every or "1d")
 

@@ -78,7 +78,7 @@ def ledger(
 def _place(folder: Path) -> Path:
     from tidegate.durable import StateError
     from tidegate.durable.folder_lock import kept_anchor
-    from tidegate.durable.folder_store import NO_LEDGER
+    from tidegate.durable.state_stores import NO_LEDGER
     from tidegate.io import SourceError
 
     path = folder / _NAME if folder.is_dir() else folder

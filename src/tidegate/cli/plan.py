@@ -17,7 +17,7 @@ from tidegate.exact_numbers import exact, positive, said
 from tidegate.methods.adaptive import adaptive
 from tidegate.methods.tops import tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
-from tidegate.plan.needed_epsilon import Target, compare_trees
+from tidegate.plan.best_tree_and_needed_epsilon import Target, compare_trees
 from tidegate.record.record import checked_confidence
 from tidegate.run.pipeline import Pipeline
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.plan import Choice, Expectation
-from tidegate.plan.needed_epsilon import Target
+from tidegate.plan.best_tree_and_needed_epsilon import Target
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables.plain_text import percent, shown, table
 

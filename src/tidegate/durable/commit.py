@@ -11,11 +11,11 @@ from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.input_digests import InputDigests
 from tidegate.durable.journal import encoded, merged
 from tidegate.durable.state_file import WAY_ON, Changes, UserRows
-from tidegate.durable.store_contract import StateStore
+from tidegate.durable.state_stores import StateStore
 from tidegate.durable.user_counts_log import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
-from tidegate.record.journal_entry import JournalEntry
+from tidegate.record.segments.journal_entry import JournalEntry
 from tidegate.run.release import Release
 from tidegate.run.run_base import Phase
 from tidegate.sealing import seal

@@ -14,13 +14,13 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
 from tidegate.durable.journal import entries, published, verified
 from tidegate.durable.journal_record import JournalHistory, JournalView
-from tidegate.durable.store_contract import StateStore
+from tidegate.durable.state_stores import StateStore
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
 from tidegate.ownership import Ownership
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.public_facts import public_facts
 from tidegate.run.readable_release import nothing_yet

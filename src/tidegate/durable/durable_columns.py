@@ -25,9 +25,9 @@ from tidegate._context_managers import Closed
 from tidegate.durable.charging import Charging, WithAllColumns, costs_together
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import FolderLock, StateError
-from tidegate.durable.folder_store import Store
 from tidegate.durable.output_writer import Output
 from tidegate.durable.state_file import COLUMNS, refuse_other_states
+from tidegate.durable.state_stores import Store
 from tidegate.durable.transfer import Passage, Transferred
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._context_managers import Closed
-from tidegate.durable.advance_ticks import EventTicks
 from tidegate.durable.charging import Charging, charging_in, costs
 from tidegate.durable.commit import Committer
 from tidegate.durable.committed_reading import AGAIN
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.folder_store import Store
 from tidegate.durable.resume_checks import (
     UNCHECKED,
     earlier,
@@ -24,12 +22,13 @@ from tidegate.durable.resume_checks import (
     source_of,
     trusted_ledger,
 )
-from tidegate.durable.store_contract import StateStore
+from tidegate.durable.state_stores import StateStore, Store
+from tidegate.durable.ticks_and_key_changes import DurableTicks
 from tidegate.errors import InputError, TidegateError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.ownership import Ownership
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.run.user_cap import checked_users
@@ -39,7 +38,7 @@ from tidegate.timestamps import Times
 _HELD_UNSAVED = 1024
 
 
-class DurableRelease(EventTicks, Closed):
+class DurableRelease(DurableTicks, Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state

@@ -16,10 +16,9 @@ from tidegate._hash_chain import START, head_of, link
 from tidegate.durable.folder_lock import StateError
 from tidegate.errors import SnapshotError
 from tidegate.estimate.published_values import fill_cells, fill_equal_cells
-from tidegate.record.journal_entry import JournalEntry, Trace
-from tidegate.record.levels import Levels
-from tidegate.record.rows import Rows
-from tidegate.record.time_index import Knots
+from tidegate.record.rows_and_levels import Levels, Rows
+from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.times.time_index import TimeKnots
 from tidegate.run.non_negative import Remainder
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.run_base import Phase
@@ -33,7 +32,7 @@ def encoded(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]
     content = {**vars(entry), **vars(entry.trace)}
     del content["trace"], content["times"]
     if entry.times.size:
-        content["time_places"], content["time_ticks"] = Knots.through(entry.times)
+        content["time_places"], content["time_ticks"] = TimeKnots.through(entry.times)
     body = seal({"content": "journal"}, content, None)
     return body, link(head, body, key)
 
@@ -54,7 +53,7 @@ def entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
                 trace = Trace(**{name: content.pop(name) for name in known & content.keys()})
                 times = NO_SUMS
                 if "time_places" in content:
-                    knots = Knots(content.pop("time_places"), content.pop("time_ticks"))
+                    knots = TimeKnots(content.pop("time_places"), content.pop("time_ticks"))
                     times = knots.between(0, content["end"] - content["start"])
                 entry = JournalEntry(**content, trace=trace, times=times)
         except SnapshotError:

@@ -10,12 +10,12 @@ from tidegate._hash_chain import START
 from tidegate.clock import Clock
 from tidegate.durable.commit import Committed
 from tidegate.durable.journal import entries, verified
-from tidegate.durable.store_contract import StateStore
+from tidegate.durable.state_stores import StateStore
 from tidegate.errors import QueryError
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.record_from_journal import Recorder
-from tidegate.record.time_index import TimeIndex
+from tidegate.record.times.time_index import TimeIndex
 from tidegate.run.pipeline import Pipeline
 
 Facts = tuple[Committed, Clock | None, str]  # what is committed, the clock, the guarantee

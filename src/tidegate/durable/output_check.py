@@ -19,7 +19,7 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.errors import InputError, SettingError
 from tidegate.io import SinkError, SourceError, read_metadata, read_rows_by, recover, recoverable
 from tidegate.io.output_recovery import last_position
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 
 
 def rows_written(

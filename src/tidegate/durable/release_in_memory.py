@@ -8,8 +8,8 @@ from typing import Any
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.record.record_from_journal import Recorder
-from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.public_facts import public_facts
 from tidegate.run.release import Release
 from tidegate.run.run_base import Phase

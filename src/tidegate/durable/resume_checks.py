@@ -8,9 +8,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tidegate.durable.folder_lock import Anchor, StateError
-from tidegate.durable.folder_store import Store
 from tidegate.durable.state_file import WAY_ON
-from tidegate.durable.store_contract import StateStore
+from tidegate.durable.state_stores import StateStore, Store
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline

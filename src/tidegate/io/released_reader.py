@@ -18,7 +18,7 @@ from tidegate.io.file_formats import kind_of
 from tidegate.io.metadata_files import read_metadata
 from tidegate.io.open_source import open_columns
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 from tidegate.timestamps import read_times
 
 

@@ -15,7 +15,7 @@ from tidegate.keyed.views_for_other_threads import LazyView
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.record.time_index import LATE
+from tidegate.record.times.time_index import LATE
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.run_base import Phase
 from tidegate.run.two_sided_caps import Ends

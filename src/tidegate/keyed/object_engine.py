@@ -16,8 +16,8 @@ from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
-from tidegate.record.time_index import check_order
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_index import check_order
 from tidegate.run.event_release import EventRelease
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release

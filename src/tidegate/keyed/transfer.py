@@ -24,7 +24,7 @@ from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.keyed_sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.times.time_ranges import Moment
 from tidegate.timestamps import Times
 
 _ROWS = 1 << 19  # that are pushed together, if they come from a file

@@ -17,7 +17,7 @@ from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods._registration import Method
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_shares_and_windows import WARM_SHARE, Refinement, first_length
-from tidegate.run.reselection import chosen_again
+from tidegate.run.threshold_schedule_and_reselection import chosen_again
 from tidegate.run.two_sided_caps import LONGER
 from tidegate.units import Unit
 

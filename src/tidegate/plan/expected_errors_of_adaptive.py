@@ -19,7 +19,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, LE
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.exact_numbers import whole
 from tidegate.lattice import IntArray
-from tidegate.record.segment import Method, Segment
+from tidegate.record.segments.segment import Method, Segment
 from tidegate.stages import NO_NUMBERS, Estimator, Excess, Layout, Noisy, Parts, Perturber
 
 _STARTS = 256

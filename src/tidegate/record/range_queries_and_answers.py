@@ -19,7 +19,7 @@ from tidegate.tables.column_kind import are_times
 from tidegate.tables.from_numpy import Tabular
 
 if TYPE_CHECKING:
-    from tidegate.record.time_ranges import Moment
+    from tidegate.record.times.time_ranges import Moment
 
 _ERRORS = ("noise_error", "prediction_error", "truncation_error")
 TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date

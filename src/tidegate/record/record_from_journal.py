@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.record.journal_entry import JournalEntry
 from tidegate.record.record import Record
-from tidegate.record.segment import WARMING, Segment
-from tidegate.record.time_index import TimeIndex
+from tidegate.record.segments.journal_entry import JournalEntry
+from tidegate.record.segments.segment import WARMING, Segment
+from tidegate.record.times.time_index import TimeIndex
 from tidegate.stages import ENDLESS
 
 if TYPE_CHECKING:

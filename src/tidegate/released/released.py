@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.record.levels import small_picture
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
-from tidegate.record.time_index import TimeIndex
-from tidegate.record.time_ranges import moment
+from tidegate.record.rows_and_levels import Rows, small_picture
+from tidegate.record.times.time_index import TimeIndex
+from tidegate.record.times.time_ranges import moment
 from tidegate.released.plot import along, axis_label, draw
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.run_base import Phase

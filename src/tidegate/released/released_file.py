@@ -17,11 +17,11 @@ from tidegate.io import SourceError, read_metadata, read_released, read_rows
 from tidegate.io.errors import source_error
 from tidegate.io.file_formats import kind_of
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
-from tidegate.released.block_sums_scan import DAMAGED, checked, scan, spans
+from tidegate.record.rows_and_levels import Rows
 from tidegate.released.released import ReleasedTable
-from tidegate.released.sums_index import Index, built, grown_from
-from tidegate.released.times_index import time_index
+from tidegate.released.scan_into_block_sums import DAMAGED, checked, scan, spans
+from tidegate.released.sums_index_file import Index, built, grown_from
+from tidegate.released.times_index_file import time_index
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.run_base import Phase
 from tidegate.run.snapshot import record_of

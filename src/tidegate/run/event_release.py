@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError, TidegateError
 from tidegate.randomness import Randomness
-from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_run import EventRun
 from tidegate.run.event_ticks import Ticks, check_values
 from tidegate.run.release import Release

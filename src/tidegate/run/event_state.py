@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 from tidegate.estimate.mixture.event_mixture import EventMixture, EventMixtureRun
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees, EventTreesRun
-from tidegate.record.levels import Levels
+from tidegate.record.rows_and_levels import Levels
 from tidegate.run.event_log import EventLog
 from tidegate.run.event_ticks import Ticks
 from tidegate.run.refinement_blocks import Blocks

@@ -15,15 +15,14 @@ from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
 from tidegate.lattice import FINE, Lattice, default_resolution
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
-from tidegate.record.segment import Method
+from tidegate.record.segments.segment import Method
 from tidegate.run import two_sided_caps
 from tidegate.run.event_release import EventRelease
 from tidegate.run.event_ticks import EventLattice, Ticks
 from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.release import Release
-from tidegate.run.reselection import Reselection
 from tidegate.run.stages_by_kind import built, parts
-from tidegate.run.threshold_schedule import ONCE, ThresholdSchedule
+from tidegate.run.threshold_schedule_and_reselection import ONCE, Reselection, ThresholdSchedule
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.state_as_bytes import understood

@@ -13,9 +13,9 @@ from tidegate.errors import QueryError, TidegateError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.record.levels import small_picture
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
+from tidegate.record.rows_and_levels import small_picture
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_run import RefinementRun

@@ -13,7 +13,7 @@ from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
-from tidegate.record.levels import Levels
+from tidegate.record.rows_and_levels import Levels
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.refinement_shares_and_windows import Refinement, later_length

@@ -21,8 +21,8 @@ from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_run import RefinementRun

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray
 from tidegate.randomness import Epoch, Keystream
-from tidegate.record.journal_entry import JournalEntry, Trace
-from tidegate.record.levels import Levels
-from tidegate.record.segment import Segment
-from tidegate.record.segment_codec import restored_segment, segment_state
+from tidegate.record.rows_and_levels import Levels
+from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.segment import Segment
+from tidegate.record.segments.segment_codec_and_joining import restored_segment, segment_state
 from tidegate.run.non_negative import Remainder
 from tidegate.run.two_sided_caps import Ends
 from tidegate.settings import digest

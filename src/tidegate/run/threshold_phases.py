@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.journal_entry import JournalEntry, Trace
-from tidegate.record.segment import Segment
+from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.segment import Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.run_base import PhasedRun, PhaseKeys
 from tidegate.run.stream_of_one_phase import Stream

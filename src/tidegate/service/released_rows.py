@@ -11,7 +11,7 @@ from sqlalchemy import select
 from tidegate.durable.folder_lock import StorageError
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 from tidegate.service import database_schema
 from tidegate.service.database import Database
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
-from tidegate.record.time_ranges import moment
+from tidegate.record.times.time_ranges import moment
 from tidegate.service import released_rows, request_bodies, row_responses
 from tidegate.service.access import Access
 from tidegate.service.answers_ahead import AnswersAhead

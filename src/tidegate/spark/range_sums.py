@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record, checked_confidence, quantile
-from tidegate.released.block_sums_scan import scan, spans
-from tidegate.released.sums_index import Index
+from tidegate.released.scan_into_block_sums import scan, spans
+from tidegate.released.sums_index_file import Index
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.run_base import Phase
 from tidegate.spark.frames import unpack

@@ -13,9 +13,8 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError, TidegateError
 from tidegate.keyed.plot_keys import check_number, draw_keys
 from tidegate.lattice import IntArray
-from tidegate.record.levels import moving_average, window_of
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows, moving_average, window_of
 from tidegate.released.plot import draw
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.client.remote_record import RemoteRecord

@@ -31,10 +31,10 @@ from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_formats import Kind
 from tidegate.lattice import IntArray
-from tidegate.record.leaf_buffers import RingBuffer
 from tidegate.record.record import Record
-from tidegate.record.segment import Segment
-from tidegate.released.block_sums_scan import Span, row_kind
+from tidegate.record.segments.leaf_buffers import RingBuffer
+from tidegate.record.segments.segment import Segment
+from tidegate.released.scan_into_block_sums import Span, row_kind
 from tidegate.run.pipeline import Pipeline
 
 _MARK = b"TIDEGATE INDEX 1"

@@ -25,8 +25,8 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.time_index import TimeIndex
-from tidegate.record.time_ranges import (
+from tidegate.record.times.time_index import TimeIndex
+from tidegate.record.times.time_ranges import (
     Moment,
     TimeTable,
     asked,

@@ -10,7 +10,7 @@ A regular stream of any length has two knots; an irregular one has a knot for ea
 
 A row that is older than one before it (`late="keep"`) stands at its place with the newest time so
 far: so these times never go back, and a range of time is a range of positions. Its own time is kept
-beside (`late`), and sums by time count it there (`tidegate.record.time_sums`).
+beside (`late`), and sums by time count it there (`tidegate.record.times.sums_over_time`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tidegate.stages import NO_SUMS
 LATE = ("refuse", "keep")
 
 
-class Knots(NamedTuple):
+class TimeKnots(NamedTuple):
     """Whole numbers that lie on lines between these."""
 
     places: IntArray
     ticks: IntArray
 
     @classmethod
-    def through(cls, ticks: IntArray, first: int = 0) -> Knots:
+    def through(cls, ticks: IntArray, first: int = 0) -> TimeKnots:
         """The fewest knots that give these numbers, the first at place `first`."""
         steps = np.diff(ticks)
         bend = np.flatnonzero(steps[1:] != steps[:-1]) + 1
@@ -64,9 +64,11 @@ class TimeIndex:
         late: places and own times of rows that are older than one before them.
     """
 
-    def __init__(self, clock: Clock, knots: Knots | None = None, late: Knots | None = None) -> None:
+    def __init__(
+        self, clock: Clock, knots: TimeKnots | None = None, late: TimeKnots | None = None
+    ) -> None:
         self.clock = clock
-        self._pieces = [Knots(NO_SUMS, NO_SUMS) if knots is None else knots]
+        self._pieces = [TimeKnots(NO_SUMS, NO_SUMS) if knots is None else knots]
         self._late = [] if late is None or not late.places.size else [late]
 
     def view(self) -> TimeIndex:
@@ -76,14 +78,14 @@ class TimeIndex:
         return found
 
     @property
-    def late(self) -> Knots:
+    def late(self) -> TimeKnots:
         """Places and own times of late rows, in order of place."""
         if len(self._late) != 1:
             self._late = [_joined(self._late)]
         return self._late[0]
 
     @property
-    def knots(self) -> Knots:
+    def knots(self) -> TimeKnots:
         """All of them, in order."""
         if len(self._pieces) > 1:
             self._pieces = [_joined(self._pieces)]
@@ -120,20 +122,20 @@ class TimeIndex:
         if not latest.places.size:
             ahead = np.maximum.accumulate(ticks)
             self._note_late(first, ticks, ahead)
-            self._pieces = [Knots.through(ahead, first)]
+            self._pieces = [TimeKnots.through(ahead, first)]
             return
         # The last two knots say where the line goes; the last one may turn out to be none.
         kept = latest.places.size - min(2, latest.places.size)
-        tail = Knots(latest.places[kept:], latest.ticks[kept:])
+        tail = TimeKnots(latest.places[kept:], latest.ticks[kept:])
         before = int(tail.ticks[-1])
         ahead = np.maximum.accumulate(np.concatenate(([before], ticks)))
         self._note_late(first, ticks, ahead[1:])
-        fresh = Knots.through(ahead, first - 1)
+        fresh = TimeKnots.through(ahead, first - 1)
         if tail.places.size == 2:
             step = (before - int(tail.ticks[0])) // int(tail.places[1] - tail.places[0])
             straight = ahead[1] - ahead[0] == step
-            bend = fresh if not straight else Knots(fresh.places[1:], fresh.ticks[1:])
-            self._pieces[-1] = Knots(latest.places[:-1], latest.ticks[:-1])
+            bend = fresh if not straight else TimeKnots(fresh.places[1:], fresh.ticks[1:])
+            self._pieces[-1] = TimeKnots(latest.places[:-1], latest.ticks[:-1])
         else:
             bend = fresh
             self._pieces.pop()
@@ -144,14 +146,14 @@ class TimeIndex:
     def _note_late(self, first: int, ticks: IntArray, ahead: IntArray) -> None:
         at = np.flatnonzero(ticks < ahead)
         if at.size:
-            self._late.append(Knots(at + first, ticks[at]))
+            self._late.append(TimeKnots(at + first, ticks[at]))
             if len(self._late) > _MOST_PIECES:
                 self._late = [_joined(self._late)]
 
-    def brief(self) -> Knots:
+    def brief(self) -> TimeKnots:
         """What is needed to continue."""
         knots = self.knots
-        return Knots(knots.places[-2:], knots.ticks[-2:])
+        return TimeKnots(knots.places[-2:], knots.ticks[-2:])
 
     def positions(self, ticks: IntArray) -> IntArray:
         """For each time the first position that is not before it; the end if there is none."""
@@ -182,11 +184,11 @@ class TimeIndex:
 _MOST_PIECES = 256
 
 
-def _joined(pieces: Sequence[Knots]) -> Knots:
+def _joined(pieces: Sequence[TimeKnots]) -> TimeKnots:
     if not pieces:
-        return Knots(NO_SUMS, NO_SUMS)
+        return TimeKnots(NO_SUMS, NO_SUMS)
     places, ticks = zip(*pieces, strict=True)
-    return Knots(np.concatenate(places), np.concatenate(ticks))
+    return TimeKnots(np.concatenate(places), np.concatenate(ticks))
 
 
 def check_order(ticks: IntArray, last: int | None, position: int, late: str) -> None:

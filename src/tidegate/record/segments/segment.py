@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.journal_entry import Trace
-from tidegate.record.leaf_buffers import RingBuffer, SpanBuffer
-from tidegate.record.withheld_values import Unmeasured
+from tidegate.record.segments.journal_entry import Trace
+from tidegate.record.segments.leaf_buffers import RingBuffer, SpanBuffer
+from tidegate.record.segments.unmeasured_values import Unmeasured
 from tidegate.stages import (
     NO_AIM,
     Aim,

@@ -1,4 +1,4 @@
-"""Sums that fade with age, sliding sums and whole-number counts, from released values alone.
+"""`DecayedSum`, `SlidingSum`, `WholeCounts`: sums and counts made from released values alone.
 
 All of it is post-processing of a released stream: it costs nothing, and the guarantee stays what it
 was. Let e be the largest error of a running sum of the released values so far.

@@ -14,7 +14,7 @@ from tidegate.errors import InputError, QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer_text import SHOWN, cautions, figure, numbers
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.time_index import TimeIndex
+from tidegate.record.times.time_index import TimeIndex
 from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
 from tidegate.timestamps import read_times

@@ -1,4 +1,4 @@
-"""`EventTicks`: `advance` of a durable release commits ticks before it hands them out."""
+"""`advance` of a durable release, tick by tick; and its state's key: changed, removed, erased."""
 
 from __future__ import annotations
 
@@ -7,16 +7,54 @@ from typing import Any
 import numpy as np
 
 from tidegate.durable.charging import Charging
-from tidegate.durable.key_changes import KeyChanges
+from tidegate.durable.committed_reading import Reading
 from tidegate.errors import SettingError
-from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_ticks import check_values
+from tidegate.sealing import seal
 from tidegate.tables.column_kind import are_times
 from tidegate.timestamps import Times
 
 
-class EventTicks(KeyChanges):
+class KeyChanges(Reading):
+    """A durable release whose state can be sealed anew, or erased."""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the state on the disk is encrypted."""
+        return self._committer.sealed
+
+    def change_key(self, key: bytes) -> None:
+        """Seal the state with another key; the old key opens nothing afterwards."""
+        if not isinstance(key, bytes):  # None would unseal it
+            raise SettingError("key", "must be 32 bytes; to have no key, use unseal()")
+        seal({}, {}, key)  # refuses an invalid key before anything changes
+        self._sealed_anew(key)
+
+    def unseal(self) -> None:
+        """Keep the state unencrypted from now on: whoever can read the folder can read raw sums."""
+        self._sealed_anew(None)
+
+    def _sealed_anew(self, key: bytes | None) -> None:
+        with self._ownership.lock:
+            self._check()
+            self._ownership.begin()
+            self._committer.change_key(key)
+            self._ownership.done()
+
+    def erase(self) -> None:
+        """Remove everything secret: raw sums, held-out values, the noise key. This is final.
+
+        What was released can no longer be emitted again: keep the output.
+        """
+        with self._ownership.lock:
+            self._check()
+            self._ownership.begin()  # never done: nothing more can be released or saved
+            self._committer.erase()
+
+
+class DurableTicks(KeyChanges):
     """A durable release that can be advanced, if its stream has ticks."""
 
     _charging: Charging

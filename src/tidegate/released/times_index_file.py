@@ -1,8 +1,8 @@
 """The index of times beside a released file (`.<name>.tidegate-times`).
 
 The first query by time reads the column of times once. What it keeps are the knots of
-`tidegate.record.time_index`: two for a regular stream of any length, and read in place; then the
-late rows.
+`tidegate.record.times.time_index`: two for a regular stream of any length, and read in place; then
+the late rows.
 Everything in it comes from the released file, so it may be deleted.
 """
 
@@ -23,7 +23,7 @@ from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError
 from tidegate.io.released_reader import read_released_times
 from tidegate.lattice import IntArray
-from tidegate.record.time_index import Knots, TimeIndex
+from tidegate.record.times.time_index import TimeIndex, TimeKnots
 
 _MARK = b"TIDEGATE TIMES 2"
 _HEAD = 4096  # bytes: the mark and the facts, filled up with spaces
@@ -56,7 +56,7 @@ def time_index(
     return TimeIndex(clock, *found)
 
 
-def _read(path: Path, facts: Mapping[str, Any]) -> tuple[Knots, Knots] | None:
+def _read(path: Path, facts: Mapping[str, Any]) -> tuple[TimeKnots, TimeKnots] | None:
     """The knots and the late rows, if they are of this very file; None: it must be read."""
     try:
         with path.open("rb") as file:
@@ -74,11 +74,13 @@ def _read(path: Path, facts: Mapping[str, Any]) -> tuple[Knots, Knots] | None:
             numbers = np.memmap(path, dtype=np.int64, mode="r", offset=_HEAD)
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
-    return Knots(*np.split(numbers[: 2 * knots], 2)), Knots(*np.split(numbers[2 * knots :], 2))
+    return TimeKnots(*np.split(numbers[: 2 * knots], 2)), TimeKnots(
+        *np.split(numbers[2 * knots :], 2)
+    )
 
 
 def _write(
-    path: Path, released: Path, facts: Mapping[str, Any], found: tuple[Knots, Knots]
+    path: Path, released: Path, facts: Mapping[str, Any], found: tuple[TimeKnots, TimeKnots]
 ) -> None:
     """Keep both beside the file; where that is impossible, the next query reads it again."""
     sizes = {"knots": found[0].places.size, "late": found[1].places.size}

@@ -1,4 +1,4 @@
-"""Values that a new threshold has not measured yet: expected at the level of the segment before.
+"""What is expected of values that were withheld, or that a new threshold has not measured yet.
 
 A segment begins with each threshold, and its models with it: before its first leaf is released they
 expect a tenth of θ. The stream did not begin there. Where values lie close to θ, the expectation
@@ -11,12 +11,32 @@ Computed from released sums and positions: free.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegate.lattice import IntArray
-from tidegate.record.segment import Segment
-from tidegate.stages import Parts
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.stages import Excess, Parts, Posterior
+
+if TYPE_CHECKING:
+    from tidegate.record.segments.segment import Segment
+
+
+class Unmeasured(Posterior):
+    """The posterior of withheld values, which chose a threshold: a prediction was published."""
+
+    def __init__(self, prediction: float, threshold: int, step: float, doubt: float) -> None:
+        self._prediction, self._threshold, self._step = prediction, threshold, step
+        self._doubt = doubt
+
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+        """Nothing was measured: the error is taken as a share of the threshold for each value."""
+        lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
+        error = np.square(lengths * self._threshold * self._doubt)
+        nothing = np.zeros(starts.size)
+        excess = Excess.nothing(starts.size)  # values are not truncated: they are not measured
+        return Parts(lengths * self._prediction, nothing, error, 0.0, excess)
+
 
 _LEAST = 16  # values, at least, whose mean is the level: as many as are unknown, if that is more
 
