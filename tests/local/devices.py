@@ -6,8 +6,8 @@ from typing import Any
 
 from tidegate.local.client import Client
 from tidegate.local.device_memory import Memory
+from tidegate.local.integer_weights import coin_weights
 from tidegate.local.messages import Announcement, Report
-from tidegate.local.privacy_loss import coin_weights
 from tidegate.local.questions import ValueQuestion
 
 ONE = Fraction(1)

@@ -29,7 +29,7 @@ PURE = (
         "local/canonical_json.py",
         "local/messages.py",
         "local/questions/",
-        "local/privacy_loss.py",
+        "local/integer_weights.py",
         "local/question_assignment.py",
     ),
     *(

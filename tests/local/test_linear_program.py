@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from tests.depth import examples
-from tidegate.local.linear_program import least
+from tidegate.local.mechanisms.optimal_by_linear_program import least
 
 
 @settings(max_examples=examples(60))

@@ -6,11 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tidegate.local.privacy_loss import WORDS, coin_weights
+from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Tally
-from tidegate.local.tail.tail_location import located, location_levels
-from tidegate.local.tail.tail_posterior import Bits, Tails, posterior, weighted_quantiles
+from tidegate.local.tail.tail_location_and_posterior import (
+    Bits,
+    Tails,
+    located,
+    location_levels,
+    posterior,
+    weighted_quantiles,
+)
 from tidegate.local.tail.threshold_decision import (
     best_share,
     candidates,

@@ -42,7 +42,7 @@ PURE = (
         "perturb/forest_geometry.py",
     ),
     *(
-        "perturb/hierarchy.py",
+        "perturb/hierarchy_and_flat.py",
         "perturb/adaptive/tree_shapes.py",
         "perturb/adaptive/adaptive_trees.py",
         "user_ids.py",

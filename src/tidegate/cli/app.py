@@ -14,7 +14,7 @@ except ModuleNotFoundError:  # the core alone is installed, and this script with
 from tidegate import __version__
 from tidegate.cli import (
     check,
-    demo,
+    demo_and_sample,
     ledger,
     local,
     local_simulate,
@@ -22,7 +22,6 @@ from tidegate.cli import (
     plan,
     query,
     release,
-    sample,
     serve,
     show,
     shuffle,
@@ -62,8 +61,8 @@ app.command("query")(query.query)
 app.command("show")(show.show)
 app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)
-app.command("sample")(sample.sample)
-app.command("demo")(demo.demo)
+app.command("sample")(demo_and_sample.sample)
+app.command("demo")(demo_and_sample.demo)
 app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
 app.command("serve")(serve.serve)

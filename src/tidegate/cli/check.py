@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from tidegate.cli.check_streams import Streams
-from tidegate.cli.check_times import Timing
+from tidegate.cli.check_streams_and_times import Streams, Timing
 from tidegate.cli.exits import plain_errors
 from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.cli.show import sparkline

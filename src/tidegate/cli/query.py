@@ -147,20 +147,20 @@ def query(
         try:
             file = open_released(file_of(released, column), format)
         except SimulationError as rehearsal:
-            from tidegate.cli import query_simulation
+            from tidegate.cli.query_keys_and_simulations import answered_from_simulation
 
             wanted_or_none = None if by_time else positions
-            said = query_simulation.answered(rehearsal, wanted_or_none, confidence, as_json=as_json)
+            said = answered_from_simulation(rehearsal, wanted_or_none, confidence, as_json=as_json)
             typer.echo(said)
             return
         if isinstance(file, KeyedFile):
-            from tidegate.cli.query_keys import answered
+            from tidegate.cli.query_keys_and_simulations import answered_by_key
 
             if ranges is not None or as_of is not None:
                 raise SettingError("ranges", "and --as-of need a file with one stream")
             where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
             wanted = (key or None), every, confidence
-            typer.echo(answered(file, where, *wanted, total=total, as_json=as_json))
+            typer.echo(answered_by_key(file, where, *wanted, total=total, as_json=as_json))
             return
         if key or total:
             raise SettingError("key", "this file has no keys: it was released without --by")

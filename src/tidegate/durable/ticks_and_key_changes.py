@@ -13,7 +13,7 @@ from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_ticks import check_values
 from tidegate.sealing import seal
-from tidegate.tables.column_kind import are_times
+from tidegate.tables.table_input import are_times
 from tidegate.timestamps import Times
 
 

@@ -32,8 +32,8 @@ from tidegate.lattice import Lattice, one_number
 from tidegate.local import report_delivery
 from tidegate.local.canonical_json import name_of
 from tidegate.local.device_memory import Memory, Pin
+from tidegate.local.integer_weights import fresh_words
 from tidegate.local.messages import Announcement, Report
-from tidegate.local.privacy_loss import fresh_words
 from tidegate.local.question_assignment import of_one_round, slot_of
 from tidegate.local.questions import Words
 from tidegate.local.report_delivery import Delivered

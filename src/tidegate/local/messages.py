@@ -32,9 +32,9 @@ from tidegate.local.canonical_json import (
     whole_field,
     written,
 )
-from tidegate.local.privacy_loss import WORDS
+from tidegate.local.integer_weights import WORDS
 from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
-from tidegate.local.questions.tail import ABOVE, BELOW
+from tidegate.local.questions.tail_question import ABOVE, BELOW
 
 __all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report", "question_from_plain"]
 

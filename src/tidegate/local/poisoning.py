@@ -24,7 +24,7 @@ import math
 from dataclasses import dataclass
 
 from tidegate.errors import SettingError
-from tidegate.local.privacy_loss import WORDS
+from tidegate.local.integer_weights import WORDS
 from tidegate.local.questions import TailQuestion, ValueQuestion
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import SettingError
 from tidegate.local.canonical_json import exact_of
 from tidegate.local.questions import Question, ValueQuestion
-from tidegate.local.report_noise import expected_variance
+from tidegate.local.report_variance import expected_variance
 from tidegate.local.square_wave_survey import Objective, PublishedSurvey
 from tidegate.local.survey import Decision, Given, Round, Survey, Tally
 from tidegate.local.tail.survey_size import (

@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.canonical_json import number, whole_field, whole_number
+from tidegate.local.collected_sums import CollectedSums
 from tidegate.local.messages import question_from_plain
 from tidegate.local.questions import Question, ValueQuestion
-from tidegate.local.range_sums import CollectedSums
-from tidegate.local.report_noise import largest_variance
+from tidegate.local.report_variance import largest_variance
 from tidegate.local.round_schedule import Repetition, Reporter, Schedule
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of

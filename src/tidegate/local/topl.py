@@ -15,7 +15,7 @@ from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import COARSE, Lattice, default_resolution
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.report_noise import MECHANISMS
+from tidegate.local.report_variance import MECHANISMS
 from tidegate.local.round_schedule import (
     ADAPTIVE,
     AUTHORS,
@@ -30,8 +30,8 @@ from tidegate.local.round_schedule import (
 )
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.server_collection import Collection
-from tidegate.local.simulation import Simulation, refuse_below, run
 from tidegate.local.survey import Survey
+from tidegate.local.topl_simulation import Simulation, refuse_below, run
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import (
     Choice,
@@ -294,7 +294,7 @@ class Topl(Spec):
         steps = self.lattice.units(numbers)
         epoch = source.new_epoch()
         collection = self.collection()
-        keystream = epoch.keystream("local/simulation", digest(self.settings()))
+        keystream = epoch.keystream("local/topl_simulation", digest(self.settings()))
         released = run(collection, steps, keystream)
         guarantee = cost(self.guarantee, simulation=epoch.simulation)
         return Simulation(released, guarantee, collection)

@@ -18,7 +18,7 @@ from tidegate.methods._budget import per_event_gaussian
 from tidegate.methods._preset import Concentrated, preset
 from tidegate.methods._registration import Method
 from tidegate.noise import discrete_gaussian, discrete_gaussian_variance
-from tidegate.perturb.running_sum_noise import (
+from tidegate.perturb.running_sum_and_gaussian_stages import (
     GaussianNoise,
     GaussianStage,
     check_gaussian,

@@ -32,8 +32,8 @@ from tidegate.run.threshold_phases import Phases
 from tidegate.run.timeline import Timeline, checked_times
 from tidegate.run.two_sided_caps import Ends
 from tidegate.run.user_cap import cap_of, checked_users
-from tidegate.tables.column_kind import refuse_times
 from tidegate.tables.from_numpy import Column, like
+from tidegate.tables.table_input import refuse_times
 from tidegate.tables.to_numpy import as_single
 from tidegate.timestamps import Times
 

@@ -18,8 +18,16 @@ from tidegate.local.mechanisms import hybrid_variance
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Decision, Round, Tally
 from tidegate.local.tail.survey_size import Planned
-from tidegate.local.tail.tail_location import Location, crossings, located, location_levels
-from tidegate.local.tail.tail_posterior import BODY, Bits, Tails, posterior
+from tidegate.local.tail.tail_location_and_posterior import (
+    BODY,
+    Bits,
+    Location,
+    Tails,
+    crossings,
+    located,
+    location_levels,
+    posterior,
+)
 from tidegate.local.tail.threshold_decision import best_share, candidates, decide, ladder_shares
 
 # Where a second look at the order of magnitude asks: shares of the values above, as far as known.

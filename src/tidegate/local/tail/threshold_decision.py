@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.lattice import FloatArray
 from tidegate.local.survey import Decision
-from tidegate.local.tail.tail_posterior import Tails, weighted_quantiles
+from tidegate.local.tail.tail_location_and_posterior import Tails, weighted_quantiles
 
 _HIGHEST_TOP = 0.12
 _VISIBLE = 2.0  # standard deviations from which on a share can be told from none

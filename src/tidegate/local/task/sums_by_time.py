@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.errors import QueryError
+from tidegate.local.collected_sums import noise_variance
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.range_sums import noise_variance
-from tidegate.local.report_noise import largest_variance
+from tidegate.local.report_variance import largest_variance
 from tidegate.local.task.task_round import Part, TaskRound
 from tidegate.record.range_queries_and_answers import Answers, normal_quantile
 from tidegate.record.record import checked_confidence

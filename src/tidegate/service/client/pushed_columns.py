@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.errors import InputError, SettingError
 from tidegate.keyed.key_names import key_texts
 from tidegate.lattice import FloatArray, Lattice
-from tidegate.tables.column_kind import refuse_numbers, refuse_times
+from tidegate.tables.table_input import refuse_numbers, refuse_times
 from tidegate.tables.to_numpy import MISSING
 from tidegate.timestamps import Times, read_times
 

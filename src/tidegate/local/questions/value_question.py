@@ -15,7 +15,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.canonical_json import number, whole_field
-from tidegate.local.privacy_loss import WORDS, check_loss, drawn
+from tidegate.local.integer_weights import WORDS, check_loss, drawn
 from tidegate.local.questions.question import (
     LEAST_TOTAL,
     Words,
@@ -24,7 +24,7 @@ from tidegate.local.questions.question import (
     whole_steps,
     word_pairs,
 )
-from tidegate.local.questions.table_lookup import Guide, Places
+from tidegate.local.questions.report_table_lookup import Guide, Places
 from tidegate.randomness import WordSource
 
 MOST_CELLS = 1 << 15  # the largest table of `mechanisms` has half as many

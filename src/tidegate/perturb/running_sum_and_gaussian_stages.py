@@ -1,4 +1,4 @@
-"""The base of perturbers whose noise is made for the running sums of a whole horizon.
+"""Bases of perturbers whose noise is made for the running sums of a horizon, Gaussian ones too.
 
 A new method is a law (`nodes`, `combine`, `_within`) and a stage that scales it (`noise_law`).
 """

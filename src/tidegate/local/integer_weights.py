@@ -1,4 +1,4 @@
-"""Check the privacy loss of a table of integer weights, in integers; draw from such a table.
+"""Tables of integer weights: rounded toward privacy, their privacy loss checked, drawn from.
 
 A device that draws its report with probability weight/total from a row that its value chooses is
 ε-locally private if no report is more than e^ε times likelier under one row than under another:
@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
 
-from tidegate.errors import RefusedError
+import numpy as np
+
+from tidegate.errors import RefusedError, SettingError
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.noise import exponential_bounds
 from tidegate.randomness import Epoch
 
@@ -90,3 +93,45 @@ def check_loss(columns: Iterable[tuple[int, int]], epsilon: Fraction) -> None:
             raise RefusedError(
                 f"the reports asked for would cost more than epsilon = {float(epsilon):g}"
             )
+
+
+Rows = tuple[tuple[int, ...], ...]
+
+
+def whole_weights(probabilities: FloatArray, epsilon: Fraction) -> Rows:
+    """Weights near 2**32·`probabilities` whose rows add up to 2**32 and whose loss is at most ε.
+
+    The largest weight of a column is rounded down, and no weight of the column may be less than
+    ⌈largest·e^(−ε)⌉ or more than the largest: that alone bounds the loss. What a row then lacks,
+    or has too much, is a few units of 2⁻³²; cells that have room between the two bounds take it.
+    Means are taken of the weights as they are, so this rounding costs accuracy and no bias.
+
+    Every total is 2**32, so that a device never has to throw a word away.
+
+    >>> whole_weights(np.array([[0.731, 0.269], [0.269, 0.731]]), Fraction(1))
+    ((3139621093, 1155346203), (1155346203, 3139621093))
+    """
+    ideal = probabilities * WORDS
+    largest = np.floor(ideal.max(axis=0)).astype(np.int64)
+    least = np.array([max(least_weight(int(each), epsilon), 1) for each in largest], dtype=np.int64)
+    if np.any(least > largest):
+        raise SettingError("epsilon", "is too large or too small for weights of 32 bits")
+    weights: IntArray = np.clip(np.rint(ideal).astype(np.int64), least, largest)
+    for row in weights:
+        _settle(row, least, largest)
+    check_loss(
+        zip(weights.min(axis=0).tolist(), weights.max(axis=0).tolist(), strict=True), epsilon
+    )
+    return tuple(tuple(row) for row in weights.tolist())
+
+
+def _settle(row: IntArray, least: IntArray, largest: IntArray) -> None:
+    """Make the row add up to 2**32, in place, beginning where there is most room."""
+    lacking = WORDS - int(row.sum())
+    room = largest - row if lacking > 0 else row - least
+    for column in np.argsort(-room, kind="stable"):
+        step = min(abs(lacking), int(room[column]))
+        row[column] += step if lacking > 0 else -step
+        lacking -= step if lacking > 0 else -step
+    if lacking:
+        raise SettingError("epsilon", "is too small for weights of 32 bits")

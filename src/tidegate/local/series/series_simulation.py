@@ -8,10 +8,18 @@ import numpy as np
 
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import FloatArray
-from tidegate.local.series.collectors import ChangeCollector, PopulationCollector, UpdateCollector
-from tidegate.local.series.devices import ChangeDevices, PopulationDevices, UpdateDevices
-from tidegate.local.series.pattern_collector import PatternCollector
-from tidegate.local.series.pattern_devices import PatternDevices
+from tidegate.local.series.collectors import (
+    ChangeCollector,
+    PatternCollector,
+    PopulationCollector,
+    UpdateCollector,
+)
+from tidegate.local.series.devices import (
+    ChangeDevices,
+    PatternDevices,
+    PopulationDevices,
+    UpdateDevices,
+)
 from tidegate.local.series.randomized_response import Bits
 from tidegate.local.series.schemes import Changes, Patterns, PopulationDivision, Updates
 from tidegate.randomness import Randomness, WordSource, secure

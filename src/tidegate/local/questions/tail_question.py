@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.local.canonical_json import number, whole_field
-from tidegate.local.privacy_loss import WORDS, check_loss, coin_weights
+from tidegate.local.integer_weights import WORDS, check_loss, coin_weights
 from tidegate.local.questions.question import MOST_STEPS, Words, slices, whole_steps, word_pairs
 from tidegate.randomness import WordSource
 

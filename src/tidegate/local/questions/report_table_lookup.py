@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.privacy_loss import WORD_BITS, WORDS
+from tidegate.local.integer_weights import WORD_BITS, WORDS
 from tidegate.local.questions.question import PackedArray, Word32Array, halves, packed
 
 _MOST_SLOTS = 1 << 16

@@ -1,4 +1,4 @@
-"""`tidegate query` of a file with keys: a row for each key, and their total; tables by time."""
+"""`tidegate query` of a file with keys, or of one from `tidegate local simulate`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.answer_tables import printed_times
+from tidegate.cli.answer_tables import capped, printed_times, warned
 from tidegate.errors import QueryError, SettingError
+from tidegate.io import SourceError
 from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:
+    from tidegate.cli.query import Ranged
     from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.answer import Answer
+    from tidegate.released.released_file import SimulationError
 
 _SHOWN = ("estimate", "low", "high", "standard_error")
 
 
-def answered(
+def answered_by_key(
     file: KeyedFile,
     where: dict[str, Any],
     keys: list[str] | None,
@@ -133,3 +136,49 @@ def _note(file: KeyedFile) -> list[str]:
 
 def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+_WHAT = "A rehearsal: one process played all devices. Devices would be promised: {}."
+
+
+def answered_from_simulation(
+    error: SimulationError,
+    positions: Ranged | None,
+    confidence: float,
+    *,
+    as_json: bool,
+) -> str:
+    """The sums over ranges of positions, with the intervals that the local model would give."""
+    from tidegate.local.collected_sums import CollectedSums
+
+    if positions is None:
+        raise SettingError("from", "is for files with times: ask a rehearsal by position")
+    facts = error.metadata
+    try:
+        collected = CollectedSums.from_plain(facts["collected"])
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise SourceError(
+            None, "its record is damaged, or of an older version", str(error.filename)
+        ) from None
+    answers = collected.queries(*positions(collected.count), confidence)
+    said = _WHAT.format(facts.get("would_promise", "not known"))
+    names = ("start", "end", "estimate", "low", "high", "standard_error")
+    columns = {name: getattr(answers, name).tolist() for name in names}
+    rows: list[dict[str, Any]] = [
+        dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+    ]
+    if as_json:
+        plain = {"simulation": True, "note": said, "confidence": answers.confidence}
+        plain |= {"warnings": warned(answers), "answers": rows}
+        return json.dumps(plain, indent=1, ensure_ascii=False)
+    head = ("range", "sum", f"{percent(answers.confidence)} interval", "std. error")
+    cells = [
+        (
+            f"[{row['start']}, {row['end']})",
+            shown(row["estimate"]),
+            f"{shown(row['low'])} to {shown(row['high'])}",
+            shown(row["standard_error"]),
+        )
+        for row in rows
+    ]
+    return "\n".join([table(head, cells), "", capped(answers), *warned(answers), said])
