@@ -21,7 +21,7 @@ from tests.keyed.test_keyed_ownership import HOME
 from tests.spark.streams import fixed
 from tests.spark.test_shard import QUERY, plan
 from tests.spark.test_spark_events import streaming_plan
-from tidegate.spark.event_stream import EventShard, EventShardProcessor
+from tidegate.spark.event_shard import EventShard, EventShardProcessor
 from tidegate.spark.operators import ShardProcessor
 from tidegate.spark.shard import Shard
 

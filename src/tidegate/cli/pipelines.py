@@ -189,7 +189,7 @@ def with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options
-    from tidegate.io.row_count import rows_at_most  # on demand: `plan` reads no file
+    from tidegate.io.file_kind_and_row_count import rows_at_most  # on demand: `plan` reads no file
 
     rows = rows_at_most(source, options.get("format"))
     if rows is None or rows < FEW_ROWS or rows >= HORIZON:

@@ -111,7 +111,7 @@ def _run(source: str, options: dict[str, Any]) -> None:
 
 def _followed(source: str, options: dict[str, Any]) -> str | None:
     """The format of standard output: JSON Lines from JSON Lines; None: the usual one."""
-    from tidegate.io.file_formats import kind_of
+    from tidegate.io.file_kind_and_row_count import kind_of
 
     to_file = options.get("output") not in (None, "-")
     return None if to_file or kind_of(source, options.get("format")).format != "jsonl" else "jsonl"

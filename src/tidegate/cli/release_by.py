@@ -168,7 +168,7 @@ def _with_length(options: dict[str, Any], source: str, keys: list[str] | None) -
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options
-    from tidegate.io.row_count import rows_at_most
+    from tidegate.io.file_kind_and_row_count import rows_at_most
     from tidegate.methods._preset import HORIZON
 
     rows = rows_at_most(source, options.get("format"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError
-from tidegate.io.file_formats import Kind, kind_of
+from tidegate.io.file_kind_and_row_count import Kind, kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import LineTooLongError, read_lines
 

@@ -82,7 +82,7 @@ def serve(
       tidegate serve gate/ --database postgresql://tidegate@db/tidegate --host 0.0.0.0
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        from tidegate.service.structured_log import LineFormatter
+        from tidegate.service.logs_and_traces import LineFormatter
 
         LineFormatter(log_format)  # which refuses what it does not know
         key = read_key(key_file) if key_command is None else key_of_command(key_command)

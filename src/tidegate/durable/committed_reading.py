@@ -12,8 +12,7 @@ from tidegate.clock import Clock
 from tidegate.durable.commit import Committed, Committer
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
-from tidegate.durable.journal import entries, published, verified
-from tidegate.durable.journal_record import JournalHistory, JournalView
+from tidegate.durable.journal import JournalHistory, JournalView, entries, published, verified
 from tidegate.durable.state_stores import StateStore
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray

@@ -15,7 +15,7 @@ from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import FunctionSink, Sink, SinkError, open_sink
-from tidegate.io.file_formats import is_standard
+from tidegate.io.file_kind_and_row_count import is_standard
 from tidegate.record.rows_and_levels import Rows
 
 # Some metadata carries the whole record, which grows. It is written again when the file has grown

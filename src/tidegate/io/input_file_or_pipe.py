@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.file_formats import is_standard
+from tidegate.io.file_kind_and_row_count import is_standard
 from tidegate.tables.optional_libraries import require_for_files
 
 Seen = TypeVar("Seen")

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from tidegate import _atomic_files
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError, sink_error
-from tidegate.io.file_formats import is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import is_standard, kind_of
 from tidegate.io.released_row_text import csv_header, names_of
 
 _READ_BYTES = 1 << 16  # bytes read at either end

@@ -14,7 +14,7 @@ from tidegate.clock import Clock
 from tidegate.exact_numbers import LARGEST
 from tidegate.io.column_choice import Wanted
 from tidegate.io.errors import SourceError
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.io.metadata_files import read_metadata
 from tidegate.io.open_source import open_columns
 from tidegate.lattice import FloatArray, IntArray

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tidegate.clock import Clock
 from tidegate.io import SourceError
 from tidegate.io.column_choice import Wanted
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.io.open_source import open_columns
 from tidegate.io.released_reader import whole_positions
 from tidegate.keyed.key_names import Names

@@ -17,7 +17,7 @@ import numpy as np
 from tidegate.durable.folder_lock import StateError
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.keyed_facts import keyed_facts

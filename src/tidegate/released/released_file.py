@@ -15,7 +15,7 @@ from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.exact_numbers import LARGEST, said
 from tidegate.io import SourceError, read_metadata, read_released, read_rows
 from tidegate.io.errors import source_error
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
 from tidegate.released.released import ReleasedTable

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from tidegate import _atomic_files
 from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
-from tidegate.io.file_formats import Kind
+from tidegate.io.file_kind_and_row_count import Kind
 from tidegate.lattice import IntArray
 from tidegate.record.record import Record
 from tidegate.record.segments.leaf_buffers import RingBuffer

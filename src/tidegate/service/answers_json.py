@@ -15,7 +15,7 @@ import numpy as np
 
 from tidegate.clock import Clock
 from tidegate.durable import DurableRelease
-from tidegate.durable.journal_record import JournalView
+from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.views_for_other_threads import KeyedView

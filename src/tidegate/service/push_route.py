@@ -15,14 +15,14 @@ from starlette.types import Receive, Scope, Send
 from tidegate.errors import RefusedError, SettingError, TidegateError
 from tidegate.run.event_ticks import check_values
 from tidegate.service import problem_details, request_bodies
-from tidegate.service.access import Access
+from tidegate.service.access_and_tokens import Access
 from tidegate.service.gate import Gate
+from tidegate.service.logs_and_traces import mark_values
 from tidegate.service.loop_wakeups import result_of
 from tidegate.service.pending_requests import Pending, Receipt
 from tidegate.service.request_bodies import ARROW
 from tidegate.service.stored_stream import Stream
 from tidegate.service.stream_kinds import clock_of
-from tidegate.service.telemetry import mark_values
 
 PATH = re.compile(r"/v1/streams/([^/]+)/values")
 _SMALL = 1 << 16  # bytes of a body that is parsed at once

@@ -1,4 +1,4 @@
-"""Released rows in the database: packed by commit, read by position, key and time."""
+"""Released rows: packed in the database, read by position, key and time, sent as JSON or Arrow."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
+from fastapi import Response
 from sqlalchemy import select
 
 from tidegate.durable.folder_lock import StorageError
@@ -14,6 +16,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.rows_and_levels import Rows
 from tidegate.service import database_schema
 from tidegate.service.database import Database
+from tidegate.service.request_bodies import ARROW
 
 _MOST_READ = 1 << 20  # rows that are looked through for one page
 
@@ -175,3 +178,54 @@ def _mask(block: Block, codes: IntArray | None, times: tuple[int | None, int | N
         if times[1] is not None:
             mask &= block.times < times[1]
     return mask
+
+
+def rows_as_json(block: Block, names: Sequence[str] | None) -> dict[str, object]:
+    """Rows as columns. Times are nanoseconds since 1970, as texts: browsers round such numbers."""
+    found: dict[str, object] = {"first": block.first}
+    if block.places is not None:
+        found["places"] = block.places.tolist()
+    if names is not None and block.codes is not None and block.positions is not None:
+        found["keys"] = [names[code] for code in block.codes.tolist()]
+        found["positions"] = block.positions.tolist()
+    found |= {"values": block.values.tolist(), "levels": block.levels.tolist()}
+    if block.times is not None:
+        found["times"] = [str(tick) for tick in block.times.tolist()]
+    return found
+
+
+def row_response(page: Page, names: Sequence[str] | None, *, arrow: bool, start: int) -> Response:
+    """A page of rows. `next`: where the next one begins, or the same question again later."""
+    ends = [int(one.row_places[-1]) + 1 for one in page.blocks]
+    following = page.following
+    if following is None:
+        following = max([start, *ends])
+    more = page.following is not None
+    if not arrow:
+        rows = [rows_as_json(one, names) for one in page.blocks]
+        body = orjson.dumps({"rows": rows, "next": following, "more": more})
+        return Response(body, media_type="application/json")
+    headers = {"Tidegate-Next": str(following), "Tidegate-More": "true" if more else "false"}
+    return Response(_rows_as_arrow(page.blocks, names), media_type=ARROW, headers=headers)
+
+
+def _rows_as_arrow(blocks: list[Block], names: Sequence[str] | None) -> bytes:
+    import pyarrow
+
+    def joined(name: str, kind: Any) -> Any:
+        parts = [getattr(one, name) for one in blocks]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
+
+    columns: dict[str, Any] = {}
+    if names is not None:
+        codes = pyarrow.array(joined("codes", np.int64).astype(np.int32))
+        columns["key"] = pyarrow.DictionaryArray.from_arrays(codes, pyarrow.array(names, "string"))
+    if blocks and blocks[0].times is not None:
+        columns["time"] = joined("times", np.int64).astype("datetime64[ns]")
+    columns["position"] = joined("positions" if names is not None else "row_places", np.int64)
+    columns |= {"value": joined("values", np.float64), "level": joined("levels", np.float64)}
+    table = pyarrow.table(columns)
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -11,8 +11,7 @@ import orjson
 
 from tidegate.service.database import Database
 from tidegate.service.push_group import Group
-from tidegate.service.released_rows import Block, between
-from tidegate.service.row_responses import as_json
+from tidegate.service.released_rows import Block, between, rows_as_json
 
 _PAGE = 1000  # rows of an event, at most
 _HEARTBEAT = 15  # seconds without news until a comment keeps the connection open
@@ -103,7 +102,7 @@ class Live:
         pieces = []
         for block in blocks:
             shown = block if key is None or known is None else _of_key(block, known, key)
-            text = orjson.dumps(as_json(shown, known)) if shown.values.size else b""
+            text = orjson.dumps(rows_as_json(shown, known)) if shown.values.size else b""
             event = b"id: %d\ndata: %s\n\n" % (block.end, text) if text else b""
             pieces.append(_Piece(block.end, event))
         return pieces

@@ -19,7 +19,7 @@ from tidegate.local.canonical_json import LONGEST
 from tidegate.local.messages import Announcement, Report
 from tidegate.local.report_delivery import Answer, call
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
-from tidegate.service import problem_details, structured_log
+from tidegate.service import logs_and_traces, problem_details
 from tidegate.service.devices.device_requests import device_digest
 from tidegate.service.devices.device_routes import MOST_BYTES, DeviceCORS, reports_of
 from tidegate.service.pending_requests import Busy
@@ -174,7 +174,7 @@ def run(
         raise SettingError("to", "must be the address of a service: https://host")
     store = ShufflerStore(folder)
     forwarder = Forwarder(store, service, token, size=size, every=every)
-    structured_log.begin("text")
+    logs_and_traces.begin_log("text")
     uvicorn.run(
         ShufflerApp(store, forwarder, service).app(),
         host=host,

@@ -19,7 +19,7 @@ from tidegate.randomness import random_bytes
 from tidegate.run.event_release import EventRelease
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
-from tidegate.spark.event_stream import EventShardProcessor, check_cap
+from tidegate.spark.event_shard import EventShardProcessor, check_cap
 from tidegate.spark.executor_settings import Plan
 from tidegate.spark.release import check_state_store
 from tidegate.spark.secret import MasterSecret
