@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import dense, least_squares_covariance
-from tidegate.estimate.mixture.kalman_filter.block_cells import Cells
+from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import (
     RARER,
     CycleFilters,
@@ -19,7 +19,7 @@ from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, packed, unpacked
 from tidegate.estimate.mixture.kalman_filter.state_space_models import SUM, Transition, models
-from tidegate.estimate.mixture.smoother.block_batches import Measured
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import (
     CycleResponses,
     ModelSmoother,
@@ -50,7 +50,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
         next(tree for tree in stage.layouts(length, THETA, THETA) if tree.nodes == shape)
         for length, shape in ((60, (2,)), (33, (1, 8)), (130, (1, 8, 64)))
     ]
-    cells = [Cells(tree, THETA) for tree in trees]
+    cells = [BlockCells(tree, THETA) for tree in trees]
     lengths = [width for each in cells for width in each.widths]
     sums = [random.integers(0, 3 * tree.length, size=tree.leaves) for tree in trees]
     harmonics = Harmonics(PERIODS)
@@ -104,7 +104,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
 
     starts = np.cumsum([0, *(tree.length for tree in trees)]).tolist()
     measured = [
-        Measured(start, each, noisy, start + each.tree.length)
+        MeasuredBlock(start, each, noisy, start + each.tree.length)
         for start, each, noisy in zip(starts, cells, sums, strict=False)
     ]
     back = CycleResponses(measured, harmonics, ModelSmoother(measured, HORIZON, model)).smoother(

@@ -26,7 +26,7 @@ from tests.brokers.talk import TALKS, VALUES
 from tidegate.cli import release_broker
 from tidegate.cli.pipelines import build
 from tidegate.durable import DurableRelease, transfer
-from tidegate.durable.state_stores import Store
+from tidegate.durable.state_stores import FolderStore
 from tidegate.io.brokers import mqtt
 from tidegate.io.brokers.contract import BrokerSink
 
@@ -60,8 +60,8 @@ def countdown(owner, name, number, *, after):
 
 
 FAULTS = {
-    "before commit": lambda n: countdown(Store, "commit", n, after=False),
-    "after commit": lambda n: countdown(Store, "commit", n, after=True),
+    "before commit": lambda n: countdown(FolderStore, "commit", n, after=False),
+    "after commit": lambda n: countdown(FolderStore, "commit", n, after=True),
     "before publishing": lambda n: countdown(BrokerSink, "write", n, after=False),
     "after publishing": lambda n: countdown(BrokerSink, "write", n, after=True),
 }

@@ -28,7 +28,7 @@ from tidegate.cli.release_by import _specification
 from tidegate.cli.release_columns import pipelines_of
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
-from tidegate.durable.state_stores import Store
+from tidegate.durable.state_stores import FolderStore
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.store import KeyedStore
@@ -52,7 +52,7 @@ SCENARIOS = {
 
 def both_commits(number, **how):
     """Of whichever store is used."""
-    for owner in (Store, KeyedStore):
+    for owner in (FolderStore, KeyedStore):
         driver.countdown(owner, "commit", number, **how)
 
 

@@ -22,9 +22,9 @@ from tidegate.record.segments.segment_codec_and_joining import (
     restored_segment,
     segment_state,
 )
-from tidegate.run.non_negative import Remainder
+from tidegate.run.non_negative import NonNegativeRemainder
 from tidegate.run.snapshot import plain_record, record_of
-from tidegate.run.stream_of_one_phase import Stream
+from tidegate.run.stream_of_one_phase import PhaseStream
 
 # One of each kind: leaves of one and of several values, gaps, chosen layouts, a followed forest.
 KINDS = (
@@ -43,7 +43,7 @@ def released(name: str, count: int | None = None) -> tg.Release:
     return release
 
 
-def streams(release: tg.Release) -> Stream:
+def streams(release: tg.Release) -> PhaseStream:
     run = release._run
     assert run is not None
     return run.stream
@@ -159,7 +159,7 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
 def test_named_state_is_plain_attributes() -> None:
     """No setter that works only after another one."""
     made = [stage.predictor(threshold=9, block=6, blocks=7) for stage in smoothers().values()]
-    for one in (*map(type, made), ForestRun, CapSteps, Remainder):
+    for one in (*map(type, made), ForestRun, CapSteps, NonNegativeRemainder):
         assert not [name for name in one.STATE if isinstance(vars(one).get(name), property)]
 
 
@@ -168,11 +168,11 @@ def test_resuming_starts_each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = released("adaptive").snapshot()
     started: list[Any] = []
     begun: list[int] = []
-    start, begin = AdaptiveTrees.start, Stream._begin_block
+    start, begin = AdaptiveTrees.start, PhaseStream._begin_block
     monkeypatch.setattr(
         AdaptiveTrees, "start", lambda *given: started.append(given[-1]) or start(*given)
     )
-    monkeypatch.setattr(Stream, "_begin_block", lambda one: begun.append(1) or begin(one))
+    monkeypatch.setattr(PhaseStream, "_begin_block", lambda one: begun.append(1) or begin(one))
     pipelines()["adaptive"].resume(snapshot)
     assert [type(state) for state in started] == [dict]
     assert begun == []

@@ -415,7 +415,7 @@ def watched(function):
     return call
 
 for name in ("is_new", "append", "count_rejected", "set_facts", "write_state"):
-    setattr(store.Store, name, watched(getattr(store.Store, name)))
+    setattr(store.ServerStore, name, watched(getattr(store.ServerStore, name)))
 store._MOST_ROWS = 1
 server.collect_many(sys.stdin.read().splitlines())
 print("committed")

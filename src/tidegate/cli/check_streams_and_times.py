@@ -15,12 +15,12 @@ from tidegate.timestamps import Times
 
 if TYPE_CHECKING:
     from tidegate.io import Batch
-    from tidegate.plan.data_profile import Profile
+    from tidegate.plan.data_profile import DataProfile
     from tidegate.run.pipeline import Pipeline
 
 
 @dataclass
-class Timing:
+class CheckedTimes:
     """The column of times, and what was found in it."""
 
     column: str | None
@@ -41,7 +41,7 @@ class Timing:
         zone: str | None,
         format: str | None,  # noqa: A002  # --time-format
         reading: dict[str, Any],
-    ) -> Timing:
+    ) -> CheckedTimes:
         """The column that was asked for, or the first that looks like times."""
         if column is not None or source == "-" or reading.get("header") is False:
             return cls(column, zone, format)
@@ -115,7 +115,7 @@ _DAY = 86_400 * SECOND
 
 
 @dataclass
-class Streams:
+class CheckedStreams:
     """What --by and --every make of the rows, and what was found of it. Not private."""
 
     by: str | None = None
@@ -123,7 +123,7 @@ class Streams:
     rows_of_key: Counter[str] = field(default_factory=Counter)
     events_of_tick: Counter[int] = field(default_factory=Counter)
 
-    def check(self, timing: Timing) -> None:
+    def check(self, timing: CheckedTimes) -> None:
         """Refuse what a release would refuse, before anything is read."""
         if self.every is not None:
             if timing.column is None:
@@ -175,17 +175,19 @@ class Streams:
     def _ticks(self) -> int:
         return max(self.events_of_tick) - min(self.events_of_tick) + 1
 
-    def values(self, profile: Profile) -> int:
+    def values(self, profile: DataProfile) -> int:
         """How many values one stream has: of a key of middle size, or ticks."""
         if self.every is not None:
             return self._ticks
         return max(1, profile.rows) if self.by is None else max(1, self._typical_rows)
 
-    def share(self, profile: Profile) -> float:
+    def share(self, profile: DataProfile) -> float:
         """The part of all rows that one stream has."""
         return 1.0 if self.by is None else self._typical_rows / max(1, profile.rows)
 
-    def pipeline(self, budget: str, bound: Fraction, timing: Timing, **settings: Any) -> Pipeline:
+    def pipeline(
+        self, budget: str, bound: Fraction, timing: CheckedTimes, **settings: Any
+    ) -> Pipeline:
         """What a release would run for one stream."""
         from tidegate.methods._events import events
         from tidegate.methods.adaptive import adaptive
@@ -196,13 +198,13 @@ class Streams:
         zone = timing.clock.zone if timing.clock is not None else None
         return events(budget, bound, every=self.every, start=start, zone=zone, **settings)
 
-    def _days(self, timing: Timing) -> tuple[str, str]:
+    def _days(self, timing: CheckedTimes) -> tuple[str, str]:
         """The day of the first row, and the one after the last."""
         clock = Clock(timing.clock.zone if timing.clock is not None else None)
         texts = clock.texts(np.array([timing.oldest, timing.newest + _DAY]))
         return texts[0][:10], texts[1][:10]
 
-    def options(self, timing: Timing) -> dict[str, str | None]:
+    def options(self, timing: CheckedTimes) -> dict[str, str | None]:
         """What a command for a release needs; None: an option that does not belong there."""
         found: dict[str, str | None] = {}
         if self.by is not None:

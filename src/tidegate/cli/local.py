@@ -182,9 +182,9 @@ def _opened(
 
 def _stored_settings(path: Path) -> dict[str, Any]:
     """The settings that the collection in this file was begun with."""
-    from tidegate.local.server_store import ServerStateError, Store
+    from tidegate.local.server_store import ServerStateError, ServerStore
 
-    store = Store(path, create=False)
+    store = ServerStore(path, create=False)
     try:
         settings = store.plain("settings")
     finally:

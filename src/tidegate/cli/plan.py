@@ -11,13 +11,13 @@ from tidegate.cli.exits import plain_errors
 from tidegate.cli.option_builders import PLANNED, offering
 from tidegate.cli.pipelines import DEFAULT_PRESET
 from tidegate.cli.pipelines import unit as parsed_unit
-from tidegate.cli.plan_report import Report, Row
+from tidegate.cli.plan_report import PlanReport, PlanRow
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact, positive, said
 from tidegate.methods.adaptive import adaptive
 from tidegate.methods.tops import tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
-from tidegate.plan.best_tree_and_needed_epsilon import Target, compare_trees
+from tidegate.plan.best_tree_and_needed_epsilon import AccuracyTarget, compare_trees
 from tidegate.record.record import checked_confidence
 from tidegate.run.pipeline import Pipeline
 
@@ -122,7 +122,7 @@ def plan(
 
         asked = _lengths(lengths)
         checked_confidence(confidence)
-        wanted: Target | None = None
+        wanted: AccuracyTarget | None = None
         if target is not None:
             if epsilon is not None or length is None:
                 raise SettingError("target", "needs --length, and no --epsilon: it finds one")
@@ -144,11 +144,11 @@ def plan(
             raise SettingError("epsilon", "is missing: give --epsilon, or --target and --length")
         chosen = pipeline(epsilon)
 
-        def rows(assumed: str) -> list[Row]:
+        def rows(assumed: str) -> list[PlanRow]:
             expected = expect(chosen, asked, threshold=threshold, floor=floor, roughness=assumed)
-            return [Row(each, half_width(chosen, each, confidence)) for each in expected]
+            return [PlanRow(each, half_width(chosen, each, confidence)) for each in expected]
 
-        report = Report(
+        report = PlanReport(
             chosen,
             rows(roughness),
             _best(chosen, asked, roughness) if chosen.estimator.adds_up else None,

@@ -203,7 +203,7 @@ def close(
 ) -> None:
     """Summarise a run, or say why nothing was measured."""
     from tidegate.cli.release_summary import (
-        Outcome,
+        ReleaseOutcome,
         left_out,
         nothing_released,
         summarise,
@@ -211,7 +211,7 @@ def close(
     )
     from tidegate.durable import DurableRelease
 
-    outcome, named = Outcome.of(run, result), f"{column}: " if column else ""
+    outcome, named = ReleaseOutcome.of(run, result), f"{column}: " if column else ""
     for line in left_out(run):  # never hidden: the operator must know
         complain(f"{named}{line}")
     if not result.released:  # never hidden: a script would take a missing output for a good one

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.output_writer import Output
-from tidegate.durable.transfer import Passage, Transferred
+from tidegate.durable.transfer import TransferPassage, Transferred
 from tidegate.errors import SettingError
 from tidegate.io import Batch
 from tidegate.io.brokers import Reader
@@ -97,7 +97,7 @@ def subscribe(
     marks = Marks(*json.loads(run.offset)) if run.offset else Marks()
     after, skip = marks.resume(run.seen)
     options: dict[str, Any] = {"start": run.seen, "written": written, "progress": progress}
-    with Passage(run, output, warn=warn, **options) as passage:
+    with TransferPassage(run, output, warn=warn, **options) as passage:
         while not stopped():
             messages = reader.read(after, _WAIT)
             if not messages:

@@ -1,4 +1,4 @@
-"""`Reading`: facts, answers and replays of a durable release, from committed state only."""
+"""`CommittedReading`: facts, answers and replays of a durable release, from what is committed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tidegate.run.run_base import Phase
 AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
 
 
-class Reading(RangeQueries):
+class CommittedReading(RangeQueries):
     """Facts, answers and replays of a durable release, under the lock that guards its changes.
 
     After a push that was interrupted they describe the last commit, never what is in memory only.

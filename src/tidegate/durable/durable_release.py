@@ -22,7 +22,7 @@ from tidegate.durable.resume_checks import (
     source_of,
     trusted_ledger,
 )
-from tidegate.durable.state_stores import StateStore, Store
+from tidegate.durable.state_stores import FolderStore, StateStore
 from tidegate.durable.ticks_and_key_changes import DurableTicks
 from tidegate.errors import InputError, TidegateError
 from tidegate.lattice import FloatArray
@@ -94,7 +94,7 @@ class DurableRelease(DurableTicks, Closed):
                 with new noise, charged on top. The ledger must be complete: it is compared with
                 the anchors in the old state and in the lock file, without the old key.
         """
-        store = Store(Path(folder))
+        store = FolderStore(Path(folder))
         store.lock.acquire()
         try:
             if new_epoch:
@@ -144,7 +144,7 @@ class DurableRelease(DurableTicks, Closed):
 
     @classmethod
     def _anew(
-        cls, store: Store, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
+        cls, store: FolderStore, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
     ) -> DurableRelease:
         """Replace the present state, once the ledger is known to be complete and the cap allows it.
 
@@ -178,7 +178,7 @@ class DurableRelease(DurableTicks, Closed):
     @classmethod
     def existing(cls, folder: str | Path, *, key: bytes | None = None) -> DurableRelease:
         """Open an existing state, with the settings that it was begun with."""
-        store = Store(Path(folder))
+        store = FolderStore(Path(folder))
         store.open(create=False)
         try:
             settings = settings_of(store)

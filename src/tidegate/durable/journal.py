@@ -23,11 +23,11 @@ from tidegate.errors import QueryError, SnapshotError
 from tidegate.estimate.published_values import fill_cells, fill_equal_cells
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
-from tidegate.record.record_from_journal import Recorder
+from tidegate.record.record_from_journal import JournalRecorder
 from tidegate.record.rows_and_levels import Levels, Rows
 from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
-from tidegate.run.non_negative import Remainder
+from tidegate.run.non_negative import NonNegativeRemainder
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.run_base import Phase
 from tidegate.sealing import seal, unseal
@@ -93,7 +93,7 @@ def published(
     """The published rows of each entry; `phases` are those that the journal knows of."""
     ends = {known.start: known.ends(pipeline.lattice.step) for known in phases}
     block, step = pipeline.perturber.block, pipeline.lattice.step
-    remainder = Remainder() if pipeline.non_negative else None
+    remainder = NonNegativeRemainder() if pipeline.non_negative else None
     phase: int | None = None
     prediction, filled = 0.0, 0  # of the open cell
     track = Levels(pipeline.method, None, 0.0)
@@ -141,7 +141,7 @@ _TAMPERED = (
 Facts: TypeAlias = "tuple[Committed, Clock | None, str]"
 
 
-class JournalRecord(Recorder):
+class JournalRecord(JournalRecorder):
     """A record that is brought up to date from the journal."""
 
     def __init__(self, pipeline: Pipeline, clock: Clock | None = None) -> None:

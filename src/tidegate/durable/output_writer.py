@@ -72,7 +72,7 @@ class Output:
         return open_sink(self.path, format=self.format, append_at=append, leveled=True, clock=clock)
 
 
-class Writer:
+class OutputWriter:
     """A sink that is opened when the first row arrives.
 
     After an error it still completes the file: what was released was paid for, and stays readable.
@@ -103,7 +103,7 @@ class Writer:
         self._known = 0  # phases in the metadata that was stored
         self._due: float = math.inf  # the position at which it is stored again
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> OutputWriter:
         return self
 
     def write(self, rows: Rows) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import WAY_ON
-from tidegate.durable.state_stores import StateStore, Store
+from tidegate.durable.state_stores import FolderStore, StateStore
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
@@ -21,7 +21,7 @@ UNCHECKED = (
 )
 
 
-class Earlier(NamedTuple):
+class EarlierState(NamedTuple):
     """What is known of the state that a new epoch replaces; its key may be lost."""
 
     begun: bool
@@ -89,27 +89,27 @@ def settings_of(store: StateStore) -> dict[str, Any] | None:
     return settings
 
 
-def earlier(store: Store, key: bytes | None) -> Earlier:
+def earlier(store: FolderStore, key: bytes | None) -> EarlierState:
     """Open the present state, if it can be read at all, and read the anchors of its ledger.
 
     The state holds the anchor twice: sealed, and as a plain fact in case the key is lost. An error
     of the disk is raised: it is no reason to give up a state.
     """
     if not store.exists():
-        return Earlier(False, False, [], None)
+        return EarlierState(False, False, [], None)
     try:
         store.open(create=False)
         anchor, source, state = store.anchor(), store.fact("source"), store.state()
     except StateError:  # damaged, or of another format
         store.let_go()
-        return Earlier(True, False, [], None)
+        return EarlierState(True, False, [], None)
     anchors = [] if anchor is None else [anchor]
     if state is not None:
         with suppress(SnapshotError, KeyError):
             body = unseal(state, key)[1]
             anchors.append((body["ledger count"], body["ledger head"]))
     name = None if source is None else source.decode("utf-8", "replace")
-    return Earlier(state is not None or name is not None, True, anchors, name)
+    return EarlierState(state is not None or name is not None, True, anchors, name)
 
 
 def known_anchors(store: StateStore, states: list[Anchor]) -> list[Anchor]:

@@ -1,6 +1,6 @@
-"""`StateStore`: the contract of a store; `Store`: a durable release in its folder, journal and all.
+"""`StateStore`: the contract of a store; `FolderStore`: a durable release in its folder.
 
-`Store` keeps one release in a folder, `service.sql_stream_state` many of them in one
+`FolderStore` keeps one release in a folder, `service.sql_stream_state` many of them in one
 database. A commit of the first is a transaction of its own; commits of the second join the
 transaction of a group, and what they release leaves after that.
 """
@@ -119,7 +119,7 @@ NO_LEDGER = (
 )
 
 
-class Store(StateFile):
+class FolderStore(StateFile):
     """The files of one durable release."""
 
     own_ledger = True

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.durable.charging import Charging
-from tidegate.durable.committed_reading import Reading
+from tidegate.durable.committed_reading import CommittedReading
 from tidegate.errors import SettingError
 from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges import Moment
@@ -17,7 +17,7 @@ from tidegate.tables.table_input import are_times
 from tidegate.timestamps import Times
 
 
-class KeyChanges(Reading):
+class KeyChanges(CommittedReading):
     """A durable release whose state can be sealed anew, or erased."""
 
     @property

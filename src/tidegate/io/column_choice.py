@@ -17,7 +17,7 @@ from typing import Any
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.csv_dialect import Dialect
-from tidegate.io.file_kind_and_row_count import Kind, has_tabs, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, has_tabs, kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import read_lines
 from tidegate.tables.optional_libraries import require_for_files
@@ -147,7 +147,7 @@ def _flat(row: dict[str, Any], before: str = "") -> list[str]:
     return found
 
 
-def _first_rows(path: str, kind: Kind, dialect: Dialect) -> list[dict[str, Any]]:
+def _first_rows(path: str, kind: FileKind, dialect: Dialect) -> list[dict[str, Any]]:
     incoming = InputBytes(path, kind.compression)
     try:
         text = next(read_lines(incoming)).text

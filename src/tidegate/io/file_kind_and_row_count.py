@@ -24,7 +24,7 @@ _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileKind:
     """A format, and the compression around it: "gzip", "zstd" or None."""
 
     format: str
@@ -41,7 +41,7 @@ def kind_of(
     format: str | None = None,  # noqa: A002  # the public name of the setting
     *,
     setting: str = "format",
-) -> Kind:
+) -> FileKind:
     """The kind of `path`; `format` overrides its name. Standard input and output default to CSV.
 
     `setting`: the name of the option in messages, if it is not `format`.
@@ -60,13 +60,13 @@ def kind_of(
         found = "csv" if not name else _EXTENSIONS.get(Path(bare).suffix)
         if found is None or (found == "parquet" and compression):
             raise SettingError(setting, f"is unknown from this name. Give one of {_names()}")
-        return Kind(found, compression)
+        return FileKind(found, compression)
     if format not in KINDS:
         raise SettingError(setting, f"must be one of {_names()}, not {said(format)}")
     plain, _, codec_name = format.partition(".")
     if codec_name:
-        return Kind(plain, _COMPRESSIONS["." + codec_name])
-    return Kind(plain, None if plain == "parquet" else compression)
+        return FileKind(plain, _COMPRESSIONS["." + codec_name])
+    return FileKind(plain, None if plain == "parquet" else compression)
 
 
 def has_tabs(path: str | Path | None) -> bool:

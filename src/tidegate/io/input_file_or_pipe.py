@@ -81,7 +81,7 @@ class InputBytes:
     def _decompressed(self, compression: str) -> Any:
         """A stream of pyarrow, which has no types."""
         pyarrow = require_for_files("pyarrow")
-        packed = pyarrow.PythonFile(_Packed(self), mode="r")
+        packed = pyarrow.PythonFile(_PackedInput(self), mode="r")
         return pyarrow.CompressedInputStream(packed, compression)
 
     def _open(self) -> tuple[int | None, Any]:
@@ -197,7 +197,7 @@ class InputBytes:
                 self._stream = _Ended()
 
 
-class _Packed:
+class _PackedInput:
     """The methods that pyarrow needs of a Python file."""
 
     closed = False

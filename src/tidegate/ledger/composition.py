@@ -46,7 +46,7 @@ def peak(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
     return Fraction(max(accumulate(running), default=0), denominator)
 
 
-Costing = TypeVar("Costing", "Amount", Charge)
+Costing = TypeVar("Costing", "ComposedAmount", Charge)
 
 
 def by_part(charges: Collection[Costing]) -> list[list[Costing]]:
@@ -59,7 +59,7 @@ def by_part(charges: Collection[Costing]) -> list[list[Costing]]:
     return [[one for one in charges if one.part in ("", part)] for part in sorted(parts)]
 
 
-class Amount(NamedTuple):
+class ComposedAmount(NamedTuple):
     """ε on the positions [start, end) of a part of a source; all parts, if it is empty."""
 
     part: str
@@ -68,12 +68,12 @@ class Amount(NamedTuple):
     epsilon: Fraction
 
 
-def amounts_of(charges: Iterable[Charge]) -> list[Amount]:
+def amounts_of(charges: Iterable[Charge]) -> list[ComposedAmount]:
     """What these charges cost, and where."""
-    return [Amount(one.part, one.start, one.end, one.epsilon) for one in charges]
+    return [ComposedAmount(one.part, one.start, one.end, one.epsilon) for one in charges]
 
 
-def most(amounts: Collection[Amount]) -> Fraction:
+def most(amounts: Collection[ComposedAmount]) -> Fraction:
     """The ε at the most expensive position of the most expensive part."""
     return max(peak([one[1:] for one in together]) for together in by_part(amounts))
 

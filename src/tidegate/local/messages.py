@@ -164,7 +164,7 @@ class Announcement:
         self.question.check(self.epsilon)
 
 
-class Asked(Protocol):
+class AskedQuestion(Protocol):
     """What a slot asks: an announcement, or a place in a rotation."""
 
     @property
@@ -245,7 +245,7 @@ class Report:
             return "slot"
         return self.problem_with(announced[self.slot])
 
-    def problem_with(self, asked: Asked) -> str | None:
+    def problem_with(self, asked: AskedQuestion) -> str | None:
         """Why this report does not answer what was asked in its slot, or None."""
         if not 0 <= self.report < asked.question.reports:
             return "domain"

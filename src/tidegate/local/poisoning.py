@@ -68,7 +68,9 @@ class PoisoningBound:
         return farthest / (self.threshold - self.least)
 
 
-def bound_of(question: ValueQuestion, fraction: float, step: float = 1.0) -> PoisoningBound:
+def poisoning_bound_of(
+    question: ValueQuestion, fraction: float, step: float = 1.0
+) -> PoisoningBound:
     """The bound for reports to this question."""
     return PoisoningBound(
         fraction=_checked(fraction),

@@ -25,7 +25,7 @@ _STEPS = 10_000
 
 
 @dataclass(frozen=True)
-class Density:
+class WaveDensity:
     """An estimated density.
 
     Attributes:
@@ -47,7 +47,7 @@ def estimate_density(
     gain: float | None = None,
     steps: int = _STEPS,
     progress: Progress | None = None,
-) -> Density:
+) -> WaveDensity:
     """The density under which the reports are likeliest (EM), or a smoothed one (EMS).
 
     Starts from equal shares. **Stopping rule**: a step changes the log-likelihood of all reports by
@@ -84,8 +84,8 @@ def estimate_density(
         if progress is not None:
             progress(number, risen)
         if abs(risen) < gain:
-            return Density(shares, number, True)
-    return Density(shares, steps, False)
+            return WaveDensity(shares, number, True)
+    return WaveDensity(shares, steps, False)
 
 
 class _Step:

@@ -14,8 +14,8 @@ from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.mechanisms import hybrid_variance, square_wave
 from tidegate.local.questions import WaveQuestion
-from tidegate.local.square_wave_density import Density, Progress, estimate_density
-from tidegate.local.survey import Decision, Round, Tally
+from tidegate.local.square_wave_density import Progress, WaveDensity, estimate_density
+from tidegate.local.survey import SurveyDecision, SurveyRound, SurveyTally
 
 _PERCENTILE = 0.9
 _SMALL = 1e-4  # a share below it is small ...
@@ -50,7 +50,7 @@ class PublishedThreshold:
     """
 
     threshold: int
-    density: Density
+    density: WaveDensity
     shares: FloatArray
 
 
@@ -173,13 +173,13 @@ class PublishedSurvey:
         """1,024 bins as in the paper; no more than there are values."""
         return square_wave(self.top, self.epsilon, min(_BINS, self.top + 1))
 
-    def next_round(self, tallies: Sequence[Tally]) -> Round | None:
+    def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
         """One round."""
         if tallies:
             return None
-        return Round(questions=(self.question,), participants=self.holdout)
+        return SurveyRound(questions=(self.question,), participants=self.holdout)
 
-    def decide(self, tallies: Sequence[Tally]) -> Decision:
+    def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
         """The threshold of the least predicted error; nothing is added to reports."""
         chosen = published_threshold(
             self.question,
@@ -189,4 +189,4 @@ class PublishedSurvey:
             objective=self.objective,
             smoothing=self.smoothing,
         ).threshold
-        return Decision(threshold=chosen, low=chosen, high=chosen)
+        return SurveyDecision(threshold=chosen, low=chosen, high=chosen)

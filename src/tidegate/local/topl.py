@@ -21,7 +21,7 @@ from tidegate.local.round_schedule import (
     AUTHORS,
     PERCENTILE,
     PUBLISHED,
-    Repetition,
+    RoundRepetition,
     asked_first,
     check_announceable,
     first_survey,
@@ -29,7 +29,7 @@ from tidegate.local.round_schedule import (
     refuse_hopeless,
 )
 from tidegate.local.running_sums import CAPACITY
-from tidegate.local.server_collection import Collection
+from tidegate.local.server_collection import ServerCollection
 from tidegate.local.survey import Survey
 from tidegate.local.topl_simulation import Simulation, refuse_below, run
 from tidegate.randomness import Randomness, secure
@@ -183,13 +183,13 @@ class Topl(Spec):
         return asked_first(self)
 
     @cached_property
-    def again(self) -> Repetition | None:
+    def again(self) -> RoundRepetition | None:
         """How the threshold is chosen again; None: it stays."""
         return later_surveys(self)
 
-    def collection(self, state: State | None = None, capacity: int = CAPACITY) -> Collection:
+    def collection(self, state: State | None = None, capacity: int = CAPACITY) -> ServerCollection:
         """The server's state machine, from the beginning or from its `plain()` state."""
-        made = Collection(
+        made = ServerCollection(
             survey=self.survey,
             reporter=self.question,
             again=self.again,

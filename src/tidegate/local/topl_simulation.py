@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.server_collection import Collection, Slot
-from tidegate.local.survey import Decision
+from tidegate.local.server_collection import ServerCollection, Slot
+from tidegate.local.survey import SurveyDecision
 from tidegate.randomness import Keystream, WordSource
 from tidegate.record.answer import Answer
 
@@ -32,10 +32,10 @@ class Simulation:
 
     released: FloatArray = field(repr=False)
     guarantee: Guarantee
-    collection: Collection = field(repr=False)
+    collection: ServerCollection = field(repr=False)
 
     @property
-    def decision(self) -> Decision | None:
+    def decision(self) -> SurveyDecision | None:
         """The threshold as it was chosen last; None if the hold-out was not full."""
         return self.collection.decision
 
@@ -65,7 +65,7 @@ def refuse_below(numbers: NDArray[Any], lower: float) -> None:
         )
 
 
-def run(collection: Collection, values: IntArray, keystream: Keystream) -> FloatArray:
+def run(collection: ServerCollection, values: IntArray, keystream: Keystream) -> FloatArray:
     """Let the devices of `values` (in steps) answer in their order; gives what is published."""
     published = [np.zeros(0)]
     position = batch = 0

@@ -146,7 +146,7 @@ def needed_epsilon(
 
 
 @dataclass(frozen=True)
-class Target:
+class AccuracyTarget:
     """An accuracy, ± `half_width` on ranges of `length` values, and the ε that it needs."""
 
     length: int
@@ -168,7 +168,7 @@ def compare_trees(
     *,
     confidence: float = 0.95,
     **assumed: Unpack[Assumed],
-) -> Target:
+) -> AccuracyTarget:
     """The ε that is needed with the usual tree, and with the one that needs the least.
 
     Args:
@@ -213,7 +213,7 @@ def compare_trees(
     least = enough.get(skipped, epsilon)
     if least >= epsilon:
         least, skipped = epsilon, 0
-    return Target(length, float(width), epsilon, skipped, least)
+    return AccuracyTarget(length, float(width), epsilon, skipped, least)
 
 
 def smallest_epsilon(

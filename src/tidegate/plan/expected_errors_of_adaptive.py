@@ -19,7 +19,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, LE
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.exact_numbers import whole
 from tidegate.lattice import IntArray
-from tidegate.record.segments.segment import Method, Segment
+from tidegate.record.segments.segment import Segment, SegmentMethod
 from tidegate.stages import NO_NUMBERS, Estimator, Excess, Layout, Noisy, Parts, Perturber
 
 _STARTS = 256
@@ -49,7 +49,7 @@ def played(
 ) -> Segment:
     """The record of one horizon of a stream that behaves as assumed, in lattice units."""
     model = kind_of(roughness)
-    method = Method(stage, estimator, ceiling, step=1.0, history=stage.horizon + 1)
+    method = SegmentMethod(stage, estimator, ceiling, step=1.0, history=stage.horizon + 1)
     record = Segment(method, threshold=threshold, origin=0, epoch="", below=below)
     # Where the level hardly moves, nobody can tell that values do not scatter widely around it.
     calm = model <= _CALM

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MOST_CELLS = 1 << 17
 
 
-class Recorder:
+class JournalRecorder:
     """Builds the record of a release from its journal entries, in order."""
 
     def __init__(self, pipeline: Pipeline) -> None:

@@ -23,7 +23,7 @@ from tidegate.clock import Clock
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.segments.journal_entry import Trace
-from tidegate.record.segments.segment import Method, Segment
+from tidegate.record.segments.segment import Segment, SegmentMethod
 from tidegate.stages import NO_SUMS
 from tidegate.tables.from_numpy import arrow_table, pandas_frame, polars_frame
 from tidegate.tables.html import band
@@ -90,7 +90,7 @@ class Levels:
 
     def __init__(
         self,
-        method: Method,
+        method: SegmentMethod,
         threshold: int | None,
         prediction: float,
         filled: int = 0,
@@ -149,14 +149,14 @@ class Levels:
         return means
 
 
-def window(method: Method, threshold: int) -> int:
+def window(method: SegmentMethod, threshold: int) -> int:
     """How many of the last leaves a level is the mean of; 0: it is the estimator's prediction."""
     wanted = method.estimator.level_leaves(method.perturber, threshold)
     kept = min(method.history, method.perturber.horizon) // method.perturber.block
     return min(wanted, max(1, kept))
 
 
-def recent_sums(method: Method, segment: Segment) -> IntArray:
+def recent_sums(method: SegmentMethod, segment: Segment) -> IntArray:
     """The last leaf sums of a segment, as many as its levels need."""
     count = window(method, segment.threshold)
     return np.diff(segment.leaves.columns(count + 1)[0]) if count else NO_SUMS

@@ -30,7 +30,7 @@ def row_kind(block: int) -> np.dtype[np.void]:
 
 
 @dataclass
-class Span:
+class ScannedSpan:
     """Positions of one phase that were measured, or withheld; `end` None: without end."""
 
     blocked: bool
@@ -41,11 +41,11 @@ class Span:
     below: int = 0
 
 
-def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Span]:
+def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[ScannedSpan]:
     """The spans of all known phases, in order."""
     origin, block = phases[0].start, pipeline.perturber.block
     schedule = pipeline.schedule
-    found: list[Span] = []
+    found: list[ScannedSpan] = []
     for number, phase in enumerate(phases):
         ends = phase.ends(pipeline.lattice.step)
         threshold, below = ends.width, ends.below
@@ -56,10 +56,12 @@ def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[Span]:
         begin = phase.start
         if schedule.withholds and end is not None:
             opening = origin + (schedule.opening(number, block) or 0)
-            found.append(Span(False, begin, opening, threshold, phase.epoch, below))
-            found.append(Span(True, opening, end, threshold, f"{phase.epoch} blocked", below))
+            found.append(ScannedSpan(False, begin, opening, threshold, phase.epoch, below))
+            found.append(
+                ScannedSpan(True, opening, end, threshold, f"{phase.epoch} blocked", below)
+            )
         else:
-            found.append(Span(False, begin, end, threshold, phase.epoch, below))
+            found.append(ScannedSpan(False, begin, end, threshold, phase.epoch, below))
     return found
 
 
@@ -160,7 +162,7 @@ class _BlockSums:
 def scan(
     out: IO[bytes],
     pipeline: Pipeline,
-    spans: list[Span],
+    spans: list[ScannedSpan],
     blocks: Iterable[FloatArray],
     before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:

@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from tidegate import _atomic_files
 from tidegate.errors import TidegateError
 from tidegate.io.errors import sink_error
-from tidegate.io.file_kind_and_row_count import Kind
+from tidegate.io.file_kind_and_row_count import FileKind
 from tidegate.lattice import IntArray
 from tidegate.record.record import Record
 from tidegate.record.segments.leaf_buffers import RingBuffer
 from tidegate.record.segments.segment import Segment
-from tidegate.released.scan_into_block_sums import Span, row_kind
+from tidegate.released.scan_into_block_sums import ScannedSpan, row_kind
 from tidegate.run.pipeline import Pipeline
 
 _MARK = b"TIDEGATE INDEX 1"
@@ -169,10 +169,10 @@ _DIGEST_PIECE = 1 << 20
 def grown_from(
     before: Index | None,
     path: Path,
-    kind: Kind,
+    kind: FileKind,
     size: int,
     metadata: Mapping[str, Any],
-    parts: list[Span],
+    parts: list[ScannedSpan],
 ) -> tuple[Index | None, str | None]:
     """The earlier index, if the file has only grown; and the digest of the file now."""
     if (
@@ -187,7 +187,7 @@ def grown_from(
     return before if then == before.footer["prefix"] else None, now
 
 
-def _digests(path: Path, kind: Kind, sizes: Sequence[int]) -> list[str | None]:
+def _digests(path: Path, kind: FileKind, sizes: Sequence[int]) -> list[str | None]:
     """The digest of the first `size` bytes, for increasing sizes; None if no row can follow there.
 
     Rows can follow plain lines of which the last is complete and not blank.
@@ -208,7 +208,7 @@ def _digests(path: Path, kind: Kind, sizes: Sequence[int]) -> list[str | None]:
     return found + [None] * (len(sizes) - len(found))
 
 
-def _continues(index: Index, spans: list[Span]) -> bool:
+def _continues(index: Index, spans: list[ScannedSpan]) -> bool:
     """Whether the phases of the index are the first of the present ones."""
     known = index.footer["segments"]
     if len(known) > len(spans):

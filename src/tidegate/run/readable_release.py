@@ -21,7 +21,7 @@ from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.run_base import Phase
 from tidegate.run.snapshot import stored_record
-from tidegate.run.threshold_phases import Phases
+from tidegate.run.threshold_phases import ThresholdPhases
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import UserCap
 from tidegate.tables import html
@@ -43,7 +43,7 @@ class ReadableRelease(RangeQueries):
     _ownership: Ownership
     _cap: UserCap | None
     _timeline: Timeline | None
-    _run: Phases | RefinementRun | EventRun | None
+    _run: ThresholdPhases | RefinementRun | EventRun | None
 
     @property
     def position(self) -> int:

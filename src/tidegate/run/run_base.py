@@ -13,7 +13,7 @@ from tidegate.record.rows_and_levels import Levels
 from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.segments.segment import Segment
 from tidegate.record.segments.segment_codec_and_joining import restored_segment, segment_state
-from tidegate.run.non_negative import Remainder
+from tidegate.run.non_negative import NonNegativeRemainder
 from tidegate.run.two_sided_caps import Ends
 from tidegate.settings import digest
 from tidegate.state_as_bytes import restore, state_of
@@ -93,7 +93,7 @@ class PhasedRun:
 
     def __init__(self, keys: PhaseKeys) -> None:
         self._keys, self._pipeline, self._origin = keys, keys.pipeline, keys.origin
-        self._remainder = Remainder() if keys.pipeline.non_negative else None
+        self._remainder = NonNegativeRemainder() if keys.pipeline.non_negative else None
         self.number = 0
         self.phases: list[Phase] = []
         self.segments: list[Segment] = []

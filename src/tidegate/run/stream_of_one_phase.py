@@ -1,4 +1,4 @@
-"""`Stream`: one phase at work: raw units in, published values out, one threshold."""
+"""`PhaseStream`: one phase at work: raw units in, published values out, one threshold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
 
-class Stream:
+class PhaseStream:
     """Perturber ║ estimator, segment of the record.
 
     The only thing that goes back over the barrier is which of the public options measures the next

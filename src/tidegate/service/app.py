@@ -22,13 +22,13 @@ from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_routes import DeviceCORS, DeviceRequests
 from tidegate.service.gate import Gate
-from tidegate.service.http_etags import Given
+from tidegate.service.http_etags import GivenETag
 from tidegate.service.prometheus_metrics import Metrics
 from tidegate.service.push_group import Group
 from tidegate.service.push_route import PushRoute
 from tidegate.service.query_route import query_route
-from tidegate.service.request_limits import Front, Limits
-from tidegate.service.server_sent_events import Live
+from tidegate.service.request_limits import Limits, RequestFront
+from tidegate.service.server_sent_events import LiveReaders
 from tidegate.service.stream_routes import column_routes, stream_routes
 from tidegate.service.value_routes import value_routes
 
@@ -55,7 +55,7 @@ class _App(FastAPI):
 def make_app(
     gate: Gate,
     tokens: Tokens,
-    live: Live,
+    live: LiveReaders,
     *,
     public_reading: bool = False,
     limits: Limits | None = None,
@@ -90,14 +90,14 @@ def make_app(
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.given = Given()
+    app.state.given = GivenETag()
     problem_details.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics, ahead = Metrics(live), AnswersAhead(gate)
     queue = DeviceQueue(gate)
     queue.listener = metrics.count_devices
     app.front = DeviceCORS(
-        Front(
+        RequestFront(
             app.framework,
             access=access,
             limits=limits or Limits(),

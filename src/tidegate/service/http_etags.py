@@ -19,7 +19,7 @@ from tidegate.service.stream_kinds import epoch_of
 JSON = "application/json"
 
 
-class Given:
+class GivenETag:
     """Answers that were given lately, by their tag: dashboards ask the same again and again."""
 
     def __init__(self, most: int = 32 << 20) -> None:
@@ -54,7 +54,7 @@ async def conditional(
     Without a question, the facts of the stream. `keys`: those that the question needs.
     """
     known = request.headers.get("if-none-match")
-    earlier: Given = request.app.state.given
+    earlier: GivenETag = request.app.state.given
 
     def look(run: Run) -> tuple[str, bytes | View | None]:
         facts = described(run)

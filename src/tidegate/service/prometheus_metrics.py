@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from tidegate.service.devices.device_request_group import RequestGroup
 from tidegate.service.push_group import Group
-from tidegate.service.server_sent_events import Live
+from tidegate.service.server_sent_events import LiveReaders
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -14,7 +14,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Metrics:
     """Counts what leaves the gate."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: LiveReaders) -> None:
         self._registry = CollectorRegistry()
         self._rows = Counter(
             "tidegate_released_rows", "Released rows.", ["stream"], registry=self._registry

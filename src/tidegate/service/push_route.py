@@ -21,7 +21,7 @@ from tidegate.service.logs_and_traces import mark_values
 from tidegate.service.loop_wakeups import result_of
 from tidegate.service.pending_requests import Pending, Receipt
 from tidegate.service.request_bodies import ARROW
-from tidegate.service.stored_stream import Stream
+from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_kinds import clock_of
 
 PATH = re.compile(r"/v1/streams/([^/]+)/values")
@@ -109,7 +109,7 @@ class PushRoute:
         return await result_of(pending.answer)
 
 
-def refuse_clock(stream: Stream) -> None:
+def refuse_clock(stream: StoredStream) -> None:
     """A producer's clock is of no use where the service's own closes ticks."""
     if stream.grace is not None:
         raise SettingError("until", "must be left out: the service's clock closes these ticks")

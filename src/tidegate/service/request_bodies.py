@@ -114,7 +114,7 @@ _ONE, _MANY = ("value", "time", "key"), ("values", "times", "keys")
 _LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 
-class Rows(NamedTuple):
+class ParsedRows(NamedTuple):
     """What a body holds; `valued`: whether it has values, and not only times of events."""
 
     values: FloatArray
@@ -124,7 +124,7 @@ class Rows(NamedTuple):
     valued: bool = True
 
 
-def parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
+def parsed(body: bytes, media_type: str, zone: str | None) -> ParsedRows:
     """The rows of a body. Without values, each time is an event that counts as one.
 
     Raises:
@@ -136,7 +136,7 @@ def parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
         raise InputError("the body has text that is not UTF-8") from None
 
 
-def _parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
+def _parsed(body: bytes, media_type: str, zone: str | None) -> ParsedRows:
     kind = media_type.partition(";")[0].strip().lower()
     until = None
     if kind == ARROW:
@@ -154,7 +154,7 @@ def _parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
         if column is not None and len(column) != values.size:
             raise InputError(f"there are {values.size} values and {len(column)} {name}")
     when = None if times is None else read_times(times, zone=zone)
-    return Rows(values, when, None if keys is None else key_texts(keys), until, valued)
+    return ParsedRows(values, when, None if keys is None else key_texts(keys), until, valued)
 
 
 def parsed_columns(

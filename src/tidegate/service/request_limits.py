@@ -93,7 +93,7 @@ class Direct(Protocol):
         """One request."""
 
 
-class Front:
+class RequestFront:
     """Puts the role of whoever asks into the request, and refuses before anything is locked."""
 
     def __init__(

@@ -25,7 +25,7 @@ class _Piece(NamedTuple):
     text: bytes
 
 
-class Live:
+class LiveReaders:
     """Wakes readers when something was released.
 
     Readers read the database, each at its pace. Those at the same place share what is read.

@@ -20,7 +20,7 @@ from tidegate.service.gate import Gate
 from tidegate.service.openid import OpenId
 from tidegate.service.request_bodies import MOST_BYTES
 from tidegate.service.request_limits import Limits
-from tidegate.service.server_sent_events import Live
+from tidegate.service.server_sent_events import LiveReaders
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Service:
 
     gate: Gate
     tokens: Tokens
-    live: Live
+    live: LiveReaders
 
     @classmethod
     def opened(
@@ -49,7 +49,7 @@ class Service:
         place = Database(folder, database, new_epoch=new_epoch)
         gate = Gate(place, key=key, cap=cap)
         gate.open()
-        return cls(gate, Tokens(place), Live(place))
+        return cls(gate, Tokens(place), LiveReaders(place))
 
     def make_token(self, role: str, label: str) -> str:
         """A token, which is shown once."""

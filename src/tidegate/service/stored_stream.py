@@ -1,4 +1,4 @@
-"""`Stream`: the public facts of a stream, as the database keeps them."""
+"""`StoredStream`: the public facts of a stream, as the database keeps them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EPOCH = "@"  # what stands between the name of a stream and the number of its ep
 
 
 @dataclass(frozen=True)
-class Stream:
+class StoredStream:
     """A stream, or one epoch of it.
 
     Attributes:
@@ -72,7 +72,7 @@ class Stream:
         return {**facts, "settings": json.dumps(self.settings), "keys": keys}
 
     @classmethod
-    def from_row(cls, row: Any) -> Stream:
+    def from_row(cls, row: Any) -> StoredStream:
         """What `row` was taken of."""
         facts = dict(row._mapping)
         keys = None if facts["keys"] is None else json.loads(facts["keys"])

@@ -28,7 +28,7 @@ from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
 from tidegate.service.request_bodies import ARROW, parsed_columns
-from tidegate.service.stored_stream import Stream
+from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_creation import NewColumns, NewStream, Plan
 from tidegate.service.stream_kinds import clock_of
 
@@ -203,7 +203,7 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
     return routes
 
 
-def _shown(name: str, streams: dict[str, Stream]) -> dict[str, Any]:
+def _shown(name: str, streams: dict[str, StoredStream]) -> dict[str, Any]:
     promises = [stream.guarantee for stream in streams.values()]
     columns = {column: stream.shown() for column, stream in streams.items()}
     return {"name": name, "columns": columns, "guarantee": str(sequential(*promises))}

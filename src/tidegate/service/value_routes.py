@@ -22,7 +22,7 @@ from tidegate.service.open_streams import Run
 from tidegate.service.pending_requests import NO_VALUES, Pending
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.push_route import PUSH_DESCRIPTION, refuse_clock
-from tidegate.service.server_sent_events import Live
+from tidegate.service.server_sent_events import LiveReaders
 from tidegate.service.stream_kinds import names_of, position_of
 from tidegate.service.stream_routes import Name
 
@@ -84,7 +84,7 @@ class Moment(BaseModel):
     until: str = Field(max_length=100, examples=["2024-01-02T00:00Z"])
 
 
-def value_routes(gate: Gate, live: Live, access: Access, ahead: AnswersAhead) -> APIRouter:
+def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAhead) -> APIRouter:
     """The routes under `/v1/streams/NAME` that carry data."""
     routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
     read, write = [access.allowed("read")], [access.allowed("write")]

@@ -21,7 +21,7 @@ from tidegate.keyed import KeyedEventRelease, keyed
 from tidegate.ledger import CapExceeded
 from tidegate.sealing import seal
 from tidegate.settings import digest
-from tidegate.spark.executor_settings import Plan
+from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.operators import SealedStateProcessor, query_id
 from tidegate.spark.shard import EPSILON, NAME, GivenEpoch, unsealed
 from tidegate.state_as_bytes import understood
@@ -35,18 +35,18 @@ _NANOSECONDS = 1000  # of a microsecond, in which Spark counts
 class EventShard:
     """The event logs of the declared keys of one shard. Made by `begin` or `resume`."""
 
-    def __init__(self, plan: Plan, number: int, release: KeyedEventRelease) -> None:
+    def __init__(self, plan: ExecutorPlan, number: int, release: KeyedEventRelease) -> None:
         self.plan, self.number, self.release = plan, number, release
 
     @classmethod
-    def begin(cls, plan: Plan, number: int, names: list[str], query: str) -> EventShard:
+    def begin(cls, plan: ExecutorPlan, number: int, names: list[str], query: str) -> EventShard:
         """A shard with these keys and without events."""
         randomness = GivenEpoch(plan.secret.epoch(query))
         release = keyed(plan.pipeline, keys=names).start(randomness, record=False)
         return cls(plan, number, _of_events(release))
 
     @classmethod
-    def resume(cls, plan: Plan, number: int, data: bytes) -> EventShard:
+    def resume(cls, plan: ExecutorPlan, number: int, data: bytes) -> EventShard:
         """Go on from sealed bytes.
 
         Raises:
@@ -103,7 +103,7 @@ class EventShard:
         )
 
 
-def _identity(plan: Plan) -> str:
+def _identity(plan: ExecutorPlan) -> str:
     return digest({"events": plan.pipeline.settings(), "shards": plan.shards}).hex()
 
 
@@ -113,7 +113,7 @@ def _of_events(release: Any) -> KeyedEventRelease:
     return release
 
 
-def check_cap(plan: Plan, declared: pd.DataFrame) -> None:
+def check_cap(plan: ExecutorPlan, declared: pd.DataFrame) -> None:
     """Every declared key is released, so every one is charged, before anything is read."""
     for name, before in zip(declared[NAME], declared[EPSILON], strict=True):
         total = exact("epsilon", before) + plan.epsilon

@@ -16,15 +16,15 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
-from tidegate.spark.executor_settings import Plan
+from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.frames import COLUMNS, input_rows, output_frame
-from tidegate.spark.sequence_numbers import NOTHING_YET, Ordered, in_order
+from tidegate.spark.sequence_numbers import NOTHING_YET, OrderedRows, in_order
 from tidegate.spark.shard import BODY, EPSILON, NAME, Shard, with_spent
 
 Groups = Callable[[tuple[Any, ...], pd.DataFrame, pd.DataFrame], pd.DataFrame]
 
 
-def shard_function(plan: Plan, run: str) -> Groups:
+def shard_function(plan: ExecutorPlan, run: str) -> Groups:
     """What releases the rows of one shard; `run` is a random id, made once for each release.
 
     A DataFrame is evaluated as often as Spark likes: for every action, and again for a lost task.
@@ -48,7 +48,7 @@ def shard_function(plan: Plan, run: str) -> Groups:
     return released
 
 
-def _digest(ordered: Ordered, key: bytes) -> str:
+def _digest(ordered: OrderedRows, key: bytes) -> str:
     """A keyed digest of all that is released from: names, places and values."""
     found = hashlib.blake2b(key=key, digest_size=16)
     for name in ordered.names:
@@ -69,7 +69,7 @@ _QUERY = "sql.streaming.queryId"  # Spark tells every task of a streaming query 
 class SealedStateProcessor(StatefulProcessor):
     """A processor whose state is one sealed blob for each shard."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExecutorPlan) -> None:
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:

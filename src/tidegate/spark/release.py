@@ -16,7 +16,7 @@ from tidegate.keyed.specification import UNDECLARED_KEYS
 from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
-from tidegate.spark.executor_settings import Plan
+from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.operators import ShardProcessor, shard_function
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SCHEMA, SHARD, shard_of
@@ -86,7 +86,7 @@ def release(
     if keys is None and not keys_are_public:
         raise SettingError("keys", UNDECLARED_KEYS)
     rows, packed = _rows(df, key, order, value, time)
-    plan = Plan(
+    plan = ExecutorPlan(
         pipeline=pipeline,
         secret=MasterSecret(secret),
         shards=shards,

@@ -20,7 +20,7 @@ from tidegate.run.event_release import EventRelease
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
 from tidegate.spark.event_shard import EventShardProcessor, check_cap
-from tidegate.spark.executor_settings import Plan
+from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.release import check_state_store
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SHARD, shard_of
@@ -81,7 +81,7 @@ def release_events(
             if df.isStreaming
             else "must be given for a batch: the time up to which ticks are released",
         )
-    plan = Plan(
+    plan = ExecutorPlan(
         pipeline=pipeline,
         secret=MasterSecret(secret),
         shards=shards,
@@ -124,7 +124,7 @@ def _check(df: DataFrame, pipeline: Pipeline, key: str, time: str, value: str | 
             raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
 
 
-def _at_once(events: DataFrame, every: DataFrame, plan: Plan, until: Any) -> DataFrame:
+def _at_once(events: DataFrame, every: DataFrame, plan: ExecutorPlan, until: Any) -> DataFrame:
     if plan.pipeline.ticks is not None:
         plan.pipeline.ticks.complete(until)  # refuses what is not a time
     nothing = every.select(
@@ -134,7 +134,9 @@ def _at_once(events: DataFrame, every: DataFrame, plan: Plan, until: Any) -> Dat
     return events.unionByName(nothing).groupBy(SHARD).applyInPandas(work, _SCHEMA)
 
 
-def _streamed(events: DataFrame, clock: DataFrame, charged: DataFrame, plan: Plan) -> DataFrame:
+def _streamed(
+    events: DataFrame, clock: DataFrame, charged: DataFrame, plan: ExecutorPlan
+) -> DataFrame:
     if not clock.isStreaming:
         raise SettingError("clock", "must be a streaming DataFrame, such as of format 'rate'")
     check_state_store(events.sparkSession)

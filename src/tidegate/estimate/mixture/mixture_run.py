@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.kalman_filter.block_cells import Cells as BlockCells
+from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells as BlockCells
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import (

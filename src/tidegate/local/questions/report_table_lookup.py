@@ -14,7 +14,7 @@ from tidegate.local.questions.question import PackedArray, Word32Array, halves, 
 _MOST_SLOTS = 1 << 16
 
 
-class Guide:
+class ColumnLookup:
     """Which column a word falls into, for all rows of a table of weights.
 
     The words of a row are cut into 2**bits slots by their leading bits. A slot knows the column of
@@ -61,7 +61,7 @@ _SLOTS = 512  # a value times this is still an integer of 63 bits
 _LOOKED_UP = 1 << 20  # up to this threshold, the places of all values are tabulated
 
 
-class Places:
+class RowLookup:
     """For each value from 0 to `threshold`, a row and the chance, of 2**32, of the next one.
 
     Value v is x = 2·v/threshold − 1. It lies between the means of two neighbouring rows, and the

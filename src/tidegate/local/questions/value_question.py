@@ -24,7 +24,7 @@ from tidegate.local.questions.question import (
     whole_steps,
     word_pairs,
 )
-from tidegate.local.questions.report_table_lookup import Guide, Places
+from tidegate.local.questions.report_table_lookup import ColumnLookup, RowLookup
 from tidegate.randomness import WordSource
 
 MOST_CELLS = 1 << 15  # the largest table of `mechanisms` has half as many
@@ -162,7 +162,7 @@ class ValueQuestion:
         """The row below a value, and the chance, of 2**32, of the next one.
 
         The value is x = 2·(value − lowest)/span − 1, and the chance is such that the means of the
-        two rows mix to x. In the same floats as `Places` and other clients.
+        two rows mix to x. In the same floats as `RowLookup` and other clients.
         """
         x = 2 * (value - self.lowest) / self.span - 1
         means = self.means
@@ -173,12 +173,12 @@ class ValueQuestion:
         return row, math.floor(fraction * WORDS)
 
     @cached_property
-    def _places(self) -> Places:
-        return Places(self.means, self.span)
+    def _places(self) -> RowLookup:
+        return RowLookup(self.means, self.span)
 
     @cached_property
-    def _guide(self) -> Guide:
-        return Guide(self.weights)
+    def _guide(self) -> ColumnLookup:
+        return ColumnLookup(self.weights)
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The same for many devices."""

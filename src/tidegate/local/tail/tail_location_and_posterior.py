@@ -16,14 +16,14 @@ import numpy as np
 from tidegate.lattice import FloatArray
 from tidegate.local.integer_weights import WORDS
 from tidegate.local.questions import TailQuestion
-from tidegate.local.survey import Tally
+from tidegate.local.survey import SurveyTally
 
 # Relative standard deviation of the share above a level, between rounds.
 _DRIFT = 0.3
 
 
 @dataclass(frozen=True)
-class Bits:
+class TailBits:
     """`ones` of `count` devices that were asked about `level` said that they were above it.
 
     A device lies with the probability `lie`, so P(1) = lie + (1 − 2·lie)·S(level), where S(x) is
@@ -36,7 +36,7 @@ class Bits:
     lie: FloatArray
 
     @classmethod
-    def of(cls, tallies: Sequence[Tally]) -> Bits:
+    def of(cls, tallies: Sequence[SurveyTally]) -> TailBits:
         """All of them, in the order in which they were asked."""
         rows = [
             (question.level, counts[1], sum(counts), question.lie / WORDS)
@@ -47,10 +47,10 @@ class Bits:
         level, ones, count, lie = np.array(rows, dtype=np.float64).reshape(-1, 4).T
         return cls(level, ones, count, lie)
 
-    def above(self, level: float) -> Bits:
+    def above(self, level: float) -> TailBits:
         """The questions about `level` or more."""
         kept = self.level >= level
-        return Bits(self.level[kept], self.ones[kept], self.count[kept], self.lie[kept])
+        return TailBits(self.level[kept], self.ones[kept], self.count[kept], self.lie[kept])
 
     def log_likelihood(self, shares: FloatArray) -> FloatArray:
         """ln P(bits) up to a constant, for each row of shares S(level).
@@ -145,7 +145,7 @@ def _log_shares(
     return np.minimum(0.0, log_share[:, None] - slope[:, None] * shape)
 
 
-def posterior(bits: Bits, anchor: float, top_share: float, mass: float = 1.0) -> Tails:
+def posterior(bits: TailBits, anchor: float, top_share: float, mass: float = 1.0) -> Tails:
     """The posterior over tails, given the bits and the prior.
 
     Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; h is around 1.8,
@@ -217,7 +217,7 @@ def location_levels(top: int) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Location:
+class TailLocation:
     """Where a ladder may begin.
 
     Attributes:
@@ -233,7 +233,9 @@ class Location:
     scale: float = 1.0
 
 
-def located(bits: Bits, top: int, shares: tuple[float, ...], *, partial: bool = False) -> Location:
+def located(
+    bits: TailBits, top: int, shares: tuple[float, ...], *, partial: bool = False
+) -> TailLocation:
     """The posterior of the first round: levels of these shares.
 
     The family is log-logistic, S(x) = p/(1 + (x/μ)^κ): a body of any scale and a power tail. p is
@@ -264,7 +266,7 @@ def located(bits: Bits, top: int, shares: tuple[float, ...], *, partial: bool = 
     own = np.minimum(median * ratio ** (1 / slope), top)
     low, high = weighted_quantiles(own[:, None], weights, (0.05, 0.95))[:, 0]
     found = crossings(levels, weights @ shares_above(levels), wanted)
-    return Location(found, float(high / low), whole, scale)
+    return TailLocation(found, float(high / low), whole, scale)
 
 
 def crossings(

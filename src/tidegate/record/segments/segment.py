@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.journal_entry import Trace
 from tidegate.record.segments.leaf_buffers import RingBuffer, SpanBuffer
-from tidegate.record.segments.unmeasured_values import Unmeasured
+from tidegate.record.segments.unmeasured_values import UnmeasuredPosterior
 from tidegate.stages import (
     NO_AIM,
     Aim,
@@ -33,7 +33,7 @@ WARMING = "warming"  # in place of the epoch, for values whose warm-up is still 
 
 
 @dataclass(frozen=True)
-class Method:
+class SegmentMethod:
     """How the values of a pipeline are measured and estimated, as far as a record needs it."""
 
     perturber: Perturber
@@ -65,7 +65,7 @@ class Segment:
 
     def __init__(
         self,
-        method: Method,
+        method: SegmentMethod,
         *,
         threshold: int,
         origin: int,
@@ -291,7 +291,7 @@ class Segment:
         if self.prediction is not None:
             # A warm-up is begun again because values have outgrown the threshold.
             doubt = 1.0 if self.epoch == WARMING else 0.25
-            return Unmeasured(self.prediction, self.threshold, self.method.step, doubt)
+            return UnmeasuredPosterior(self.prediction, self.threshold, self.method.step, doubt)
         return self.method.estimator.posterior(self.recorded, until)
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import QueryError
 from tidegate.lattice import IntArray
-from tidegate.record.segments.segment import WARMING, Method, Segment
+from tidegate.record.segments.segment import WARMING, Segment, SegmentMethod
 from tidegate.stages import Block
 
 _WHOLE = ("blocks", "sums", "spans", "marks")
@@ -62,7 +62,7 @@ def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
     }
 
 
-def restored_segment(method: Method, state: Mapping[str, Any]) -> Segment:
+def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment:
     """The segment that `segment_state` has encoded.
 
     Raises:

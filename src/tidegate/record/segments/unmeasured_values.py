@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.record.segments.segment import Segment
 
 
-class Unmeasured(Posterior):
+class UnmeasuredPosterior(Posterior):
     """The posterior of withheld values, which chose a threshold: a prediction was published."""
 
     def __init__(self, prediction: float, threshold: int, step: float, doubt: float) -> None:

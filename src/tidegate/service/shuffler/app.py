@@ -17,7 +17,7 @@ from fastapi.responses import PlainTextResponse, Response
 from tidegate.errors import SettingError
 from tidegate.local.canonical_json import LONGEST
 from tidegate.local.messages import Announcement, Report
-from tidegate.local.report_delivery import Answer, call
+from tidegate.local.report_delivery import HttpAnswer, call
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
 from tidegate.service import logs_and_traces, problem_details
 from tidegate.service.devices.device_requests import device_digest
@@ -139,7 +139,7 @@ class ShufflerApp:
             return "slot"
         return report.problem_with(Announcement.from_json(text))
 
-    async def _passed_on(self, request: Request, path: str, longest: int) -> Answer:
+    async def _passed_on(self, request: Request, path: str, longest: int) -> HttpAnswer:
         """Ask the service with the device's own token, and without its address."""
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         url = f"{self._service}/v1/tasks/{quote(request.path_params['task_id'], safe='')}{path}"
@@ -149,7 +149,7 @@ class ShufflerApp:
             raise Busy("the service cannot be reached: send it again in a moment") from None
 
 
-def _as_it_came(answer: Answer, kind: str) -> Response:
+def _as_it_came(answer: HttpAnswer, kind: str) -> Response:
     headers = {} if answer.retry_after is None else {"Retry-After": str(answer.retry_after)}
     media = kind if answer.status == _OK else problem_details.MEDIA_TYPE
     body = answer.body if answer.status != 204 else b""  # as HTTP counts

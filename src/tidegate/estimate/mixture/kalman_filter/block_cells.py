@@ -25,7 +25,7 @@ from tidegate.stages import Layout, Perturber
 
 
 @dataclass(frozen=True)
-class Cells:
+class BlockCells:
     """The cells of a block that is measured by `tree`; variances are in `unit`² (θ²)."""
 
     tree: Layout
@@ -77,21 +77,21 @@ class Cells:
 
 
 @lru_cache(maxsize=64)
-def cells_of(tree: Layout, unit: int) -> Cells:
+def cells_of(tree: Layout, unit: int) -> BlockCells:
     """The cells of a tree; cached, since most blocks repeat an earlier tree."""
-    return Cells(tree, unit)
+    return BlockCells(tree, unit)
 
 
-class Profile(NamedTuple):
+class CellProfile(NamedTuple):
     """What decides about the filter's covariances."""
 
     one: Models
-    cells: Cells
+    cells: BlockCells
     noise_factor: float
     length: int  # values that have come
 
 
-class Step(NamedTuple):
+class CellStep(NamedTuple):
     """One cell: the leaf that opens with it, its values, the leaf that is measured at its end.
 
     One entry per block everywhere; None: no leaf opens, none is measured.
@@ -101,15 +101,15 @@ class Step(NamedTuple):
     widths: IntArray
     measured: Leaves | None
 
-    def of(self, columns: IntArray) -> Step:
+    def of(self, columns: IntArray) -> CellStep:
         """That of these blocks, in this order."""
         opened, widths, measured = self
-        return Step(
+        return CellStep(
             opened and opened.of(columns), widths[columns], measured and measured.of(columns)
         )
 
 
-def steps_of(profiles: Sequence[Profile], measured_leaves: int) -> list[Step]:
+def steps_of(profiles: Sequence[CellProfile], measured_leaves: int) -> list[CellStep]:
     """The cells that have begun, of blocks of one kind that have this many measured leaves.
 
     The last one may be incomplete. One entry per profile everywhere.
@@ -133,7 +133,7 @@ def steps_of(profiles: Sequence[Profile], measured_leaves: int) -> list[Step]:
         if cell // cells.per_leaf < measured_leaves and cells.closes[cell] is not None:
             closed = [one.cells.closes[cell] for one in profiles]
             measured = leaves_side_by_side([leaf for leaf in closed if leaf is not None])
-        steps.append(Step(opened, widths, measured))
+        steps.append(CellStep(opened, widths, measured))
     return steps
 
 
@@ -157,7 +157,7 @@ class LayoutTables:
     def __init__(self, threshold: int) -> None:
         self._threshold, self._lock = threshold, Lock()
         self._rows: dict[Layout, int] = {}
-        self.cells: list[Cells] = []
+        self.cells: list[BlockCells] = []
         self.widths: IntArray = np.zeros((0, 0), dtype=np.int64)
         self.leaf: IntArray = np.zeros((0, 0), dtype=np.int64)
         self.cells_alike: IntArray = np.zeros((0, 0), dtype=np.int64)
@@ -181,7 +181,7 @@ class LayoutTables:
                 found = self._rows[layout]
         return found
 
-    def _build(self, all_cells: list[Cells]) -> None:
+    def _build(self, all_cells: list[BlockCells]) -> None:
         """All tables again, larger by a row: layouts are few, and new ones rare.
 
         Others may look up the rows that there are meanwhile: no table is seen half-filled.

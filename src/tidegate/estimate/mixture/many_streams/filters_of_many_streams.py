@@ -53,7 +53,7 @@ _ENTRIES = SIZE * (SIZE + 1)
 
 
 @dataclass(frozen=True)
-class Unit:
+class FilterUnit:
     """What filters count in: θ in lattice units; and what truncation takes from a value."""
 
     threshold: int
@@ -152,7 +152,12 @@ class FiltersOfManyStreams:
     # -- steps -----------------------------------------------------------------------------------
 
     def end_cells(
-        self, codes: IntArray, width: int, ends: IntArray, leaves: EndedLeaves | None, unit: Unit
+        self,
+        codes: IntArray,
+        width: int,
+        ends: IntArray,
+        leaves: EndedLeaves | None,
+        unit: FilterUnit,
     ) -> FloatArray:
         """Cells of one width end at these positions; give whole sums that correct running sums.
 

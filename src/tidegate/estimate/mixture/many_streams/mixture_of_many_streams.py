@@ -18,7 +18,7 @@ from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import (
     EndedLeaves,
     FiltersOfManyStreams,
-    Unit,
+    FilterUnit,
 )
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.tree_choice import tree_costs
@@ -69,7 +69,7 @@ class MixtureOfManyStreams:
         self, threshold: int, truncated: float, perturber: Perturber, ceiling: int
     ) -> None:
         self._threshold, self._perturber, self._ceiling = threshold, perturber, ceiling
-        self._unit = Unit(threshold, truncated * threshold)
+        self._unit = FilterUnit(threshold, truncated * threshold)
         self._horizon = perturber.horizon
         self._borders = [
             np.cumsum((0, *perturber.lengths(chunk))) for chunk in (0, 1)

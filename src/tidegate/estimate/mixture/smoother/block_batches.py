@@ -13,7 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.block_cells import Cells, Profile, Step, steps_of
+from tidegate.estimate.mixture.kalman_filter.block_cells import (
+    BlockCells,
+    CellProfile,
+    CellStep,
+    steps_of,
+)
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     LEVEL,
@@ -34,14 +39,14 @@ _WIDE = 100  # filters from which on calls cost less than their numbers
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredBlock:
     """What was released of one block: its cells, the sums of its leaves, how far it has come.
 
     `noise_factor` multiplies the variance of its coarsest nodes' noise.
     """
 
     start: int
-    cells: Cells
+    cells: BlockCells
     sums: IntArray | FloatArray
     end: int
     noise_factor: float = 1.0
@@ -90,7 +95,7 @@ class BlockBatch:
     """
 
     def __init__(
-        self, numbers: Sequence[int], blocks: Sequence[Measured], ones: Sequence[Models]
+        self, numbers: Sequence[int], blocks: Sequence[MeasuredBlock], ones: Sequence[Models]
     ) -> None:
         self.numbers: IntArray = np.array(numbers, dtype=np.int64)
         # Many blocks have the same model, tree and θ: few profiles.
@@ -106,7 +111,7 @@ class BlockBatch:
         different = {id(one): one for one in ones}
         cells = {id(block.cells): block.cells for block in blocks}
         self.profiles = [
-            Profile(different[one], cells[its], factor, length)
+            CellProfile(different[one], cells[its], factor, length)
             for one, its, factor, length in profiles
         ]
         self._models = list(different.values())
@@ -180,12 +185,12 @@ class BlockBatch:
                 )
         return passed
 
-    def growth(self, step: Step) -> FloatArray:
+    def growth(self, step: CellStep) -> FloatArray:
         """What a unit of level and of swing adds to the sums over a cell, and the swing's decay."""
         over = self._over(step, self._which)
         return np.stack((over.growth[0, 0], over.growth[1, 0], over.decay[SWING, LEVEL]))
 
-    def _over(self, step: Step, columns: IntArray) -> Transition:
+    def _over(self, step: CellStep, columns: IntArray) -> Transition:
         """The transition over a cell, of the profile of each column: cells of one width are one."""
         key = step.widths.tobytes()  # as many as there are columns
         if key not in self._transitions:
@@ -216,11 +221,11 @@ class BlockBatch:
     def _filter(
         self,
         filters: KalmanFilters,
-        steps: Sequence[Step],
+        steps: Sequence[CellStep],
         noisy: FloatArray,
         columns: IntArray,
         passed: FilterPass | None,
-    ) -> Iterator[Step]:
+    ) -> Iterator[CellStep]:
         """Predict and update from cell to cell; yields each step after it was made."""
         leaves = iter(noisy)
         for cell, step in enumerate(steps):
@@ -237,7 +242,7 @@ class BlockBatch:
             yield step
 
 
-def block_batches(blocks: Sequence[Measured], ones: Sequence[Models]) -> list[BlockBatch]:
+def block_batches(blocks: Sequence[MeasuredBlock], ones: Sequence[Models]) -> list[BlockBatch]:
     """All blocks in batches of one kind: cut into the same cells, and come as far.
 
     How many values their last cells have may differ.

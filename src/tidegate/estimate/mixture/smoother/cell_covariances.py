@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
-from tidegate.estimate.mixture.kalman_filter.block_cells import Step
+from tidegate.estimate.mixture.kalman_filter.block_cells import CellStep
 from tidegate.estimate.mixture.smoother.block_batches import BlockBatch, FilterPass
 from tidegate.lattice import FloatArray, IntArray
 
@@ -43,7 +43,7 @@ class CellUpdates(NamedTuple):
         measured, *numbers = self
         return CellUpdates(measured[cells], *(part[..., cells] for part in numbers))
 
-    def keep(self, cells: IntArray, steps: Sequence[Step], passed: FilterPass) -> None:
+    def keep(self, cells: IntArray, steps: Sequence[CellStep], passed: FilterPass) -> None:
         """Note the updates of blocks of one kind; `cells` of each block, a column each."""
         leaves = [step.measured for step in steps]
         self.measured[cells.T] = [leaf is not None for leaf in leaves]
@@ -134,7 +134,7 @@ def inner(one: FloatArray, other: FloatArray) -> FloatArray:
     return total
 
 
-class Cells(NamedTuple):
+class ChainedCells(NamedTuple):
     """The cells of many chains, one chain after the other, in the last axis.
 
     Attributes:
@@ -160,7 +160,7 @@ class CellCovariances:
     `across` is C over each block: of the running sum, the level and the swing.
     """
 
-    def __init__(self, cells: Cells, across: FloatArray) -> None:
+    def __init__(self, cells: ChainedCells, across: FloatArray) -> None:
         self._cells, self._across = cells, [across]  # over 1, 2, 4, … blocks
 
     def between(self, first: IntArray, last: IntArray) -> FloatArray:
@@ -215,7 +215,7 @@ class CellCovariances:
         return found
 
 
-def _pass(vectors: FloatArray, at: IntArray, cells: Cells) -> None:
+def _pass(vectors: FloatArray, at: IntArray, cells: ChainedCells) -> None:
     """C of the cells `at` to vectors, one each, in place."""
     updates = cells.updates
     share = updates.shares[at]

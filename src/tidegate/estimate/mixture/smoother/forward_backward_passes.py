@@ -36,14 +36,14 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import SCATTER, 
 from tidegate.estimate.mixture.smoother.block_batches import (
     BlockBatch,
     FilterPass,
-    Measured,
+    MeasuredBlock,
     block_batches,
 )
 from tidegate.estimate.mixture.smoother.block_chain import BlockChain, solve_chain
 from tidegate.estimate.mixture.smoother.cell_covariances import (
     CellCovariances,
-    Cells,
     CellUpdates,
+    ChainedCells,
     Misfits,
     applied,
     inner,
@@ -61,10 +61,10 @@ from tidegate.lattice import FloatArray, IntArray
 _MOST_CELLS = 1 << 16
 
 
-class Task(NamedTuple):
+class SmoothingTask(NamedTuple):
     """One stream under one model."""
 
-    blocks: Sequence[Measured]
+    blocks: Sequence[MeasuredBlock]
     horizon: int
     model: int
     scatter: float = SCATTER
@@ -75,7 +75,7 @@ class Task(NamedTuple):
         return sum(block.cells.count for block in self.blocks)
 
 
-class Solved(NamedTuple):
+class SolvedPasses(NamedTuple):
     """Of many tasks, in units of θ: one entry per edge, one task after the other.
 
     Attributes:
@@ -95,12 +95,12 @@ class Solved(NamedTuple):
     own: FloatArray
     ended: IntArray
     firsts: IntArray
-    cells: Cells
+    cells: ChainedCells
     covariances: CellCovariances
     misfits: Misfits
 
 
-def pieces(tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
+def pieces(tasks: Sequence[SmoothingTask]) -> Iterator[Sequence[SmoothingTask]]:
     """The tasks, as many at once as suit the machine."""
     start, cells = 0, 0
     for at, task in enumerate(tasks):
@@ -111,7 +111,7 @@ def pieces(tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
     yield tasks[start:]
 
 
-def solved(tasks: Sequence[Task]) -> Solved:
+def solved(tasks: Sequence[SmoothingTask]) -> SolvedPasses:
     """The posterior of each task."""
     return _Passes(tasks).solved()
 
@@ -119,7 +119,7 @@ def solved(tasks: Sequence[Task]) -> Solved:
 class _Passes:
     """The cells of all tasks, one task after the other."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self, tasks: Sequence[SmoothingTask]) -> None:
         self._tasks = tasks
         self._batches, self._chain, self._blocks, counts = chain_of(tasks)
         per_block = np.zeros(len(self._blocks), dtype=np.int64)  # cells
@@ -134,7 +134,7 @@ class _Passes:
         self._edges: IntArray = np.zeros(count + len(tasks), dtype=np.int64)
         self._leaves: IntArray = np.zeros(count + len(tasks), dtype=np.int64)
         self._sums, self._levels, self._own, self._distances = np.zeros((4, count + len(tasks)))
-        self._cells = Cells(
+        self._cells = ChainedCells(
             np.empty((entry.SIZE, count)),
             np.empty((entry.SIZE, count)),
             np.empty((3, count)),
@@ -144,7 +144,7 @@ class _Passes:
             np.repeat(np.arange(len(self._blocks)), per_block),
         )
 
-    def solved(self) -> Solved:
+    def solved(self) -> SolvedPasses:
         """Forward, backward, and what lies between."""
         across = np.empty((3, 3, len(self._blocks)))
         starts = np.array([block.start for block in self._blocks], dtype=np.int64)
@@ -165,7 +165,7 @@ class _Passes:
         counts = np.add.reduceat(self._leaves, first)
         ended = np.cumsum(self._leaves)
         ended -= np.repeat(np.cumsum(counts) - counts, self._per_task + 1)
-        return Solved(
+        return SolvedPasses(
             self._edges,
             self._sums,
             self._levels,
@@ -202,16 +202,16 @@ class _Passes:
         cells.updates.keep(at, batch.steps, passed)
 
 
-class Chained(NamedTuple):
+class ChainedBlocks(NamedTuple):
     """The blocks of many tasks, solved from block to block."""
 
     batches: list[BlockBatch]
     chain: BlockChain
-    blocks: list[Measured]
+    blocks: list[MeasuredBlock]
     counts: list[int]  # blocks of each task
 
 
-def chain_of(tasks: Sequence[Task]) -> Chained:
+def chain_of(tasks: Sequence[SmoothingTask]) -> ChainedBlocks:
     """The blocks of all tasks that have begun, one task after the other."""
     known = {key: models(key[0], scatter=key[2]).only(key[1]) for key in map(_key, tasks)}
     each = [known[_key(task)] for task in tasks]
@@ -221,10 +221,10 @@ def chain_of(tasks: Sequence[Task]) -> Chained:
     batches, counts = block_batches(blocks, ones), [len(part) for part in kept]
     swings = [one.variance.item(0) for one in each]
     steps = [block.cells.tree.cap_step for block in blocks]
-    return Chained(batches, solve_chain(batches, steps, counts, swings), blocks, counts)
+    return ChainedBlocks(batches, solve_chain(batches, steps, counts, swings), blocks, counts)
 
 
-def _key(task: Task) -> tuple[int, int, float]:
+def _key(task: SmoothingTask) -> tuple[int, int, float]:
     return task.horizon, task.model, task.scatter
 
 
@@ -235,12 +235,12 @@ class BlockTotals(NamedTuple):
     variances: FloatArray
 
 
-def block_totals(tasks: Sequence[Task]) -> list[BlockTotals]:
+def block_totals(tasks: Sequence[SmoothingTask]) -> list[BlockTotals]:
     """The totals of the blocks of each task; of many at once, with the bits that each has alone."""
     return [one for piece in pieces(tasks) for one in _totals_of_piece(piece)]
 
 
-def _totals_of_piece(tasks: Sequence[Task]) -> list[BlockTotals]:
+def _totals_of_piece(tasks: Sequence[SmoothingTask]) -> list[BlockTotals]:
     batches, chain, blocks, counts = chain_of(tasks)
     leaves = np.array([block.sums.size for block in blocks], dtype=np.int64)
     firsts = np.cumsum(leaves) - leaves

@@ -23,10 +23,10 @@ from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import Weights
 from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.kalman_filter.state_space_models import SCATTER
-from tidegate.estimate.mixture.smoother.block_batches import Measured
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.forward_backward_passes import (
     BlockTotals,
-    Task,
+    SmoothingTask,
     block_totals,
 )
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import (
@@ -50,15 +50,15 @@ Smoothed = ModelSmoother | CycleSmoother
 class MixtureOf(NamedTuple):
     """What is smoothed: the blocks of one stream, and the weights of the models."""
 
-    blocks: Sequence[Measured]
+    blocks: Sequence[MeasuredBlock]
     horizon: int
     model_weights: int
     scatter: float = SCATTER
     periods: tuple[int, ...] = ()
 
-    def task(self, model: int) -> Task:
+    def task(self, model: int) -> SmoothingTask:
         """By one of the models."""
-        return Task(self.blocks, self.horizon, model, self.scatter)
+        return SmoothingTask(self.blocks, self.horizon, model, self.scatter)
 
     @property
     def weights(self) -> Weights:
@@ -71,7 +71,7 @@ class MixtureOf(NamedTuple):
         return cycle_shares(self.model_weights)
 
 
-class Views(NamedTuple):
+class MixtureViews(NamedTuple):
     """The smoothers of all models that have weight, with it; and what the cycle is expected to be.
 
     `coefficients` are those of `harmonics`, weighted too.
@@ -82,7 +82,7 @@ class Views(NamedTuple):
     coefficients: FloatArray
 
 
-def mixture_views(questions: Sequence[MixtureOf]) -> list[Views]:
+def mixture_views(questions: Sequence[MixtureOf]) -> list[MixtureViews]:
     """The views of each stream; all streams and models are smoothed at once."""
     likeliest = [max(one.weights, key=itemgetter(1))[0] for one in questions]
     tasks = [one.task(model) for one, model in zip(questions, likeliest, strict=True)]
@@ -98,11 +98,11 @@ def mixture_views(questions: Sequence[MixtureOf]) -> list[Views]:
     return [_views(one, [next(found) for _ in one.weights]) for one in weighed]
 
 
-def _views(of: MixtureOf, without: Sequence[ModelSmoother]) -> Views:
+def _views(of: MixtureOf, without: Sequence[ModelSmoother]) -> MixtureViews:
     """`without` a cycle: one for each model that has weight."""
     shares, harmonics = of.shares, Harmonics(of.periods)
     plain = max(0.0, 1.0 - sum(shares))
-    found = Views([], harmonics, np.zeros(harmonics.count))
+    found = MixtureViews([], harmonics, np.zeros(harmonics.count))
     for (_, weight), view in zip(of.weights, without, strict=True):
         if plain:
             found.each.append((weight * plain, view))
@@ -131,7 +131,7 @@ def variances_of_each(
     return [found[at] for at in range(len(asked))]
 
 
-def _totals_with_cycle(of: MixtureOf, task: Task) -> BlockTotals:
+def _totals_with_cycle(of: MixtureOf, task: SmoothingTask) -> BlockTotals:
     """The sums of the blocks that have begun, under the likeliest cycle."""
     harmonics = Harmonics(of.periods)
     prior = prior_variances(harmonics)[of.shares.index(max(of.shares))]
@@ -141,7 +141,7 @@ def _totals_with_cycle(of: MixtureOf, task: Task) -> BlockTotals:
     return BlockTotals(seen.sums[last] - seen.sums[first], seen.variances(first, last))
 
 
-def reweighted(blocks: Sequence[Measured], totals: BlockTotals) -> list[Measured]:
+def reweighted(blocks: Sequence[MeasuredBlock], totals: BlockTotals) -> list[MeasuredBlock]:
     """The blocks, with a larger noise variance where the noise was probably large.
 
     With N the expected noise of the block's sum and V the variance that is left of it, the variance
@@ -159,7 +159,7 @@ def reweighted(blocks: Sequence[Measured], totals: BlockTotals) -> list[Measured
     return found
 
 
-def _reweighted(block: Measured, expected: float, variance: float) -> Measured:
+def _reweighted(block: MeasuredBlock, expected: float, variance: float) -> MeasuredBlock:
     cells = block.cells
     noise = sum(leaf.coarsest for leaf in cells.path)
     if variance >= _RESOLVED * noise:

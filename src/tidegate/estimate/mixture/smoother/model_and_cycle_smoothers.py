@@ -27,9 +27,14 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SIZE,
     SUM,
 )
-from tidegate.estimate.mixture.smoother.block_batches import Measured
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.cell_covariances import CellUpdates, closed_loop, enter
-from tidegate.estimate.mixture.smoother.forward_backward_passes import Solved, Task, pieces, solved
+from tidegate.estimate.mixture.smoother.forward_backward_passes import (
+    SmoothingTask,
+    SolvedPasses,
+    pieces,
+    solved,
+)
 from tidegate.lattice import FloatArray, IntArray
 
 _NONE: FloatArray = np.zeros(0)
@@ -46,13 +51,13 @@ class ModelSmoother:
     """
 
     def __init__(
-        self, blocks: Sequence[Measured], horizon: int, model: int, scatter: float = SCATTER
+        self, blocks: Sequence[MeasuredBlock], horizon: int, model: int, scatter: float = SCATTER
     ) -> None:
-        task = Task(blocks, horizon, model, scatter)
+        task = SmoothingTask(blocks, horizon, model, scatter)
         self._keep(task, solved([task]), 0)
 
     @classmethod
-    def of_each(cls, tasks: Sequence[Task]) -> list[ModelSmoother]:
+    def of_each(cls, tasks: Sequence[SmoothingTask]) -> list[ModelSmoother]:
         """The smoothers of many streams or models at once, with the bits that each has alone."""
         smoothers = []
         for piece in pieces(tasks):
@@ -63,7 +68,7 @@ class ModelSmoother:
                 smoothers.append(smoother)
         return smoothers
 
-    def _keep(self, task: Task, together: Solved, number: int) -> None:
+    def _keep(self, task: SmoothingTask, together: SolvedPasses, number: int) -> None:
         self.model, self.horizon, self.scatter = task.model, task.horizon, task.scatter
         firsts = together.firsts
         first = int(firsts[number])
@@ -130,7 +135,7 @@ class ModelSmoother:
 Asked = tuple[ModelSmoother, IntArray, IntArray]  # and edges: where ranges start and end
 
 
-def _variances(of: Solved, tasks: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
+def _variances(of: SolvedPasses, tasks: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
     """Posterior variance of sums between edges, of these tasks, counted over all tasks."""
     own, before = of.own, tasks + 1
     # The sum before the first edge of a task is 0, and known.
@@ -148,7 +153,7 @@ class CycleResponses:
     """What the smoother `without` a cycle makes of the harmonics, all side by side."""
 
     def __init__(
-        self, blocks: Sequence[Measured], harmonics: Harmonics, without: ModelSmoother
+        self, blocks: Sequence[MeasuredBlock], harmonics: Harmonics, without: ModelSmoother
     ) -> None:
         self.harmonics, self.without = harmonics, without
         self._blocks = [block for block in blocks if block.end > block.start]
@@ -234,7 +239,7 @@ class CycleSmoother:
         return [smoother.variances(starts, ends) for smoother, starts, ends in asked]
 
 
-def _leaf_sums(block: Measured, harmonics: Harmonics) -> FloatArray:
+def _leaf_sums(block: MeasuredBlock, harmonics: Harmonics) -> FloatArray:
     """The sums of all harmonics over each leaf that was measured."""
     tree = block.cells.tree
     edges = np.array([tree.edge(leaf) for leaf in range(block.sums.size + 1)], dtype=np.int64)
