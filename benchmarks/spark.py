@@ -39,10 +39,10 @@ from benchmarks.spark_cluster import cluster
 from benchmarks.spark_shard import adaptive, fixed
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.operators import STATE
 from tidegate.spark.release import _schema
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import Shard, shard_of
+from tidegate.spark.shard_operators import STATE
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HORIZON = 1 << 16

@@ -13,7 +13,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     LEVEL,
     SUM,
     SWING,
-    Transition,
+    StateTransition,
     models,
 )
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
@@ -83,7 +83,7 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
                 if fading:
                     filters.fade(width / (age + width))
                     above *= age / (age + width)
-                filters.predict(Transition(one, width))
+                filters.predict(StateTransition(one, width))
                 above[at], at, age = 1.0, at + 1, age + width
                 if closed is not None:
                     filters.update(closed, noisy.item(cell // each.per_leaf) / theta)
@@ -112,7 +112,7 @@ def test_a_swing_forgets_and_a_level_does_not() -> None:
     every = models(HORIZON)
     filters, swings = KalmanFilters(every), every.variance > 0
     filters.mean[SWING] = filters.mean[LEVEL] = 0.5
-    filters.predict(Transition(every, HORIZON))
+    filters.predict(StateTransition(every, HORIZON))
     assert (filters.mean[LEVEL] == 0.5).all()
     assert swings.sum() == 3
     assert np.abs(filters.mean[SWING, swings]).max() < 1e-9

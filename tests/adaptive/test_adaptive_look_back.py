@@ -15,7 +15,7 @@ from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
-from tidegate.estimate.mixture.kalman_filter.state_space_models import Transition, models
+from tidegate.estimate.mixture.kalman_filter.state_space_models import StateTransition, models
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock, block_batches
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 
@@ -28,7 +28,7 @@ class CellByCell:
         filters = KalmanFilters(one)
         self.edges, misses = [blocks[0].start], []
         self.rows, self.levels, self.maps, self.informations = [], [], [], []
-        transitions: dict[int, Transition] = {}
+        transitions: dict[int, StateTransition] = {}
         closing = np.eye(entry.SIZE)
         cap_step = blocks[0].cells.tree.cap_step
         for block in blocks:
@@ -42,7 +42,7 @@ class CellByCell:
                 if end <= begin:
                     break
                 if end - begin not in transitions:
-                    transitions[end - begin] = Transition(one, end - begin)
+                    transitions[end - begin] = StateTransition(one, end - begin)
                 cell = transitions[end - begin]
                 opened = cells.opens[number]
                 if opened is not None:
@@ -116,7 +116,7 @@ class CellByCell:
         return max(1.0, (sum(near) + 2 * self.mean_misfit) / (len(near) + 2))
 
 
-def passing(opened: Leaf | None, cell: Transition) -> np.ndarray:
+def passing(opened: Leaf | None, cell: StateTransition) -> np.ndarray:
     """What opening a leaf and passing a cell do to the state."""
     opening, moving = np.eye(entry.SIZE), np.eye(entry.SIZE)
     if opened is not None and opened.inner is not None:

@@ -18,7 +18,7 @@ from tidegate.estimate.mixture.kalman_filter.cycle_filters import (
 from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, packed, unpacked
-from tidegate.estimate.mixture.kalman_filter.state_space_models import SUM, Transition, models
+from tidegate.estimate.mixture.kalman_filter.state_space_models import SUM, StateTransition, models
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import (
     CycleResponses,
@@ -82,7 +82,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
             if opened is not None:
                 filters.open_leaf(opened)
                 cycle.open_leaf(opened)
-            over, part = Transition(one, width), width / (age + width)
+            over, part = StateTransition(one, width), width / (age + width)
             filters.fade(part)
             cycle.fade(part)
             above *= 1 - part

@@ -11,7 +11,7 @@ from tidegate.estimate.mixture.kalman_filter.model_weights import weight_rows
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SIZE,
     SWING,
-    Transition,
+    StateTransition,
     models,
 )
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import _tiled
@@ -71,7 +71,7 @@ def test_many_filters_have_the_bits_of_few() -> None:
         along = np.stack((1.0 - share, share))
         for filters in (few, many):
             filters.fade(0.3)
-            filters.predict(Transition(every, width))
+            filters.predict(StateTransition(every, width))
             filters.update_along(along[:, np.newaxis], along, contrast, noisy)
             filters.open_leaf(Leaf(0.2, 0.1, 0.5, 0.5, 0.01))
         assert few.augmented.tobytes() == many.augmented.tobytes()

@@ -16,9 +16,9 @@ import tidegate as tg
 from tests.local.devices import reply
 from tidegate.cli.app import app
 from tidegate.io import read_metadata, read_released
+from tidegate.local.announcements_and_reports import Announcement
 from tidegate.local.device_memory import Memory
 from tidegate.local.integer_weights import WORDS
-from tidegate.local.messages import Announcement
 from tidegate.local.questions import Question
 from tidegate.local.topl import Topl
 from tidegate.randomness import KeystreamWords

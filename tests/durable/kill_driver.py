@@ -28,7 +28,7 @@ import zstandard  # noqa: F401  # the same
 import tidegate.io
 from tidegate import _atomic_files
 from tidegate.cli import release as command
-from tidegate.cli.pipelines import build
+from tidegate.cli.pipeline_from_options import build_pipeline
 from tidegate.durable import DurableRelease
 from tidegate.durable.state_stores import FolderStore
 from tidegate.io import output_recovery
@@ -283,7 +283,7 @@ def scenario(folder, name, kills, rng, faults):
     work, reference, pristine = folder / "work", folder / "reference", folder / "pristine"
     work.mkdir()
     (work / "key").write_bytes(KEY)
-    DurableRelease.open(work / "state", build(names), key=KEY if key else None).close()
+    DurableRelease.open(work / "state", build_pipeline(names), key=KEY if key else None).close()
     shutil.copytree(work, reference)
     shutil.copytree(work, pristine)
     options = options_of(work, extension, key, extra)

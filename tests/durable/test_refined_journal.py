@@ -12,7 +12,7 @@ import tidegate as tg
 from tests.adaptive.test_refined_release import PIPELINE, growing
 from tests.laws.catalogue import bits
 from tidegate.cli.app import app
-from tidegate.cli.exits import NOTHING
+from tidegate.cli.exit_codes_and_signals import NOTHING
 from tidegate.durable import DurableRelease, transfer
 from tidegate.durable.charging import costs
 from tidegate.durable.output_writer import Output, OutputWriter

@@ -12,7 +12,7 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import answers, bits, inputs, length, pipelines, smoothers, stream
-from tidegate.durable.journal import encoded, entries, merged, published
+from tidegate.durable.journal import encoded_entry, journal_entries, merged, published_from_journal
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.forest_perturber import ForestRun
@@ -147,12 +147,15 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
     for size in itertools.cycle((1, 7, 2, 0, 31, 3)):
         outs.append(release.push(values[at : at + size]))
         for piece in merged(release.journal_entries()):
-            body, head = encoded(piece, head, bytes(32))
+            body, head = encoded_entry(piece, head, bytes(32))
             bodies.append(body)
         at += size
         if at >= values.size:
             break
-    again = [rows.values for rows in published(pipeline, entries(bodies), release.phases)]
+    again = [
+        rows.values
+        for rows in published_from_journal(pipeline, journal_entries(bodies), release.phases)
+    ]
     assert bits(np.concatenate(again)) == bits(np.concatenate(outs))
 
 

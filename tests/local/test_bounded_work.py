@@ -11,8 +11,8 @@ from tests.local.devices import asked, device
 from tests.local.settings import GIVEN
 from tidegate.errors import RefusedError
 from tidegate.local import canonical_json, integer_weights
+from tidegate.local.announcements_and_reports import Announcement, MessageError, Report
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Announcement, MessageError, Report
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.report_variance import MECHANISMS
 from tidegate.local.topl import Topl

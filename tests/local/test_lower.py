@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tidegate.local.announcements_and_reports import Announcement
 from tidegate.local.integer_weights import WORDS, least_weight
-from tidegate.local.messages import Announcement
 from tidegate.local.questions import TailQuestion, ValueQuestion
 from tidegate.local.report_variance import MECHANISMS
 from tidegate.local.server_collection import THRESHOLD

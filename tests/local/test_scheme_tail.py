@@ -12,7 +12,7 @@ from tidegate.local.survey import SurveyTally
 from tidegate.local.tail.tail_location_and_posterior import (
     TailBits,
     Tails,
-    located,
+    located_tail,
     location_levels,
     posterior,
     weighted_quantiles,
@@ -82,14 +82,14 @@ def test_the_tail_is_located_over_orders_of_magnitude(median):
     top, slope = 50_000, 2.5
     bits = _bits(lambda x: 1 / (1 + (x / median) ** slope), location_levels(top))
     shares = (0.12, 0.042, 0.0147)
-    found = located(bits, top, shares).levels
+    found = located_tail(bits, top, shares).levels
     wanted = [median * (1 / share - 1) ** (1 / slope) for share in shares]
     assert found == pytest.approx(wanted, rel=0.1)
 
 
 def test_levels_never_exceed_the_bound():
     bits = _bits(lambda _: 1.0, location_levels(100))  # all values at the bound
-    assert max(located(bits, 100, (0.12, 0.01)).levels) <= 100
+    assert max(located_tail(bits, 100, (0.12, 0.01)).levels) <= 100
 
 
 # ------------------------------------------------------------------------------------- family

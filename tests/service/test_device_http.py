@@ -22,7 +22,7 @@ from tidegate.local.report_delivery import (
     HttpAnswer,
     NotAskedError,
     UnreachableError,
-    patiently,
+    deliver_patiently,
 )
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, REPORTS, ROUND
 from tidegate.local.topl import Topl
@@ -195,13 +195,13 @@ def test_waits_grow_and_what_the_service_asks_for_is_kept() -> None:
     answers = iter(
         [HttpAnswer(503, b"", 7), HttpAnswer(429, b"", None), HttpAnswer(200, b"x", None)]
     )
-    found = patiently(lambda: next(answers), 60, clock=lambda: now[0], sleep=sleep)
+    found = deliver_patiently(lambda: next(answers), 60, clock=lambda: now[0], sleep=sleep)
     assert found.status == 200
     assert slept[0] == 7
     assert 0.25 <= slept[1] <= 0.5
     slept.clear()
     with pytest.raises(UnreachableError, match="503"):
-        patiently(lambda: HttpAnswer(503, b"", None), 20, clock=lambda: now[0], sleep=sleep)
+        deliver_patiently(lambda: HttpAnswer(503, b"", None), 20, clock=lambda: now[0], sleep=sleep)
     assert len(slept) >= 4
     assert slept[-1] > 4 * slept[0]
 

@@ -16,13 +16,13 @@ from tidegate.cli import (
     check,
     demo_and_sample,
     ledger,
-    local,
+    local_announce_collect_query,
     local_simulate,
     methods,
     plan,
     query,
     release,
-    serve,
+    serve_token_backup,
     show,
     shuffle,
     state,
@@ -65,11 +65,11 @@ app.command("sample")(demo_and_sample.sample)
 app.command("demo")(demo_and_sample.demo)
 app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
-app.command("serve")(serve.serve)
-app.command("token")(serve.token)
+app.command("serve")(serve_token_backup.serve)
+app.command("token")(serve_token_backup.token)
 app.command("shuffle")(shuffle.shuffle)
-app.command("backup")(serve.backup)
-app.command("restore")(serve.restore)
-local.app.command("simulate")(local_simulate.simulate)
-app.add_typer(local.app, name="local")
+app.command("backup")(serve_token_backup.backup)
+app.command("restore")(serve_token_backup.restore)
+local_announce_collect_query.app.command("simulate")(local_simulate.simulate)
+app.add_typer(local_announce_collect_query.app, name="local")
 examples_last(app)

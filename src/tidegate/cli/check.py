@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.cli.show import sparkline
 from tidegate.errors import InputError, SettingError
@@ -91,12 +91,12 @@ def check(
         timing = CheckedTimes.found(source, time, zone, time_format, reading)
         streams = CheckedStreams(by, every)
         streams.check(timing)
-        profile = _profile(source, column, timing, streams, reading)
+        profile = _check_profile(source, column, timing, streams, reading)
         if not profile.rows or profile.rows == profile.missing:
             raise InputError(_empty(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
-        for name, fact in [*_facts(profile, lower), *timing.facts(), *streams.facts()]:
+        for name, fact in [*_check_facts(profile, lower), *timing.facts(), *streams.facts()]:
             typer.echo(f"{name:<11}{fact}")
         means = profile.means
         if len(means) > 1:
@@ -104,7 +104,7 @@ def check(
         typer.echo("")
         reading |= {**timing.options(), **streams.options(timing)}
         told = {"column": column, **reading}
-        for line in _settings(profile, thought, source, told, (streams, timing)):
+        for line in _check_settings(profile, thought, source, told, (streams, timing)):
             typer.echo(line)
 
 
@@ -119,7 +119,7 @@ def _name_columns(source: str, reading: dict[str, Any]) -> None:
         typer.echo(f"Choose a column with --column: {', '.join(map(repr, names))}")
 
 
-def _profile(
+def _check_profile(
     source: str,
     column: str | None,
     timing: CheckedTimes,
@@ -143,7 +143,7 @@ def _profile(
             raise
         if streams.every is not None:
             raise
-        return _profile(source, column, timing, CheckedStreams(streams.by), reading)
+        return _check_profile(source, column, timing, CheckedStreams(streams.by), reading)
     return profile
 
 
@@ -157,7 +157,7 @@ def _empty(profile: DataProfile, column: str | None) -> str:
     )
 
 
-def _facts(profile: DataProfile, lower: str | None) -> list[tuple[str, str]]:
+def _check_facts(profile: DataProfile, lower: str | None) -> list[tuple[str, str]]:
     rows = profile.rows
     kind = "whole numbers" if not profile.places else f"decimals, {profile.places} places"
     missing = f"{profile.missing:,} ({profile.missing / rows:.2%}); each counts as 0"
@@ -183,7 +183,7 @@ def _facts(profile: DataProfile, lower: str | None) -> list[tuple[str, str]]:
     return facts
 
 
-def _settings(
+def _check_settings(
     profile: DataProfile,
     thought: dict[str, str | None],
     source: str,
@@ -210,7 +210,7 @@ def _settings(
     low, cap = profile.quantiles(1 - _CAP, _CAP)
     cap = min(cap, float(bound))
     floor = max(float(lower), min(0.0, low))
-    errors, streams = _errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
+    errors, streams = _check_errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
     of_key = " of a key" if streams.by is not None else ""
     head = ["epsilon", f"a total{of_key} (95 %)", "a sixteenth of it", "rounding moves it by"]
     cells = [
@@ -263,7 +263,7 @@ def _lower(profile: DataProfile, given: str | None) -> Fraction:
     return lower
 
 
-def _errors(
+def _check_errors(
     profile: DataProfile,
     bounds: tuple[Fraction, Fraction],
     thought: dict[str, str | None],

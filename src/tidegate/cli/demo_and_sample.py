@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.exits import plain_errors
-from tidegate.cli.serve import service_extra
+from tidegate.cli.exit_codes_and_signals import plain_errors
+from tidegate.cli.serve_token_backup import service_extra
 from tidegate.errors import SettingError
 
 

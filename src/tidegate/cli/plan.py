@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.option_builders import PLANNED, offering
-from tidegate.cli.pipelines import DEFAULT_PRESET
-from tidegate.cli.pipelines import unit as parsed_unit
+from tidegate.cli.pipeline_from_options import DEFAULT_PRESET
+from tidegate.cli.pipeline_from_options import unit as parsed_unit
 from tidegate.cli.plan_report import PlanReport, PlanRow
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact, positive, said
@@ -120,7 +120,7 @@ def plan(
                 return adaptive(budget, bound, **shared)
             return tops(budget, bound, skipped=skipped, **shared)
 
-        asked = _lengths(lengths)
+        asked = _planned_lengths(lengths)
         checked_confidence(confidence)
         wanted: AccuracyTarget | None = None
         if target is not None:
@@ -162,7 +162,7 @@ def plan(
         typer.echo(report.as_json() if as_json else report.as_text())
 
 
-def _lengths(text: str) -> list[int]:
+def _planned_lengths(text: str) -> list[int]:
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:

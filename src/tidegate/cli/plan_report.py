@@ -57,7 +57,7 @@ class PlanReport:
                 f"{row.expectation.length:,}",
                 shown(row.expectation.noise_error),
                 shown(row.expectation.prediction_error),
-                _truncation(row.expectation),
+                _planned_truncation(row.expectation),
                 shown(row.expectation.standard_error),
                 shown(row.half_width),
             ]
@@ -168,7 +168,7 @@ class PlanReport:
         return json.dumps(facts, indent=1, ensure_ascii=False)
 
 
-def _truncation(expectation: Expectation) -> str:
+def _planned_truncation(expectation: Expectation) -> str:
     if expectation.excess is None:
         return "not known"
     return shown(expectation.truncation_error)

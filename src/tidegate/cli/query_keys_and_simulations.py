@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.answer_tables import capped, printed_times, warned
+from tidegate.cli.printed_answers import capped, printed_times, warned
 from tidegate.errors import QueryError, SettingError
 from tidegate.io import SourceError
 from tidegate.tables.plain_text import percent, shown, table

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.cli.answer_tables import USELESS, at_bound, better
-from tidegate.cli.exits import complain
+from tidegate.cli.exit_codes_and_signals import complain
+from tidegate.cli.printed_answers import USELESS, at_bound, better
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError

@@ -26,7 +26,7 @@ from tidegate.io.brokers.payloads import Payloads
 _WAIT = 0.5  # seconds between looks at whether to stop
 
 
-class Marks(NamedTuple):
+class BrokerMarks(NamedTuple):
     """Where the values of one batch of messages came from.
 
     Attributes:
@@ -94,7 +94,7 @@ def subscribe(
         raise SettingError("follow", "is needed: a topic has no end")
     if reader.numbered == payloads.numbered:
         raise SettingError("order", "is for brokers that do not number their messages, and only")
-    marks = Marks(*json.loads(run.offset)) if run.offset else Marks()
+    marks = BrokerMarks(*json.loads(run.offset)) if run.offset else BrokerMarks()
     after, skip = marks.resume(run.seen)
     options: dict[str, Any] = {"start": run.seen, "written": written, "progress": progress}
     with TransferPassage(run, output, warn=warn, **options) as passage:
@@ -107,7 +107,7 @@ def subscribe(
             taken = payloads.read(messages, after)
             if taken.offsets:
                 place = run.seen - skip
-                run.mark(Marks(place, after, taken.offsets, taken.counts).text())
+                run.mark(BrokerMarks(place, after, taken.offsets, taken.counts).text())
                 rest = taken.batch.part(skip)
                 passage.take(Batch(rest.values, start=run.seen, times=rest.times))
                 run.save()

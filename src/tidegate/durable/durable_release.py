@@ -14,12 +14,12 @@ from tidegate.durable.committed_reading import AGAIN
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import (
     UNCHECKED,
-    earlier,
+    earlier_state,
     known_anchors,
     let_go,
-    opened,
-    settings_of,
-    source_of,
+    opened_to_resume,
+    resumed_settings,
+    resumed_source,
     trusted_ledger,
 )
 from tidegate.durable.state_stores import FolderStore, StateStore
@@ -121,7 +121,7 @@ class DurableRelease(DurableTicks, Closed):
     ) -> DurableRelease:
         """Continue the state in an open store, or begin where nothing was ever charged."""
         state = store.state()
-        body = None if state is None else opened(state, key, pipeline, store)
+        body = None if state is None else opened_to_resume(state, key, pipeline, store)
         anchors = [] if body is None else [(body["ledger count"], body["ledger head"])]
         ledger = trusted_ledger(store, known_anchors(store, anchors), cap)
         try:
@@ -130,7 +130,7 @@ class DurableRelease(DurableTicks, Closed):
                     f"the state in {store.place} is lost, but its ledger shows what was released: "
                     "restore it, or begin again with new_epoch=True (--new-epoch), which is charged"
                 )
-            name = source_of(ledger, source, None if body is None else body["source"], store)
+            name = resumed_source(ledger, source, None if body is None else body["source"], store)
             if body is None:
                 run = cls(store, ledger, pipeline.start(), key, name, part)
                 run._committer.begin(name)
@@ -152,11 +152,11 @@ class DurableRelease(DurableTicks, Closed):
         before it does, like any other: a command that fails before that (its input or its output
         cannot be used) costs nothing. A state that cannot be read is removed first.
         """
-        old = earlier(store, key)
+        old = earlier_state(store, key)
         known = known_anchors(store, old.anchors)
         ledger = trusted_ledger(store, known, cap, begun=old.begun)
         try:
-            name = source_of(ledger, source, old.source, store)
+            name = resumed_source(ledger, source, old.source, store)
             run = cls(store, ledger, pipeline.start(), key, name)
             run._charging.check(pipeline.holdout + 1)
             if ledger.charges() and not known:
@@ -181,7 +181,7 @@ class DurableRelease(DurableTicks, Closed):
         store = FolderStore(Path(folder))
         store.open(create=False)
         try:
-            settings = settings_of(store)
+            settings = resumed_settings(store)
         finally:
             store.close()
         if settings is None:

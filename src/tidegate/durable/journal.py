@@ -20,7 +20,7 @@ from tidegate.clock import Clock
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.state_stores import StateStore
 from tidegate.errors import QueryError, SnapshotError
-from tidegate.estimate.published_values import fill_cells, fill_equal_cells
+from tidegate.estimate.published_values_of_cells import fill_cells, fill_equal_cells
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.record_from_journal import JournalRecorder
@@ -28,8 +28,8 @@ from tidegate.record.rows_and_levels import Levels, Rows
 from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
 from tidegate.run.non_negative import NonNegativeRemainder
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.run_base import Phase
 from tidegate.sealing import seal, unseal
 from tidegate.stages import NO_SUMS
 from tidegate.state_as_bytes import understood
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tidegate.durable.commit import Committed
 
 
-def encoded(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
+def encoded_entry(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
     """An entry as the bytes of a row, and the new head of the chain."""
     content = {**vars(entry), **vars(entry.trace)}
     del content["trace"], content["times"]
@@ -54,7 +54,7 @@ def verified(bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes =
         raise StateError(f"the journal {_TAMPERED}")
 
 
-def entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
+def journal_entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
     """The entries in the rows of a verified journal."""
     for body in bodies:
         try:
@@ -87,7 +87,7 @@ def merged(released: list[JournalEntry]) -> list[JournalEntry]:
     return result
 
 
-def published(
+def published_from_journal(
     pipeline: Pipeline, journal: Iterable[JournalEntry], phases: Iterable[Phase]
 ) -> Iterator[Rows]:
     """The published rows of each entry; `phases` are those that the journal knows of."""
@@ -154,7 +154,7 @@ class JournalRecord(JournalRecorder):
         first, last = self.rows, committed.rows
         verified(store.journal(first, last), key, committed.head, self._head)
         phases = {phase.start: phase for phase in committed.phases}
-        for entry in entries(store.journal(first, last)):
+        for entry in journal_entries(store.journal(first, last)):
             self.push(entry, phases)
         self.rows, self._head = last, committed.head
 

@@ -22,7 +22,7 @@ from tidegate.io.output_recovery import last_position
 from tidegate.record.rows_and_levels import Rows
 
 
-def rows_written(
+def output_rows_written(
     path: str, format_name: str | None, run: CommittedReading, warn: Callable[[str], None]
 ) -> int:
     """After how many rows a file can be continued; 0: it is rewritten from the journal.
@@ -38,7 +38,7 @@ def rows_written(
         return 0
     if not recoverable(path, format_name):
         if theirs != run.epoch:
-            _check_ours(path, theirs, _compared(path, format_name, run), run)
+            _check_ours(path, theirs, _compared_output(path, format_name, run), run)
         return 0
     try:
         found = recover(path, format_name)
@@ -53,7 +53,7 @@ def rows_written(
     rows = found.first + found.rows if found.rows else 0
     if not rows:
         return 0
-    compared = _compared(path, format_name, run)
+    compared = _compared_output(path, format_name, run)
     if theirs != run.epoch or rows > run.position:
         _check_ours(path, theirs, ComparedOutput(compared.same, rows, True), run)
     if compared.same != rows:
@@ -128,7 +128,7 @@ def _older(name: str, told: object, run: CommittedReading) -> StateError:
     )
 
 
-def _compared(path: str, format_name: str | None, run: CommittedReading) -> ComparedOutput:
+def _compared_output(path: str, format_name: str | None, run: CommittedReading) -> ComparedOutput:
     """Compare a file with the journal, row by row."""
     released, rest = run.replay_rows(), Rows(0, np.empty(0), np.empty(0))
     same, rows, agree = 0, 0, True

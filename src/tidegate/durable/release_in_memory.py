@@ -10,9 +10,9 @@ from tidegate.errors import SettingError
 from tidegate.record.record_from_journal import JournalRecorder
 from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges import Moment
+from tidegate.run.phased_run import Phase
 from tidegate.run.public_facts import public_facts
 from tidegate.run.release import Release
-from tidegate.run.run_base import Phase
 
 
 class MemoryRun:

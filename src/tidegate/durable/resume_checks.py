@@ -30,7 +30,7 @@ class EarlierState(NamedTuple):
     source: str | None
 
 
-def opened(
+def opened_to_resume(
     state: bytes, key: bytes | None, pipeline: Pipeline, store: StateStore
 ) -> dict[str, Any]:
     """The content of a state that belongs to this pipeline and opens with this key."""
@@ -38,7 +38,7 @@ def opened(
         raise StateError(
             f"the state in {store.place} was erased: begin again with new_epoch=True (--new-epoch)"
         )
-    stored = settings_of(store) or {}
+    stored = resumed_settings(store) or {}
     if stored != json.loads(json.dumps(pipeline.settings())):
         changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
@@ -75,7 +75,7 @@ def _refuse_rollback(store: StateStore, body: dict[str, Any]) -> None:
     )
 
 
-def settings_of(store: StateStore) -> dict[str, Any] | None:
+def resumed_settings(store: StateStore) -> dict[str, Any] | None:
     """The settings that a release was begun with; None: none was begun."""
     fact = store.fact("settings")
     if fact is None:
@@ -89,7 +89,7 @@ def settings_of(store: StateStore) -> dict[str, Any] | None:
     return settings
 
 
-def earlier(store: FolderStore, key: bytes | None) -> EarlierState:
+def earlier_state(store: FolderStore, key: bytes | None) -> EarlierState:
     """Open the present state, if it can be read at all, and read the anchors of its ledger.
 
     The state holds the anchor twice: sealed, and as a plain fact in case the key is lost. An error
@@ -153,7 +153,9 @@ def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> 
             yield f"{prefix}{name}: {before} then, {after} now"
 
 
-def source_of(ledger: Ledger, source: str | None, remembered: str | None, store: StateStore) -> str:
+def resumed_source(
+    ledger: Ledger, source: str | None, remembered: str | None, store: StateStore
+) -> str:
     """The name of the source. A known one cannot be changed: a new name would escape the cap."""
     charged = ledger.sources if store.own_ledger else []
     known = charged if remembered is None else [remembered]

@@ -17,7 +17,7 @@ from tidegate.durable import state_file
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import DATABASE_ERRORS, TABLES, Changes, StateFile, UserRows
 from tidegate.ledger import Ledger
-from tidegate.run.run_base import Phase
+from tidegate.run.phased_run import Phase
 
 
 class Anchors(Protocol):

@@ -21,7 +21,7 @@ import numpy as np
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
-from tidegate.durable.output_check import check_not_ahead, rows_written
+from tidegate.durable.output_check import check_not_ahead, output_rows_written
 from tidegate.durable.output_writer import Output, OutputWriter
 from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.errors import SettingError
@@ -82,7 +82,9 @@ class TransferPassage:
         if isinstance(release, DurableRelease):
             self.run = release
             if output.path is not None:
-                append_at = self._sent = rows_written(output.path, output.format, release, warn)
+                append_at = self._sent = output_rows_written(
+                    output.path, output.format, release, warn
+                )
             check_not_ahead("the sink", self._sent, release)
         else:
             self.run = MemoryRun(release)

@@ -17,7 +17,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
-from tidegate.estimate.published_values import fill_cells
+from tidegate.estimate.published_values_of_cells import fill_cells
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import NO_CELLS, Cells, Layout, Noisy, Parts, Perturber, Recorded, Saved, Spans

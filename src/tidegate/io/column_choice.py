@@ -60,7 +60,7 @@ def index_of(name: str | None) -> int | None:
     return int(name)
 
 
-def choose(
+def choose_column(
     wanted: Sequence[Wanted], names: Sequence[str], *, by_index: bool, listed: bool
 ) -> list[int]:
     """Where the wanted columns are among `names`.

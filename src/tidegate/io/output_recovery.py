@@ -92,14 +92,14 @@ def recover(
     name = os.fspath(path)
     try:
         with os.fdopen(_atomic_files.open_file(path, os.O_RDWR), "r+b") as file:
-            return _mend(file, kind.format, name)
+            return _mend_output(file, kind.format, name)
     except FileNotFoundError:
         return Recovered(0)
     except OSError as error:
         raise (error if isinstance(error, SinkError) else sink_error(error, name)) from None
 
 
-def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
+def _mend_output(file: BinaryIO, format_name: str, name: str) -> Recovered:
     size = file.seek(0, os.SEEK_END)
     head = _read(file, 0, _READ_BYTES)
     written = head.rstrip(b"\0")  # after a power cut, blocks that never came are zeros

@@ -39,7 +39,7 @@ def read_released(
     Raises:
         SourceError: if it cannot be read, or its positions do not count up.
     """
-    for first, (values,) in _read(path, format, ["value"], after):
+    for first, (values,) in _read_released(path, format, ["value"], after):
         yield first, values
 
 
@@ -62,7 +62,7 @@ def read_rows_by(
 ) -> Iterator[Rows]:
     """The same for who knows the clock of the file: its metadata may be missing or damaged."""
     names = ["value", "level"] if clock is None else ["value", "level", "time"]
-    for first, (values, levels, *times) in _read(path, format, names, None, clock):
+    for first, (values, levels, *times) in _read_released(path, format, names, None, clock):
         yield Rows(first, values, levels, times[0].astype(np.int64) if times else None)
 
 
@@ -78,11 +78,11 @@ def read_released_times(
 ) -> Iterator[tuple[int, IntArray]]:
     """The times of a released file that has them, in blocks: position of the first, and times."""
     clock = clock_of(path, format)
-    for first, (times,) in _read(path, format, ["time"], None, clock):
+    for first, (times,) in _read_released(path, format, ["time"], None, clock):
         yield first, times.astype(np.int64)
 
 
-def _read(
+def _read_released(
     path: str | Path,
     format: str | None,  # noqa: A002  # as in open_source
     names: list[str],

@@ -79,7 +79,7 @@ class Account:
 
     def ranges(self, source: str) -> list[composition.ChargedRange]:
         """The charged positions, cut into ranges to which the same charges apply."""
-        return composition.ranges(self.charges(source))
+        return composition.composed_ranges(self.charges(source))
 
     def total(self, source: str | None = None) -> Guarantee:
         """What a source has spent; None: all of them, added up unless declared disjoint."""

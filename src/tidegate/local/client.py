@@ -30,10 +30,10 @@ from tidegate.exact_numbers import Number, exact, positive, said
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice, one_number
 from tidegate.local import report_delivery
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.canonical_json import name_of
 from tidegate.local.device_memory import Memory, Pin
 from tidegate.local.integer_weights import fresh_words
-from tidegate.local.messages import Announcement, Report
 from tidegate.local.question_assignment import of_one_round, slot_of
 from tidegate.local.questions import Words
 from tidegate.local.report_delivery import DeliveredReport

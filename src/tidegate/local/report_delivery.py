@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
 from tidegate.errors import RefusedError, SettingError, TidegateError
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.canonical_json import LONGEST, MessageError
-from tidegate.local.messages import Report
 from tidegate.local.task_messages import REPORTS, RoundMessage, outcomes_from_json
 from tidegate.randomness import random_bytes
 
@@ -53,7 +53,7 @@ class HttpAnswer:
         raise RefusedError(f"the service answered {self.status}, which was not expected")
 
 
-def call(
+def http_call(
     verb: str,
     url: str,
     body: bytes,
@@ -187,12 +187,14 @@ class DeliveryTask:
 
     def _called(self, verb: str, path: str, body: bytes = b"", *, longest: int) -> HttpAnswer:
         def attempt() -> HttpAnswer:
-            return call(verb, self._url + path, body, REPORTS if body else "", self._token, longest)
+            return http_call(
+                verb, self._url + path, body, REPORTS if body else "", self._token, longest
+            )
 
-        return patiently(attempt, self._patience)
+        return deliver_patiently(attempt, self._patience)
 
 
-def patiently(
+def deliver_patiently(
     attempt: Callable[[], HttpAnswer],
     patience: float,
     clock: Callable[[], float] = time.monotonic,

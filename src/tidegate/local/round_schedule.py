@@ -21,7 +21,7 @@ from tidegate.errors import SettingError
 from tidegate.local.canonical_json import exact_of
 from tidegate.local.questions import Question, ValueQuestion
 from tidegate.local.report_variance import expected_variance
-from tidegate.local.square_wave_survey import Objective, PublishedSurvey
+from tidegate.local.square_wave_survey import Objective, SquareWaveSurvey
 from tidegate.local.survey import GivenThreshold, Survey, SurveyDecision, SurveyRound, SurveyTally
 from tidegate.local.tail.survey_size import (
     PlannedSurvey,
@@ -31,7 +31,7 @@ from tidegate.local.tail.survey_size import (
     least_fleet,
     survey_size,
 )
-from tidegate.local.tail.tail_survey import TailSurvey, TwoSides
+from tidegate.local.tail.tail_survey import TailSurvey, TwoSidedTailSurvey
 
 if TYPE_CHECKING:
     from tidegate.local.topl import Topl
@@ -167,7 +167,7 @@ def first_survey(topl: Topl) -> Survey:
         steps = max(1, round(topl.threshold / topl.resolution))
         return GivenThreshold(steps, -min(steps, topl.lattice.bottom))
     if topl.scheme != ADAPTIVE:
-        return PublishedSurvey(
+        return SquareWaveSurvey(
             epsilon=topl.survey_epsilon,
             stream_epsilon=topl.epsilon,
             top=topl.lattice.top,
@@ -241,4 +241,4 @@ def _asking(topl: Topl, rounds: tuple[PlannedSurvey, ...]) -> Survey:
         return above
     halves = tuple(halved(planned) for planned in rounds)
     above = replace(above, rounds=halves, partial=True)
-    return TwoSides(above, replace(above, top=topl.lattice.bottom))
+    return TwoSidedTailSurvey(above, replace(above, top=topl.lattice.bottom))

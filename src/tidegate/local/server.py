@@ -24,8 +24,8 @@ from tidegate.errors import QueryError, SnapshotError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
+from tidegate.local.announcements_and_reports import Announcement, Report, parsed
 from tidegate.local.canonical_json import name_of
-from tidegate.local.messages import Announcement, Report, parsed
 from tidegate.local.poisoning import PoisoningBound, poisoning_bound_of
 from tidegate.local.question_assignment import announced, slot_of
 from tidegate.local.questions import ValueQuestion

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 
 from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.announcements_and_reports import question_from_plain
 from tidegate.local.canonical_json import number, whole_field, whole_number
 from tidegate.local.collected_sums import CollectedSums
-from tidegate.local.messages import question_from_plain
 from tidegate.local.questions import Question, ValueQuestion
 from tidegate.local.report_variance import largest_variance
 from tidegate.local.round_schedule import Reporter, RoundRepetition, RoundSchedule

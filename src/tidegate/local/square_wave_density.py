@@ -69,7 +69,7 @@ def estimate_density(
     >>> estimate_density(question, np.array([70, 10, 10, 10])).shares.round(3)
     array([0.974, 0.009, 0.009, 0.009])
     """
-    step = _Step(question, _checked(question, counts))
+    step = _DensityStep(question, _checked(question, counts))
     if gain is None:
         gain = _GAIN * question.high / question.low
     if not gain > 0 or steps < 1:
@@ -88,7 +88,7 @@ def estimate_density(
     return WaveDensity(shares, steps, False)
 
 
-class _Step:
+class _DensityStep:
     """One step: shareᵢ ← shareᵢ·Σ_c count_c·P(c|i)/P(c) / n, with P(c) = Σᵢ shareᵢ·P(c|i).
 
     In units of high − low, so that the band is ones and the constant is `low`: the unit cancels.

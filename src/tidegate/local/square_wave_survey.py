@@ -40,7 +40,7 @@ class Objective(Enum):
 
 
 @dataclass(frozen=True)
-class PublishedThreshold:
+class SquareWaveThreshold:
     """A chosen threshold, and what it was chosen from.
 
     Attributes:
@@ -54,7 +54,7 @@ class PublishedThreshold:
     shares: FloatArray
 
 
-def published_threshold(
+def square_wave_threshold(
     question: WaveQuestion,
     counts: IntArray,
     *,
@@ -64,7 +64,7 @@ def published_threshold(
     smoothing: bool = False,
     gain: float | None = None,
     progress: Progress | None = None,
-) -> PublishedThreshold:
+) -> SquareWaveThreshold:
     """Estimate the density, prune it, and take the threshold of the least predicted error.
 
     With `smoothing` it is the paper's "SW" (EMS, not pruned), otherwise its "SW-W" (EM, pruned).
@@ -84,8 +84,8 @@ def published_threshold(
     shares = density.shares if smoothing else prune(density.shares)
     # Worst case over the values; for ε > 0.61 it is the same for all.
     variance = float(hybrid_variance(np.zeros(1), epsilon)[0])
-    threshold = best_threshold(question, shares, variance, horizon, objective)
-    return PublishedThreshold(threshold, density, shares)
+    threshold = best_wave_threshold(question, shares, variance, horizon, objective)
+    return SquareWaveThreshold(threshold, density, shares)
 
 
 def prune(shares: FloatArray) -> FloatArray:
@@ -108,7 +108,7 @@ def prune(shares: FloatArray) -> FloatArray:
     return pruned
 
 
-def best_threshold(
+def best_wave_threshold(
     question: WaveQuestion,
     shares: FloatArray,
     variance: float,
@@ -147,7 +147,7 @@ _BINS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedSurvey:
+class SquareWaveSurvey:
     """All devices of the hold-out report their value by Square Wave.
 
     Attributes:
@@ -181,7 +181,7 @@ class PublishedSurvey:
 
     def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
         """The threshold of the least predicted error; nothing is added to reports."""
-        chosen = published_threshold(
+        chosen = square_wave_threshold(
             self.question,
             np.array(tallies[0].counts[0]),
             epsilon=self.stream_epsilon,

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tidegate.errors import SettingError
+from tidegate.local.announcements_and_reports import question_from_plain
 from tidegate.local.canonical_json import number, whole_field, whole_number
-from tidegate.local.messages import question_from_plain
 from tidegate.local.questions import Question
 
 # The posterior range of the threshold within which data, not the prior, chose it.

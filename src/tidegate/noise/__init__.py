@@ -39,7 +39,7 @@ from tidegate.noise.laplace_from_words import (
     one_signed_logarithm,
     signed_logarithms,
 )
-from tidegate.noise.selection import exponential_mechanism, permute_and_flip
+from tidegate.noise.selection_mechanisms import exponential_mechanism, permute_and_flip
 from tidegate.noise.uniform import uniform_below
 
 __all__ = [

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray
 from tidegate.noise._arguments import exact_fraction
-from tidegate.noise.discrete_laplace import BLOCK, Inversion, least_cell, proposal_doubt
+from tidegate.noise.discrete_laplace import BLOCK, LaplaceInversion, least_cell, proposal_doubt
 
 _BITS = 63  # of a word of 64, without the sign
 _ONE = np.uint64(1)
@@ -118,7 +118,7 @@ def _outcomes(
     flat = np.ascontiguousarray(words).reshape(-1)
     noise = np.empty(flat.size, dtype=np.int64)
     thrown, open_ = np.zeros((2, flat.size), dtype=np.bool_)
-    inversion = Inversion(_NoWords(), scale, min(flat.size, BLOCK))
+    inversion = LaplaceInversion(_NoWords(), scale, min(flat.size, BLOCK))
     for start in range(0, flat.size, BLOCK):
         here = slice(start, min(start + BLOCK, flat.size))
         outcomes, doubtful = inversion.propose((flat[here] >> _ONE).view(np.int64))

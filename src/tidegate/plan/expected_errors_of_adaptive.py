@@ -39,7 +39,7 @@ def kind_of(roughness: float) -> int:
     return 1 + distances.index(min(distances))
 
 
-def played(
+def played_adaptive(
     stage: Perturber,
     estimator: Estimator,
     threshold: int,

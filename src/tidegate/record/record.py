@@ -17,7 +17,7 @@ from tidegate.record.answer import out_of_range
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile, paired
 from tidegate.record.rows_and_levels import small_picture
 from tidegate.record.segments.segment import Segment
-from tidegate.record.segments.segment_codec_and_joining import all_segments
+from tidegate.record.segments.segment_codec_and_joining import joined_segments
 from tidegate.record.segments.unmeasured_values import expected_as_before
 from tidegate.record.threshold_evidence import Hidden, aims, unseen
 from tidegate.record.times import sums_over_time
@@ -180,7 +180,7 @@ class Record(RangeQueries):
 
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
-        segments = all_segments(self.segments, later.segments)
+        segments = joined_segments(self.segments, later.segments)
         return Record(segments, later.guarantee, later.times)
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
@@ -247,7 +247,7 @@ class Record(RangeQueries):
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> Answers:
         """The sum over a range of time."""
-        return sums_over_time.between(self, from_, to, confidence, as_of)
+        return sums_over_time.sum_between_times(self, from_, to, confidence, as_of)
 
     def answers_by_time(
         self, starts: Any, ends: Any, confidence: float, as_of: int | None
@@ -259,7 +259,7 @@ class Record(RangeQueries):
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
     ) -> TimeTable:
         """The sums over the parts of a range of time."""
-        return sums_over_time.table_of(self, every, from_, to, confidence)
+        return sums_over_time.table_by_time(self, every, from_, to, confidence)
 
     def checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
         """Ranges that this record knows, as arrays; others are refused."""

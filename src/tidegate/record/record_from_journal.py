@@ -13,8 +13,8 @@ from tidegate.record.times.time_index import TimeIndex
 from tidegate.stages import ENDLESS
 
 if TYPE_CHECKING:
+    from tidegate.run.phased_run import Phase
     from tidegate.run.pipeline import Pipeline
-    from tidegate.run.run_base import Phase
 
 # Cells that are kept where blocks are forgotten one by one: 64 horizons of the finest trees, 500 of
 # coarse ones. Smoothing over all of them takes some seconds, and 2.5 kB each.

@@ -38,7 +38,7 @@ def along(times: TimeIndex | None, ends: IntArray) -> NDArray[Any]:
     return local.astype("datetime64[ns]").astype("datetime64[ms]")
 
 
-def draw(table: ReleasedTable, window: int | None, confidence: float, axes: Any) -> Any:
+def plot_released(table: ReleasedTable, window: int | None, confidence: float, axes: Any) -> Any:
     """Draw on these axes, or on new ones."""
     record = table.record
     size = record.end - record.start

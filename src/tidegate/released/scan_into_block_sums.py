@@ -14,8 +14,8 @@ from tidegate.errors import QueryError
 from tidegate.exact_numbers import LARGEST
 from tidegate.io import SourceError, read_released
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.run_base import Phase
 from tidegate.state_as_bytes import restore, state_of
 
 DAMAGED = "its metadata is damaged, or is not that of a release"

@@ -130,19 +130,19 @@ _Scan = Callable[[IO[bytes]], dict[str, Any]]
 def built(path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan) -> Index:
     """Scan, and store the index beside the file; if that is impossible, use it once."""
     try:
-        return _written(path, mode, facts, scan, path.parent)
+        return _written_index(path, mode, facts, scan, path.parent)
     except TidegateError:
         raise
     except OSError:  # the folder is read-only, or full
         try:
-            return _written(path, mode, facts, scan, None)
+            return _written_index(path, mode, facts, scan, None)
         except TidegateError:
             raise
         except OSError as error:
             raise sink_error(error, tempfile.gettempdir()) from None
 
 
-def _written(
+def _written_index(
     path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan, folder: Path | None
 ) -> Index:
     descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f"{path.name}-")

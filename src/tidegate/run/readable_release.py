@@ -18,8 +18,8 @@ from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import small_picture
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
+from tidegate.run.phased_run import Phase
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.run_base import Phase
 from tidegate.run.snapshot import stored_record
 from tidegate.run.threshold_phases import ThresholdPhases
 from tidegate.run.timeline import Timeline

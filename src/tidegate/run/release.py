@@ -25,9 +25,9 @@ from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
+from tidegate.run.phased_run import PhaseKeys
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.release_snapshots_and_forks import SnapshotsAndForks
-from tidegate.run.run_base import PhaseKeys
 from tidegate.run.threshold_phases import ThresholdPhases
 from tidegate.run.timeline import Timeline, checked_times
 from tidegate.run.two_sided_caps import Ends

@@ -14,7 +14,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.segments.segment import Segment
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.run_base import PhasedRun, PhaseKeys
+from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.stream_of_one_phase import PhaseStream
 from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest

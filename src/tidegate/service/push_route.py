@@ -86,9 +86,9 @@ class PushRoute:
         parse = (body, kind, asked.get("zone") or clock_of(stream.pipeline))
         large = len(body) > (_SMALL_ARROW if kind.startswith(ARROW) else _SMALL)
         rows = (
-            await asyncio.to_thread(request_bodies.parsed, *parse)
+            await asyncio.to_thread(request_bodies.parsed_body, *parse)
             if large
-            else request_bodies.parsed(*parse)
+            else request_bodies.parsed_body(*parse)
         )
         until = rows.until or asked.get("until")
         if until is not None:

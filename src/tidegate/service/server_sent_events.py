@@ -11,7 +11,7 @@ import orjson
 
 from tidegate.service.database import Database
 from tidegate.service.push_group import Group
-from tidegate.service.released_rows import Block, between, rows_as_json
+from tidegate.service.released_rows import RowBlock, rows_as_json, rows_between
 
 _PAGE = 1000  # rows of an event, at most
 _HEARTBEAT = 15  # seconds without news until a comment keeps the connection open
@@ -95,7 +95,7 @@ class LiveReaders:
             del self._pages[place]
 
     def _page(self, stream: str, position: int, key: str | None, names: Names) -> list[_Piece]:
-        blocks = list(between(self._database, stream, position, position + _PAGE))
+        blocks = list(rows_between(self._database, stream, position, position + _PAGE))
         if not blocks:
             return []
         known = names()
@@ -108,7 +108,7 @@ class LiveReaders:
         return pieces
 
 
-def _of_key(block: Block, names: Sequence[str], key: str) -> Block:
+def _of_key(block: RowBlock, names: Sequence[str], key: str) -> RowBlock:
     code = names.index(key) if key in names else -1
     if block.codes is None:
         return block

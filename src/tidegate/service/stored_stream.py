@@ -48,7 +48,7 @@ class StoredStream:
     @cached_property
     def specification(self) -> Keyed | None:
         """What releases each of its keys; None: it has none."""
-        return None if self.keys is None else keyed_by(self.pipeline, self.keys)
+        return None if self.keys is None else stream_keyed_by(self.pipeline, self.keys)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -100,7 +100,7 @@ class StoredStream:
         return rows if self.keys is None else f"keyed {rows}"
 
 
-def keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:
+def stream_keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:
     """A specification from what is stored."""
     names = keys["names"]
     return keyed(

@@ -27,7 +27,7 @@ from tidegate.service.open_streams import Run
 from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
-from tidegate.service.request_bodies import ARROW, parsed_columns
+from tidegate.service.request_bodies import ARROW, parsed_body_of_columns
 from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_creation import NewColumns, NewStream, Plan
 from tidegate.service.stream_kinds import clock_of
@@ -179,7 +179,7 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
             )
         body = await read_body(request.receive)
         parse = (body, kind, clock_of(first.pipeline))
-        found, times = await asyncio.to_thread(parsed_columns, *parse)
+        found, times = await asyncio.to_thread(parsed_body_of_columns, *parse)
         if found.keys() != streams.keys():
             raise InputError(f"send the columns {', '.join(sorted(streams))}, and no others")
         rows = WholeRows()

@@ -11,7 +11,7 @@
 | `executor_settings`, `secret` | what executors are told, and where they find the master secret |
 | `sequence_numbers` | order, late and repeated rows, gaps |
 | `shard` | one shard at work |
-| `operators` | the operator of streaming queries, and of batch ones |
+| `shard_operators` | the operator of streaming queries, and of batch ones |
 | `charges` | what every key has spent |
 | `reshard` | another number of shards |
 | `shared_threshold` | one threshold for all keys, from a sample |

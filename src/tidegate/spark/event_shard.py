@@ -22,8 +22,8 @@ from tidegate.ledger import CapExceeded
 from tidegate.sealing import seal
 from tidegate.settings import digest
 from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.operators import SealedStateProcessor, query_id
 from tidegate.spark.shard import EPSILON, NAME, GivenEpoch, unsealed
+from tidegate.spark.shard_operators import SealedStateProcessor, query_id
 from tidegate.state_as_bytes import understood
 from tidegate.timestamps import Times
 

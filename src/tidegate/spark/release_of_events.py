@@ -55,7 +55,7 @@ def release_events(
     key, whose stream alone reads it, with noise of its own: keys are parallel.
 
     Of a batch, the epoch of a shard follows from a random id of this call and a keyed digest of its
-    events, as in `spark.operators`: evaluated again over other events it has other noise. Of a
+    events, as in `shard_operators`: evaluated again over other events it has other noise. Of a
     stream, it follows from the id of the query. Spark replays a batch after a failure: both sources
     must deliver the same rows again (Kafka, files, Delta and `rate` do, sockets do not).
 

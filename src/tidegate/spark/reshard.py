@@ -16,9 +16,9 @@ from tidegate.errors import SettingError
 from tidegate.keyed.regroup import regrouped
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.operators import STATE
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import BODY, SCHEMA, Shard, shard_of
+from tidegate.spark.shard_operators import STATE
 
 
 def reshard(

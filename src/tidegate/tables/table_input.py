@@ -91,7 +91,7 @@ def _is_name(name: Any) -> bool:
     return isinstance(name, str | int | np.integer) and not isinstance(name, bool)
 
 
-def picked(table: Any, names: Mapping[str, Any]) -> list[Any]:
+def picked_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
     """The columns of these names; None stays None, and what is no name is a column itself.
 
     Args:

@@ -23,7 +23,7 @@ from tidegate.estimate.mixture.kalman_filter.model_weights import packed
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SCATTER,
     SECOND_CHANCE,
-    Transition,
+    StateTransition,
     models,
 )
 from tidegate.estimate.mixture.tree_choice import tree_costs
@@ -278,7 +278,7 @@ class MixtureRun:
         each = forecast * self._threshold / width + self._truncated
         self.prediction = math.floor(each * FORECAST_GRAIN + 0.5) / FORECAST_GRAIN
 
-    def _transition_over(self, width: int) -> Transition:
+    def _transition_over(self, width: int) -> StateTransition:
         return transition_of_all(self._horizon, width, self._scatter)
 
     def _open_cells(self) -> BlockCells:
@@ -288,6 +288,6 @@ class MixtureRun:
 
 
 @lru_cache(maxsize=256)
-def transition_of_all(horizon: int, width: int, scatter: float) -> Transition:
+def transition_of_all(horizon: int, width: int, scatter: float) -> StateTransition:
     """The transition of all models over a cell; cached, since a horizon has few widths."""
-    return Transition(models(horizon, scatter=scatter), width)
+    return StateTransition(models(horizon, scatter=scatter), width)

@@ -23,7 +23,7 @@ _SHORT_OF_THE_WALL = 0.9995  # of the way to the nearest bound
 
 
 @dataclass(frozen=True)
-class Solution:
+class LinearSolution:
     """A point near the optimum, and the proof that it is near.
 
     Attributes:
@@ -37,7 +37,7 @@ class Solution:
     value: float
 
 
-def least(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> Solution:
+def linear_program(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> LinearSolution:
     """Minimise cost·x over x ≥ 0 with matrix·x = sides.
 
     Mehrotra's predictor-corrector method: Newton's steps towards x·s = 0, where s = c − A'·y are
@@ -64,7 +64,7 @@ def least(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> Solution:
             and np.abs(lacking).max() <= _TOLERANCE * max(1.0, np.abs(sides).max())
             and np.abs(excess).max() <= _TOLERANCE * max(1.0, np.abs(cost).max())
         ):
-            return Solution(point, multipliers, value)
+            return LinearSolution(point, multipliers, value)
         newton = _Newton(matrix, point, reduced, lacking, excess)
         products = point * reduced
         ahead, _, ahead_reduced = newton.step(products)
@@ -237,7 +237,7 @@ def optimal_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray]:
     cost = np.multiply.outer(outputs**2, squares).ravel()
     totals = np.tile(patterns, outputs.size)
     matrix = np.vstack((totals, totals * np.repeat(outputs, patterns.shape[1])))
-    solution = least(cost, matrix, np.concatenate((np.ones(INPUTS), inputs)))
+    solution = linear_program(cost, matrix, np.concatenate((np.ones(INPUTS), inputs)))
     shares = solution.point.reshape(outputs.size, -1)
     probabilities = patterns @ shares.T
     used = probabilities.max(axis=0) > _UNUSED

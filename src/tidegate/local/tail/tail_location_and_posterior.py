@@ -1,7 +1,7 @@
 """Answers to one-bit questions: how likely a tail makes them, and where the tail begins.
 
-First: where, in orders of magnitude, does the tail begin (`located`)? Second: how fast does it fall
-from there? A posterior over a family of tails (`posterior`).
+First: where, in orders of magnitude, does the tail begin (`located_tail`)? Second: how fast does it
+fall from there? A posterior over a family of tails (`posterior`).
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class TailLocation:
     scale: float = 1.0
 
 
-def located(
+def located_tail(
     bits: TailBits, top: int, shares: tuple[float, ...], *, partial: bool = False
 ) -> TailLocation:
     """The posterior of the first round: levels of these shares.

@@ -24,7 +24,7 @@ from tidegate.local.tail.tail_location_and_posterior import (
     TailLocation,
     Tails,
     crossings,
-    located,
+    located_tail,
     location_levels,
     posterior,
 )
@@ -128,7 +128,7 @@ class TailSurvey:
 def _located(
     survey: TailSurvey, tallies: tuple[SurveyTally, ...], shares: tuple[float, ...]
 ) -> TailLocation:
-    return located(TailBits.of(tallies), survey.top, shares, partial=survey.partial)
+    return located_tail(TailBits.of(tallies), survey.top, shares, partial=survey.partial)
 
 
 @lru_cache(maxsize=16)
@@ -150,7 +150,7 @@ _FEW = 0.4  # of the values
 
 
 @dataclass(frozen=True)
-class TwoSides:
+class TwoSidedTailSurvey:
     """A survey of the values above 0 and one of those below, in the same rounds.
 
     Privacy: a device answers one question, about one side; which one is decided by its place in the

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.errors import SnapshotError
-from tidegate.local.messages import Announcement, Report
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.question_assignment import announced
 from tidegate.local.report_checks import CLOSED
 from tidegate.local.server_collection import STREAM, Slot

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tidegate.lattice import IntArray
+from tidegate.local.announcements_and_reports import question_from_plain
 from tidegate.local.canonical_json import digest, exact_of, number, whole_field
-from tidegate.local.messages import question_from_plain
 from tidegate.local.server_collection import Slot
 from tidegate.local.survey import MOST, counts_of
 

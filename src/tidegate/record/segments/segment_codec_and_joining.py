@@ -159,20 +159,20 @@ def from_text(state: Mapping[str, Any]) -> dict[str, Any]:
 NOT_ONE_RELEASE = "these are not two records of one release that overlap or follow each other"
 
 
-def all_segments(before: Sequence[Segment], later: Sequence[Segment]) -> list[Segment]:
+def joined_segments(before: Sequence[Segment], later: Sequence[Segment]) -> list[Segment]:
     """The segments of a record, and those of a later one of the same release."""
     # An open warm-up is known better by now, or part of the later record.
     by_epoch = {one.epoch: one for one in before if one.epoch != WARMING}
     for segment in later:
         known = by_epoch.get(segment.epoch)
-        by_epoch[segment.epoch] = segment if known is None else joined(known, segment)
+        by_epoch[segment.epoch] = segment if known is None else joined_segment(known, segment)
     segments = list(by_epoch.values())
     if any(after.start != before.end for before, after in pairwise(segments)):
         raise QueryError(NOT_ONE_RELEASE)
     return segments
 
 
-def joined(one: Segment, later: Segment) -> Segment:
+def joined_segment(one: Segment, later: Segment) -> Segment:
     """A segment joined with a later state of it."""
     if not one.measured and not later.measured and one.epoch == later.epoch:
         return later  # it contains this one

@@ -123,7 +123,7 @@ def counted_by_time(sums: Answers, moved: Moves, ask: Ask) -> tuple[Answers, Int
     return result, np.rint(change(size)).astype(np.int64)
 
 
-def between(
+def sum_between_times(
     record: Record, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
 ) -> Answers:
     """The sum of all rows with from ≤ time < to.
@@ -154,7 +154,7 @@ def spanned(index: TimeIndex, cuts: IntArray, to: Moment | None) -> str:
     return f"{_text(index, int(cuts[0]))} to {_text(index, int(cuts[-1]))}"
 
 
-def table_of(
+def table_by_time(
     record: Record, every: str, from_: Moment | None, to: Moment | None, confidence: float
 ) -> TimeTable:
     """The sums over the parts of a range of time.

@@ -15,9 +15,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from tidegate.errors import SettingError
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.canonical_json import LONGEST
-from tidegate.local.messages import Announcement, Report
-from tidegate.local.report_delivery import HttpAnswer, call
+from tidegate.local.report_delivery import HttpAnswer, http_call
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
 from tidegate.service import logs_and_traces, problem_details
 from tidegate.service.devices.device_requests import device_digest
@@ -144,7 +144,7 @@ class ShufflerApp:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         url = f"{self._service}/v1/tasks/{quote(request.path_params['task_id'], safe='')}{path}"
         try:
-            return await asyncio.to_thread(call, "GET", url, b"", "", token or None, longest)
+            return await asyncio.to_thread(http_call, "GET", url, b"", "", token or None, longest)
         except OSError:
             raise Busy("the service cannot be reached: send it again in a moment") from None
 

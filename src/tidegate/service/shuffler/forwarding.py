@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tidegate.local.report_delivery import HttpAnswer, call
+from tidegate.local.report_delivery import HttpAnswer, http_call
 from tidegate.local.task_messages import SHUFFLED
 from tidegate.service.shuffler.store import ShufflerStore
 
@@ -83,7 +83,7 @@ class Forwarder:
 
     def _sent(self, path: str, body: bytes, key: str) -> HttpAnswer | None:
         try:
-            answer = call(
+            answer = http_call(
                 "POST", self._service + path, body, SHUFFLED, self._token, _LONGEST, key=key
             )
         except OSError as error:

@@ -109,7 +109,7 @@ class CellStep(NamedTuple):
         )
 
 
-def steps_of(profiles: Sequence[CellProfile], measured_leaves: int) -> list[CellStep]:
+def cell_steps_of(profiles: Sequence[CellProfile], measured_leaves: int) -> list[CellStep]:
     """The cells that have begun, of blocks of one kind that have this many measured leaves.
 
     The last one may be incomplete. One entry per profile everywhere.
@@ -140,7 +140,7 @@ def steps_of(profiles: Sequence[CellProfile], measured_leaves: int) -> list[Cell
 NO_LEAF = -1  # no leaf ends with this cell
 
 
-class LayoutTables:
+class CellTables:
     """One row for each layout, one column for each cell.
 
     Attributes:
@@ -222,10 +222,10 @@ class LayoutTables:
 
 
 @lru_cache(maxsize=8)
-def shared_tables(threshold: int, perturber: Perturber, ceiling: int) -> LayoutTables:
+def shared_cell_tables(threshold: int, perturber: Perturber, ceiling: int) -> CellTables:
     """The tables of all runs with these settings: public, and the same for all of them.
 
     A shard of Spark is resumed for every batch: it would build them again each time.
     """
     del perturber, ceiling  # they say which layouts there will be
-    return LayoutTables(threshold)
+    return CellTables(threshold)

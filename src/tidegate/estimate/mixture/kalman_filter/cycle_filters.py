@@ -37,7 +37,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SIZE,
     SUM,
     SWING,
-    Transition,
+    StateTransition,
 )
 from tidegate.lattice import FloatArray
 from tidegate.state_as_bytes import State
@@ -146,7 +146,7 @@ class CycleFilters:
         before = self._harmonics.before(np.array((self._position, self._position + width)))
         self._adds = (before[1] - before[0])[:, np.newaxis]
 
-    def forecast(self, over: Transition) -> float:
+    def forecast(self, over: StateTransition) -> float:
         """What is added to the sum of the present cell."""
         return self._mixed(self._growth(over))
 
@@ -169,13 +169,13 @@ class CycleFilters:
 
     # -- the filter ------------------------------------------------------------------------------
 
-    def _growth(self, over: Transition) -> FloatArray:
+    def _growth(self, over: StateTransition) -> FloatArray:
         response = self._response
         growth: FloatArray = over.width * response[LEVEL] + over.swing_row * response[SWING]
         growth += self._adds
         return growth
 
-    def predict(self, over: Transition, width: int) -> None:
+    def predict(self, over: StateTransition, width: int) -> None:
         """M ← F·M + C over the present cell."""
         self._response[:GROWING] += self._growth(over)
         self._response[SWING] *= over.decay[SWING, 0]

@@ -2,7 +2,7 @@
 
 With mean m and covariance P of the state x (`transition`),
 
-    predict   m ← F·m,  P ← F·P·Fᵀ + Q                           (F, Q: `Transition`)
+    predict   m ← F·m,  P ← F·P·Fᵀ + Q                           (F, Q: `StateTransition`)
     update    e = z − hᵀm,  s = hᵀP·h + r,  K = P·h/s,  m ← m + K·e,  P ← P − K·(P·h)ᵀ
 
 for a measurement z = hᵀx + noise of variance r, h = (1 − share)·LEAF + share·INNER. The measured
@@ -35,7 +35,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SUM,
     SWING,
     Models,
-    Transition,
+    StateTransition,
 )
 from tidegate.estimate.mixture.portable_math import NOTHING, PART, PARTS, POWERS
 from tidegate.lattice import FloatArray
@@ -140,7 +140,7 @@ class KalmanFilters:
         """Posterior probabilities of the models; models without any are left out."""
         return normalised(self.halvings(), np.sqrt(self.determinant, self._roots).tolist())
 
-    def forecast(self, over: Transition, weights: Weights) -> float:
+    def forecast(self, over: StateTransition, weights: Weights) -> float:
         """Expected sum of the values of the next cell."""
         levels, swings = self._level_and_swing_means.tolist()
         total = 0.0
@@ -152,7 +152,7 @@ class KalmanFilters:
         """Expected running sum."""
         return mixed(weights, self._means[SUM].tolist())
 
-    def predict(self, over: Transition) -> None:
+    def predict(self, over: StateTransition) -> None:
         """Kalman prediction over one cell: m ← F·m, P ← F·P·Fᵀ + Q."""
         augmented, growth, own = self.augmented, self._row_growth, self._own
         _multiply(self._level_and_swing, over.growth, self._terms)

@@ -102,7 +102,7 @@ GROWING = LEVEL  # the entries before it grow
 MEAN = SIZE  # the column of the mean in the augmented matrix [P | m]
 
 
-class Transition:
+class StateTransition:
     """F and Q over one cell of `length` values (one length, or one per model).
 
     F adds length·LEVEL + swing_sum·SWING to SUM, LEAF and INNER, and multiplies SWING by `decay`.
@@ -148,7 +148,7 @@ class Transition:
         self.swing_row = swing_sums
 
 
-def side_by_side(parts: Sequence[Transition], columns: IntArray) -> Transition:
+def side_by_side(parts: Sequence[StateTransition], columns: IntArray) -> StateTransition:
     """Of many filters: column k is that of `parts[columns[k]]`, each of a single model."""
     found = copy(parts[0])
     for name, part in vars(found).items():
@@ -160,6 +160,6 @@ def side_by_side(parts: Sequence[Transition], columns: IntArray) -> Transition:
 
 
 @lru_cache(maxsize=4096)  # a horizon has few widths, and every smoother needs all of them again
-def transition_of(one: Models, width: int) -> Transition:
+def transition_of(one: Models, width: int) -> StateTransition:
     """The transition of a single model over a cell; cached."""
-    return Transition(one, width)
+    return StateTransition(one, width)

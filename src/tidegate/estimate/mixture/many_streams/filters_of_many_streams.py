@@ -35,7 +35,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SUM,
     SWING,
     Models,
-    Transition,
+    StateTransition,
     models,
 )
 from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
@@ -284,6 +284,6 @@ def _tiled(several: Models, times: int) -> Models:
 
 
 @lru_cache(maxsize=32)
-def _transition(horizon: int, width: int, times: int) -> Transition:
+def _transition(horizon: int, width: int, times: int) -> StateTransition:
     """The transition of all models over a cell, repeated for each stream."""
-    return Transition(_tiled(models(horizon), times), width)
+    return StateTransition(_tiled(models(horizon), times), width)

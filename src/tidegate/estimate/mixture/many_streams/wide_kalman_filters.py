@@ -21,7 +21,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     OUTER,
     SIZE,
     SWING,
-    Transition,
+    StateTransition,
 )
 from tidegate.lattice import FloatArray
 from tidegate.state_as_bytes import State
@@ -32,7 +32,7 @@ _add, _multiply, _divide = np.add, np.multiply, np.divide
 class WideKalmanFilters(KalmanFilters):
     """One filter for each model of each of many streams."""
 
-    def predict(self, over: Transition) -> None:
+    def predict(self, over: StateTransition) -> None:
         """Kalman prediction over one cell: m ← F·m, P ← F·P·Fᵀ + Q."""
         augmented, growth, columns = self.augmented, self._row_growth, self._column_growth
         _multiply(self._level_and_swing, over.growth, self._terms)

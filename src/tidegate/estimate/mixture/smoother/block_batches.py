@@ -17,7 +17,7 @@ from tidegate.estimate.mixture.kalman_filter.block_cells import (
     BlockCells,
     CellProfile,
     CellStep,
-    steps_of,
+    cell_steps_of,
 )
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
@@ -26,7 +26,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SUM,
     SWING,
     Models,
-    Transition,
+    StateTransition,
     side_by_side,
     transition_of,
 )
@@ -117,9 +117,9 @@ class BlockBatch:
         self._models = list(different.values())
         place = {one: at for at, one in enumerate(different)}
         self._model_of: IntArray = np.array([place[one] for one, *_ in profiles], dtype=np.int64)
-        self._steps = steps_of(self.profiles, blocks[0].sums.size)
+        self._steps = cell_steps_of(self.profiles, blocks[0].sums.size)
         self.steps = [step.of(self._which) for step in self._steps]
-        self._transitions: dict[bytes, Transition] = {}
+        self._transitions: dict[bytes, StateTransition] = {}
         # One row for each leaf that was measured.
         units = np.array([block.cells.unit for block in blocks])
         self._noisy: FloatArray = np.array([block.sums for block in blocks]).T
@@ -190,7 +190,7 @@ class BlockBatch:
         over = self._over(step, self._which)
         return np.stack((over.growth[0, 0], over.growth[1, 0], over.decay[SWING, LEVEL]))
 
-    def _over(self, step: CellStep, columns: IntArray) -> Transition:
+    def _over(self, step: CellStep, columns: IntArray) -> StateTransition:
         """The transition over a cell, of the profile of each column: cells of one width are one."""
         key = step.widths.tobytes()  # as many as there are columns
         if key not in self._transitions:

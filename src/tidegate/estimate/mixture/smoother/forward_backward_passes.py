@@ -253,14 +253,14 @@ def _totals_of_piece(tasks: Sequence[SmoothingTask]) -> list[BlockTotals]:
     task_of = np.repeat(np.arange(per_task.size), per_task)
     leaves_of_task = np.bincount(task_of, leaves, per_task.size).astype(np.int64)
     begun = firsts - (np.cumsum(leaves_of_task) - leaves_of_task)[task_of]
-    sums, variances = _over_blocks(chain, np.cumsum(per_task)[per_task > 0] - 1)
+    sums, variances = _passes_over_blocks(chain, np.cumsum(per_task)[per_task > 0] - 1)
     variances *= Misfits(distances, leaves_of_task).between(task_of, begun, begun + leaves)
     ends = np.cumsum(per_task)[:-1]
     parts = zip(np.split(sums, ends), np.split(variances, ends), strict=True)
     return [BlockTotals(*part) for part in parts]
 
 
-def _over_blocks(chain: BlockChain, lasts: IntArray) -> tuple[FloatArray, FloatArray]:
+def _passes_over_blocks(chain: BlockChain, lasts: IntArray) -> tuple[FloatArray, FloatArray]:
     """Posterior mean and variance of the sum of each block; `lasts`: those that end a stream."""
     transitions = chain.blocks
     across, information = (np.moveaxis(part, 0, -1) for part in transitions[:3:2])

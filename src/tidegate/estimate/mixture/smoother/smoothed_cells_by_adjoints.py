@@ -101,7 +101,7 @@ def smoothed_cells(
         own,
         ends.transpose(1, 0, 2),
         leaving.transpose(1, 0, 2),
-        _arriving(batch, passed, every, ends).transpose(1, 0, 2),
+        _arriving_at_cells(batch, passed, every, ends).transpose(1, 0, 2),
         across,
     )
 
@@ -212,7 +212,7 @@ def _adjoint_of_update(
     adjoint[:, _INNER] -= by_inner[:_ROWS]
 
 
-def _arriving(
+def _arriving_at_cells(
     batch: BlockBatch, passed: FilterPass, entries: list[Entries], ends: FloatArray
 ) -> FloatArray:
     """What a unit of level and of swing before the block adds to the smoothed sums."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.exit_codes_and_signals import complain, plain_errors
 from tidegate.cli.local_options import with_topl_options
-from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked
+from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked_ranges
 from tidegate.errors import MissingError, SettingError
 from tidegate.tables.plain_text import percent, shown, table
 
@@ -138,7 +138,7 @@ def query(
       tidegate local query state.db --ranges days.csv
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors(), _opened(state) as server:
-        positions = asked(start, end, ranges)
+        positions = asked_ranges(start, end, ranges)
         answers = server.queries(*positions(server.collection.collected.count), confidence)
         if malicious is not None and not 0 <= malicious <= 1:
             raise SettingError("malicious", f"must lie between 0 and 1, not {malicious}")

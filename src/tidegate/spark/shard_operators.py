@@ -40,7 +40,7 @@ def shard_function(plan: ExecutorPlan, run: str) -> Groups:
             return pd.DataFrame({name: pd.Series(dtype=object) for name in COLUMNS})
         nothing = np.full(batch.names.size, NOTHING_YET)
         ordered = in_order(batch, nothing, plan.gaps)
-        query = f"{run}/{number}/{_digest(ordered, plan.secret.digest_key())}"
+        query = f"{run}/{number}/{_operator_digest(ordered, plan.secret.digest_key())}"
         shard = Shard.begin(plan, number, plan.secret.epoch(query))
         with_spent(shard, spent["key"].tolist(), spent["epsilon"].tolist())
         return output_frame(shard, shard.take(ordered))
@@ -48,7 +48,7 @@ def shard_function(plan: ExecutorPlan, run: str) -> Groups:
     return released
 
 
-def _digest(ordered: OrderedRows, key: bytes) -> str:
+def _operator_digest(ordered: OrderedRows, key: bytes) -> str:
     """A keyed digest of all that is released from: names, places and values."""
     found = hashlib.blake2b(key=key, digest_size=16)
     for name in ordered.names:

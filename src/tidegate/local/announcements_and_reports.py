@@ -30,7 +30,7 @@ from tidegate.local.canonical_json import (
     naming,
     read,
     whole_field,
-    written,
+    written_json,
 )
 from tidegate.local.integer_weights import WORDS
 from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
@@ -104,7 +104,7 @@ class Announcement:
 
     def json(self) -> str:
         """One line of text."""
-        return written(self.plain())
+        return written_json(self.plain())
 
     @cached_property
     def digest(self) -> str:
@@ -221,7 +221,7 @@ class Report:
 
     def json(self) -> str:
         """One line of text."""
-        return written(self.plain())
+        return written_json(self.plain())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.exit_codes_and_signals import complain, plain_errors
 from tidegate.cli.sealing_key import READABLE, key_of_command, read_key
 from tidegate.errors import MissingError
 

@@ -125,19 +125,22 @@ def with_config(
         if name not in options:
             known = ", ".join(sorted(options))
             raise SettingError("config", f"there is no option {said(name)}; there are: {known}")
-    return {**{name: _typed(name, value, kinds[name]) for name, value in stored.items()}, **given}
+    return {
+        **{name: _typed_options(name, value, kinds[name]) for name, value in stored.items()},
+        **given,
+    }
 
 
-def _typed(name: str, value: Any, wanted: type) -> Any:
+def _typed_options(name: str, value: Any, wanted: type) -> Any:
     """A value of the TOML file as the command line would have given it."""
     # TOML's hexadecimal numbers have no limit; Python refuses to write so many digits.
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise SettingError(name, "has too many digits")
     if wanted is list and isinstance(value, dict):
-        return [f"{key}={_typed(name, one, str)}" for key, one in value.items()]
+        return [f"{key}={_typed_options(name, one, str)}" for key, one in value.items()]
     if wanted is list:
         given = value if isinstance(value, list) else [value]
-        return [_typed(name, one, str) for one in given]
+        return [_typed_options(name, one, str) for one in given]
     if wanted is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if wanted is str and isinstance(value, date | time):  # a datetime is a date
@@ -148,7 +151,7 @@ def _typed(name: str, value: Any, wanted: type) -> Any:
     return value
 
 
-def build(options: Mapping[str, Any]) -> tg.Pipeline:
+def build_pipeline(options: Mapping[str, Any]) -> tg.Pipeline:
     """The pipeline that the options describe."""
     name_of_preset = options.get("preset", DEFAULT_PRESET)
     preset = _one_of("preset", name_of_preset, PRESETS)

@@ -11,8 +11,8 @@ import typer
 
 import tidegate as tg
 from tidegate.cli import release_events
-from tidegate.cli.exits import NOTHING, complain, stopping
-from tidegate.cli.pipelines import DEFAULT_PRESET, FEW_ROWS, build
+from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
+from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, FEW_ROWS, build_pipeline
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError
 from tidegate.keyed import Keyed, KeyedRelease
@@ -26,7 +26,7 @@ _ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 _SHORTEST = 1000  # rows that a key is expected to have at least
 
 
-def check_by(options: Mapping[str, Any]) -> None:
+def check_by_key(options: Mapping[str, Any]) -> None:
     """Refuse what does not go together, before anything is read."""
     if "by" not in options:
         for name in ("keys", "keys-are-public", "shared-threshold"):
@@ -57,7 +57,7 @@ def check_by(options: Mapping[str, Any]) -> None:
             raise SettingError(name, "cannot be used with --by")
 
 
-def run_by(source: str, options: dict[str, Any], output_format: str | None) -> None:
+def run_by_key(source: str, options: dict[str, Any], output_format: str | None) -> None:
     """Release a file with keys, and write the output."""
     from tidegate.cli.progress import Progress
     from tidegate.io import open_source
@@ -92,7 +92,7 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
             "until": release_events.clock(options) if with_ticks else None,
         }
         if "state" in options:
-            release, result = _durably(opened, specification, options, into)
+            release, result = _durably_by_key(opened, specification, options, into)
         else:
             # Values that add up are asked in the file; others need the record, for the file.
             release = specification.start(record=not specification.pipeline.estimator.adds_up)
@@ -107,10 +107,10 @@ def run_by(source: str, options: dict[str, Any], output_format: str | None) -> N
         complain(_nothing(result))
         raise typer.Exit(NOTHING)
     if not quiet:
-        _summarise(release, result)
+        _summarise_keys(release, result)
 
 
-def _durably(
+def _durably_by_key(
     opened: Source, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
 ) -> tuple[KeyedRelease, KeyedTransferred]:
     """With state: every row once, whatever happens in between."""
@@ -134,9 +134,9 @@ def _specification(source: str, options: dict[str, Any]) -> Keyed:
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
     if release_events.of_events(options):
-        pipeline = release_events.build(options)
+        pipeline = release_events.build_event_pipeline(options)
     else:
-        pipeline = build(_with_length(options, source, keys))
+        pipeline = build_pipeline(_with_length(options, source, keys))
     if shared == "shared" and pipeline.reselect is not None:
         raise SettingError(
             "shared-threshold",
@@ -199,7 +199,7 @@ def _nothing(result: Any) -> str:
     )
 
 
-def _summarise(release: Any, result: Any) -> None:
+def _summarise_keys(release: Any, result: Any) -> None:
     if release.specification.pipeline.ticks is None:
         complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
     else:
