@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.service.conftest import PLAIN, Place, served
-from tidegate.service.access_and_tokens import make_token_in
 from tidegate.service.service_process import Service
+from tidegate.service.tokens import make_token_in
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tidegate.estimate import Mixture
-from tidegate.estimate.mixture.kalman_filter.block_cells import NO_LEAF
+from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
 from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import (
     MixtureOfManyStreams,
     alike,

@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.ledger import Ledger
 from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Entry, Opening
-from tidegate.service.access_and_tokens import Access, Given, make_token_in, revoke_in, who
+from tidegate.service.access import Access, Given, who
 from tidegate.service.gate import Gate
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.prometheus_metrics import MEDIA_TYPE, Metrics
+from tidegate.service.tokens import make_token_in, revoke_in
 
 
 class Cap(BaseModel):

@@ -15,10 +15,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate._version import __version__
 from tidegate.service import devices, problem_details
-from tidegate.service.access_and_tokens import Access, Tokens, Who
+from tidegate.service.access import Access, Who
 from tidegate.service.admin_routes import admin_routes
 from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.clock_ticks import ClockTicks
+from tidegate.service.column_routes import column_routes
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_routes import DeviceCORS, DeviceRequests
 from tidegate.service.gate import Gate
@@ -29,7 +30,8 @@ from tidegate.service.push_route import PushRoute
 from tidegate.service.query_route import query_route
 from tidegate.service.request_limits import Limits, RequestFront
 from tidegate.service.server_sent_events import LiveReaders
-from tidegate.service.stream_routes import column_routes, stream_routes
+from tidegate.service.stream_routes import stream_routes
+from tidegate.service.tokens import Tokens
 from tidegate.service.value_routes import value_routes
 
 _log = logging.getLogger(__name__)

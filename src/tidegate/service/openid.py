@@ -16,7 +16,8 @@ from typing import Any
 import orjson
 
 from tidegate.errors import MissingError, SettingError
-from tidegate.service.access_and_tokens import PERMISSIONS, Who
+from tidegate.service.access import Who
+from tidegate.service.tokens import PERMISSIONS
 
 _ALGORITHMS = ["RS256", "PS256", "ES256"]
 _FRESH = 300.0  # seconds until keys are read again

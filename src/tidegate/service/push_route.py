@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from tidegate.errors import RefusedError, SettingError, TidegateError
 from tidegate.run.event_ticks import check_values
 from tidegate.service import problem_details, request_bodies
-from tidegate.service.access_and_tokens import Access
+from tidegate.service.access import Access
 from tidegate.service.gate import Gate
 from tidegate.service.logs_and_traces import mark_values
 from tidegate.service.loop_wakeups import result_of

@@ -12,7 +12,7 @@ from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.times.time_ranges import TimeTable
-from tidegate.service.access_and_tokens import Access
+from tidegate.service.access import Access
 from tidegate.service.answers_json import View, encoded, encoded_table, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.problem_details import PROBLEMS

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.service import problem_details
-from tidegate.service.access_and_tokens import Access
+from tidegate.service.access import Access
 from tidegate.service.logs_and_traces import Telemetry
 
 _MOST_KNOWN = 4096  # tokens that are counted one by one

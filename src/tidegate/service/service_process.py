@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from tidegate._version import __version__
 from tidegate.errors import SettingError
 from tidegate.service import logs_and_traces
-from tidegate.service.access_and_tokens import Tokens, make_token_in, revoke_in
 from tidegate.service.app import make_app
 from tidegate.service.database import Database
 from tidegate.service.gate import Gate
@@ -21,6 +20,7 @@ from tidegate.service.openid import OpenId
 from tidegate.service.request_bodies import MOST_BYTES
 from tidegate.service.request_limits import Limits
 from tidegate.service.server_sent_events import LiveReaders
+from tidegate.service.tokens import Tokens, make_token_in, revoke_in
 
 _log = logging.getLogger(__name__)
 

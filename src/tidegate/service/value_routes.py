@@ -13,7 +13,7 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.record.times.time_ranges import moment
 from tidegate.service import released_rows, request_bodies
-from tidegate.service.access_and_tokens import Access
+from tidegate.service.access import Access
 from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.answers_json import asked_keys, codes_of, sums, table
 from tidegate.service.gate import Gate

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from tidegate.service.access_and_tokens import Access
+from tidegate.service.access import Access
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_routes import device_routes
 from tidegate.service.devices.task_routes import task_routes

@@ -33,7 +33,7 @@ from tidegate.local.task_messages import (
     outcomes_json,
 )
 from tidegate.service import problem_details
-from tidegate.service.access_and_tokens import Access
+from tidegate.service.access import Access
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_requests import Batch, NotNow, Question, Reports
 from tidegate.service.loop_wakeups import result_of

@@ -14,7 +14,7 @@ from tidegate.local.round_schedule import check_announceable
 from tidegate.local.task import RoundCalendar
 from tidegate.local.topl import Topl
 from tidegate.randomness import random_bytes
-from tidegate.service.access_and_tokens import Access
+from tidegate.service.access import Access
 from tidegate.service.devices.answers_by_time import collected, described
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.stored_tasks import TaskFacts

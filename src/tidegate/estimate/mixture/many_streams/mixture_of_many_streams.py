@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.kalman_filter.block_cells import NO_LEAF, shared_cell_tables
 from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import (
     EndedLeaves,
     FiltersOfManyStreams,
     FilterUnit,
 )
+from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF, shared_tables
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray, IntArray
@@ -74,7 +74,7 @@ class MixtureOfManyStreams:
         self._borders = [
             np.cumsum((0, *perturber.lengths(chunk))) for chunk in (0, 1)
         ]  # of blocks: in the first horizon, and in any later one
-        self.tables = shared_cell_tables(threshold, perturber, ceiling)
+        self.tables = shared_tables(threshold, perturber, ceiling)
         self.filters = FiltersOfManyStreams(self._horizon)
         for name in self._PLACES:
             setattr(self, name, np.zeros(0, dtype=np.int64))

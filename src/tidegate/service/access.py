@@ -1,0 +1,98 @@
+"""`Access`: which request may do what, by the token in its header and its role."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from tidegate.service.problem_details import RefusedRequest
+from tidegate.service.tokens import PERMISSIONS, Tokens
+
+_BEARER = HTTPBearer(auto_error=False)  # for the description of the interface
+Given = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+
+
+class Who(NamedTuple):
+    """Whoever asks.
+
+    Attributes:
+        name: tells clients apart, for limits; nothing that could be used as a token.
+        role: what they may do; None: unknown.
+    """
+
+    name: str
+    role: str | None
+
+
+NOBODY = Who("", None)
+
+
+class Access:
+    """Checks tokens.
+
+    Args:
+        tokens: those that are known.
+        public_reading: released data needs no token: they are made to be published.
+        issued: gives the name and the role in a token of somebody else (OpenID Connect).
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        *,
+        public_reading: bool = False,
+        issued: Callable[[str], Awaitable[Who | None]] | None = None,
+    ) -> None:
+        self.tokens = tokens
+        self._public_reading = public_reading
+        self._issued = issued
+
+    async def known(self, header: bytes) -> Who:
+        """Who sent this `Authorization` header."""
+        scheme, _, token = header.decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            return NOBODY
+        if not self.tokens.loaded:
+            await asyncio.to_thread(self.tokens.load)
+        digest, role = self.tokens.find(token.strip())
+        if role is not None:
+            return Who(digest, role)
+        if self._issued is not None and token.count(".") == 2:  # a signed token
+            return await self._issued(token.strip()) or NOBODY
+        return NOBODY
+
+    def permissions(self, role: str | None) -> frozenset[str]:
+        """What a role may do."""
+        known = PERMISSIONS[role] if role else frozenset()
+        return known | {"read"} if self._public_reading else known
+
+    def check(self, request: Request, permission: str) -> None:
+        """Refuse who may not do this."""
+        self.check_role(who(request).role, permission)
+
+    def check_role(self, role: str | None, permission: str) -> None:
+        """Refuse a role that may not do this."""
+        if permission in self.permissions(role):
+            return
+        if role is None:
+            wanted = {"WWW-Authenticate": "Bearer"}
+            raise RefusedRequest(401, "a token is needed: Authorization: Bearer …", wanted)
+        raise RefusedRequest(403, f"a token for the role {role} may not do this")
+
+    def allowed(self, permission: str) -> Any:
+        """A dependency of routes that need this permission."""
+
+        async def check(request: Request, given: Given) -> None:  # noqa: ARG001  # in the description
+            self.check(request, permission)
+
+        return Depends(check)
+
+
+def who(request: Request) -> Who:
+    """Whoever asks: `RequestFront` has found out."""
+    found: Who = getattr(request.state, "who", NOBODY)
+    return found

@@ -1,0 +1,119 @@
+"""Rows with several values: a stream for each column, pushed together.
+
+ε is that of a row: a replaced row replaces all its values, so the columns' budgets add up in the
+ledger, to what was given. Columns of a request are taken all or none, in one transaction: if one of
+them is refused (by the cap, say), so are the others, and a row never falls apart. Values for one
+column alone are refused for the same reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from tidegate.errors import InputError, TidegateError
+from tidegate.guarantee import sequential
+from tidegate.service import problem_details
+from tidegate.service.access import Access
+from tidegate.service.gate import Gate
+from tidegate.service.pending_requests import Pending, WholeRows
+from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
+from tidegate.service.request_bodies import ARROW, parsed_body_of_columns
+from tidegate.service.stored_stream import StoredStream
+from tidegate.service.stream_creation import NewColumns
+from tidegate.service.stream_kinds import clock_of
+from tidegate.service.stream_routes import Name
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "columns": {
+                            "type": "object",
+                            "additionalProperties": {
+                                "type": "array",
+                                "items": {"type": ["number", "null"]},
+                            },
+                        },
+                        "times": {"type": "array", "items": {"type": ["string", "number"]}},
+                    },
+                    "required": ["columns"],
+                    "additionalProperties": False,
+                }
+            },
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    },
+    "parameters": [idempotency_parameter(required=True)],
+}
+
+
+def column_routes(gate: Gate, access: Access) -> APIRouter:
+    """The routes under `/v1/columns`."""
+    routes = APIRouter(prefix="/v1/columns", responses=PROBLEMS)
+
+    @routes.post("", status_code=201, dependencies=[access.allowed("manage")])
+    async def create(new: NewColumns) -> dict[str, Any]:
+        pipelines = await asyncio.to_thread(new.pipelines)
+        make, where = gate.streams.create_columns, (new.name, pipelines, new.source)
+        made = await asyncio.wrap_future(gate.call(lambda: make(*where, part=new.part)))
+        return _shown(new.name, made)
+
+    @routes.get("/{name}", dependencies=[access.allowed("read")])
+    async def one(name: Name) -> dict[str, Any]:
+        return _shown(name, gate.streams.columns_of(name))
+
+    @routes.post(
+        "/{name}/values",
+        status_code=202,
+        dependencies=[access.allowed("write")],
+        response_model=None,
+        openapi_extra=_BODY,
+    )
+    async def push(request: Request, name: Name) -> JSONResponse:
+        streams = gate.streams.columns_of(name)
+        first = next(iter(streams.values()))
+        kind = request.headers.get("content-type", "application/json")
+        key = idempotency_key(dict(request.scope["headers"]).get(b"idempotency-key"))
+        if key is None:
+            raise problem_details.RefusedRequest(
+                400, "Idempotency-Key is needed: rows that are sent again must be recognised"
+            )
+        body = await read_body(request.receive)
+        parse = (body, kind, clock_of(first.pipeline))
+        found, times = await asyncio.to_thread(parsed_body_of_columns, *parse)
+        if found.keys() != streams.keys():
+            raise InputError(f"send the columns {', '.join(sorted(streams))}, and no others")
+        rows = WholeRows()
+        waiting = {
+            column: Pending(streams[column].plain_name, values, times, key, rows=rows)
+            for column, values in found.items()
+        }
+        gate.submit(*waiting.values())
+        outcomes = await asyncio.gather(
+            *(asyncio.wrap_future(one.answer) for one in waiting.values()), return_exceptions=True
+        )
+        receipts: dict[str, Any] = {}
+        for column, outcome in zip(waiting, outcomes, strict=True):
+            if isinstance(outcome, TidegateError):
+                return problem_details.of(outcome, column=column)
+            if isinstance(outcome, BaseException):
+                raise outcome
+            receipts[column] = vars(outcome)
+        return JSONResponse({"columns": receipts}, 202)
+
+    return routes
+
+
+def _shown(name: str, streams: dict[str, StoredStream]) -> dict[str, Any]:
+    promises = [stream.guarantee for stream in streams.values()]
+    columns = {column: stream.shown() for column, stream in streams.items()}
+    return {"name": name, "columns": columns, "guarantee": str(sequential(*promises))}
