@@ -25,7 +25,7 @@ from tidegate.spark.event_shard import EventShard, EventShardProcessor
 from tidegate.spark.shard import Shard
 from tidegate.spark.shard_operators import ShardProcessor
 
-FOLLOWED = ("operators.py", "shard.py", "event_stream.py")  # the others change nothing
+FOLLOWED = ("shard_operators.py", "shard.py", "event_shard.py")  # the others change nothing
 OTHERS = tuple(
     str(path.relative_to(HOME))
     for path in (*HOME.glob("*.py"), *HOME.glob("*/"), *HOME.glob("spark/*.py"))

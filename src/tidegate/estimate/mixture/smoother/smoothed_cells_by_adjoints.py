@@ -74,7 +74,7 @@ def smoothed_cells(
         batch: the blocks.
         passed: what the filter computed there.
         after: Λ and λ of the level and the swing where the blocks end.
-        entries: of F, by cell and block (`closed_loop_transitions.transition_entries`).
+        entries: of F, by cell and block (`cell_covariances.transition_entries`).
     """
     every = [
         Entries(None if step.opened is None else (one[0], one[1], one[2]), *one[3:])
