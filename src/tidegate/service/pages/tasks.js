@@ -2,7 +2,8 @@
 
 import { get } from "./api.js";
 import { Chart } from "./chart.js";
-import { element, facts, row, shown } from "./dom.js";
+import { element, facts, row } from "./dom.js";
+import { said, shown } from "./times.js";
 
 const SHOWN = 200; // rounds in chart and table
 
@@ -35,6 +36,8 @@ export class TaskView {
     /** @type {string | null} */ this.current = null;
     this.chart = new Chart(element("task-chart"), () => {}, () => {});
     this.chart.timed = true;
+    this.chart.steps = true;
+    this.chart.words = { x: "Time (UTC)", per: "mean of a device", mean: "mean of a device", sum: "", level: "" };
   }
 
   close() {
@@ -60,10 +63,10 @@ export class TaskView {
     facts("task-facts", [
       ["Guarantee", known.guarantee],
       ["A round lasts", known.every],
-      ["This round closes", new Date(known.closes).toLocaleTimeString()],
+      ["This round closes", `${said(known.closes)} UTC`],
       ["Devices asked", shown(known.asked)],
       ["Reports in it", shown(known.reports)],
-      ["Late reports count until", new Date(known.accepted_until).toLocaleTimeString()],
+      ["Late reports count until", `${said(known.accepted_until)} UTC`],
       ["Through a shuffler", known.shuffled ? "yes" : "no"],
     ]);
     this.#draw(rows.filter((/** @type {any} */ one) => one.mean).slice(-SHOWN));
@@ -76,23 +79,23 @@ export class TaskView {
     if (!rows.length) return;
     const last = rows[rows.length - 1];
     const ended = (/** @type {string} */ name) => [...rows, last].map((one) => one.mean[name]);
-    this.chart.setMeans([
+    this.chart.setBands([
       {
-        name: "mean of a device, with 95 % interval",
+        name: "",
         x: [...rows.map((one) => one.from), last.to],
-        middle: ended("estimate"),
-        low: ended("low"),
-        high: ended("high"),
+        rows: rows.map((one) => one.reports),
+        mean: { middle: ended("estimate"), low: ended("low"), high: ended("high") },
+        sum: null,
       },
     ]);
     element("task-rows").replaceChildren(
       ...[...rows].reverse().map((one) =>
         row([
-          new Date(one.from).toLocaleString(),
+          said(one.from),
           shown(one.reports),
-          shown(one.mean.estimate),
-          shown(one.mean.low),
-          shown(one.mean.high),
+          shown(one.mean.estimate, 4),
+          shown(one.mean.low, 4),
+          shown(one.mean.high, 4),
         ]),
       ),
     );
