@@ -16,12 +16,11 @@ from tidegate.clock import SECOND, Clock
 from tidegate.errors import QueryError
 from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.lattice import IntArray
-from tidegate.record.many_time_ranges import joined
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
 from tidegate.record.time_ranges import asked as ends_of
 from tidegate.record.time_ranges import length_of
-from tidegate.record.time_sums import check_known, forgotten_until, places_of, table_between
+from tidegate.record.time_sums import check_known, forgotten_until, places_of
 from tidegate.service.answers_json import View, no_keys, plain_column
 
 MOST_WINDOWS = 2000  # in an answer
@@ -83,19 +82,13 @@ def _by_time(
     first, last = ends_of(index, asked.get("from"), asked.get("to")).tolist()
     known = forgotten_until([record]) or index.first_time
     ends = _ends(max(first, known) + over, min(last, index.last_time + 1), step)
-    confidence = asked["confidence"]
     if ends.size:
         check_known([record], int(ends[0]) - over)
-    if index.late.places.size and ends.size:  # each window counts late rows of its own
-        cuts = [np.array([end - over, end]) for end in ends.tolist()]
-        tables = [table_between(record, one, confidence) for one in cuts]
-        rows: IntArray = np.concatenate([one.rows for one in tables])
-        sums = joined([one.answers for one in tables])
-    else:
-        begin, end = places_of(record, ends - over), places_of(record, ends)
-        rows, sums = end - begin, record.answers(begin, end, confidence, None)
+    # No row is late: over HTTP such rows are refused.
+    begin, end = places_of(record, ends - over), places_of(record, ends)
+    numbers = _numbers(record.answers(begin, end, asked["confidence"], None), end - begin)
     clock = Clock(index.clock.zone)
-    return {"from": clock.texts(ends - over), "to": clock.texts(ends), **_numbers(sums, rows)}
+    return {"from": clock.texts(ends - over), "to": clock.texts(ends), **numbers}
 
 
 def _ends(first: int, last: int, step: int) -> IntArray:

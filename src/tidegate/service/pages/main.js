@@ -95,7 +95,8 @@ async function begin() {
     if (!may.includes("read")) {
       element("sign-in").hidden = false;
       welcome("sign in");
-      say(token() === null ? "Sign in with a token" : "This token may not read", token() !== null);
+      const wrong = role === null ? "This token is not known" : `This token may not read: its role is ${role}`;
+      say(token() === null ? "Sign in with a token" : wrong, token() !== null);
       return;
     }
     const streams = await refresh();
