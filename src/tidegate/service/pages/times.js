@@ -38,7 +38,7 @@ export function shown(number, digits = 6) {
 export function interval(estimate, low, high) {
   const ends = [low ?? estimate, high ?? estimate];
   const width = Math.max(ends[1] - ends[0], Math.abs(estimate) * 1e-9, 1e-12);
-  const step = 10 ** (Math.floor(Math.log10(width)) - 1); // two digits of the width
+  const step = 10 ** (Math.floor(Math.log10(width)) - 2); // three digits of the width
   const rounded = (/** @type {number | null} */ one) => {
     if (one === null) return null;
     const places = Math.max(0, Math.min(12, -Math.round(Math.log10(step))));

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { asked, instant } from "./times.js";
 
-const WINDOWS = 30; // of the automatic length, in what is shown
+const WINDOWS = { rows: 10, time: 30 }; // of the automatic length, in what is shown
 const POINTS = 240; // of a line
 const LENGTHS = [
   ["1s", 1], ["10s", 10], ["1min", 60], ["5min", 300], ["15min", 900], ["1h", 3600], ["3h", 10_800], ["6h", 21_600],
@@ -34,11 +34,11 @@ export function named(length) {
 export function sized(span, timed, chosen) {
   if (!timed) {
     const rows = Math.max(1, Number(span.to) - Number(span.from));
-    const over = chosen || String(round(rows / WINDOWS));
+    const over = chosen || String(round(rows / WINDOWS.rows));
     return { over, every: String(round(rows / POINTS)) };
   }
   const seconds = Math.max(1, (Date.parse(instant(span.to)) - Date.parse(instant(span.from))) / 1000);
-  const over = chosen || atLeast(seconds / WINDOWS);
+  const over = chosen || atLeast(seconds / WINDOWS.time);
   const every = atLeast(seconds / POINTS);
   return { over, every };
 }
