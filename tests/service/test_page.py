@@ -95,7 +95,8 @@ def test_the_page_follows_answers_creates_and_reconnects(tmp_path: Path) -> None
 def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> None:
     """What a newcomer sees; and streams whose times have a zone, none, or an offset."""
     service = Place(tmp_path / "gate", None).opened()
-    admin, producer = (service.make_token(role, "page") for role in ("admin", "producer"))
+    roles = ("admin", "auditor", "producer")
+    admin, auditor, producer = (service.make_token(role, "page") for role in roles)
     pipeline = tg.adaptive(epsilon=1, bound=100, horizon=600)
     create = service.gate.streams.create
     values = np.random.default_rng(1).gamma(2, 10, 400)
@@ -125,7 +126,10 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
         keys = {"names": ["north", "south", "west"], "threshold": "per key"}
         service.gate.call(lambda: create("zones", pipeline, keys=keys)).result()
         sender(service, "zones")(*values, keys=["north", "south"] * 200)
-        page.reload()
+        _an_auditor_sees_facts_and_the_ledger(page, auditor)
+        page.click("#sign-out")
+        page.wait_for_selector("#welcome-sign-in:visible")
+        _sign_in(page, admin)
         for name, axis in (("berlin", "Time (UTC)"), ("plain", "Time")):
             page.click(f"#streams [data-name={name}]")
             _wait_for_text(page, "#name", name)
@@ -211,6 +215,17 @@ def _ledger_is_drawn(page: Any) -> None:
     _wait_for_text(page, "#charges", "meters 1")
     _wait_for_text(page, "#sources", "meters132")  # spent 1 of 3, 2 are left
     _wait_for_text(page, "#streams", "budget left: 2 of 3")
+
+
+def _an_auditor_sees_facts_and_the_ledger(page: Any, token: str) -> None:
+    page.click("#sign-out")
+    page.wait_for_selector("#welcome-sign-in:visible")
+    _sign_in(page, token)
+    _wait_for_text(page, "#connection", "Connected: facts and ledger")
+    _wait_for_text(page, "#empty", "not what was released")
+    _wait_for_text(page, "#facts", "400")
+    page.wait_for_selector("#ranges-chart .bars path")
+    assert page.is_hidden("#chart")
 
 
 def _wait_for_text(page: Any, place: str, text: str) -> None:

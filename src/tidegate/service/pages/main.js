@@ -31,8 +31,9 @@ const reached = { live: null, answers: true }; // null: not known yet
 /** @param {{live?: boolean | null, answers?: boolean}} news */
 function connected(news) {
   Object.assign(reached, news);
+  const waiting = view.mayRead ? "Connecting …" : "Connected: facts and ledger"; // an auditor follows nothing
   const lost = reached.live === false || !reached.answers;
-  say(lost ? "Connection lost. Trying again … What is shown may be old." : reached.live ? "Live" : "Connecting …", lost);
+  say(lost ? "Connection lost. Trying again … What is shown may be old." : reached.live ? "Live" : waiting, lost);
   document.body.classList.toggle("stale", lost);
 }
 
@@ -92,7 +93,8 @@ async function begin() {
     element("sign-out").hidden = role === null;
     element("create").hidden = !may.includes("manage");
     mayReadLedger = may.includes("read ledger");
-    if (!may.includes("read")) {
+    view.mayRead = task.mayRead = may.includes("read");
+    if (!may.includes("read facts")) {
       element("sign-in").hidden = false;
       welcome("sign in");
       const wrong = role === null ? "This token is not known" : `This token may not read: its role is ${role}`;
@@ -104,6 +106,7 @@ async function begin() {
     say(streams.length ? "Connected" : "Connected. There is no stream yet.");
     if (!streams.length && may.includes("manage")) /** @type {HTMLDetailsElement} */ (element("create")).open = true;
     if (!view.current && !task.current && streams.length) await open(streams[0].name);
+    if (!view.mayRead) connected({});
   } catch (error) {
     told(error);
   }

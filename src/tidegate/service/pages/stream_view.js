@@ -18,6 +18,7 @@ export class StreamView {
   constructor(connected, told) {
     this.connected = connected;
     this.told = told;
+    this.mayRead = true; // an auditor sees facts alone
     /** @type {Shown | null} */ this.current = null;
     this.chart = new Chart(
       element("chart"),
@@ -64,6 +65,11 @@ export class StreamView {
     this.#say("Loading …");
     try {
       await this.facts();
+      element("released").hidden = !this.mayRead;
+      if (!this.mayRead) {
+        this.#say("This token may read facts and the ledger, not what was released.");
+        return;
+      }
       this.#lengths();
       element("key-choice").hidden = !this.current?.facts.keys;
       if (this.current?.facts.keys) this.current.keys = await offerKeys(name);
@@ -126,7 +132,7 @@ export class StreamView {
       ...(known.warming ? [["Warm-up", `${shown(known.warming)} more values`]] : []),
       ["Times", known.timed ? known.zone ?? "without a zone" : "none: rows are counted"],
     ]);
-    this.#told();
+    if (this.mayRead) this.#told();
   }
 
   /** What stands in place of the chart, or beside it. */

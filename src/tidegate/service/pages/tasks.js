@@ -33,6 +33,7 @@ export async function listTasks(current, open) {
 
 export class TaskView {
   constructor() {
+    this.mayRead = true; // an auditor sees facts alone
     /** @type {string | null} */ this.current = null;
     this.chart = new Chart(element("task-chart"), () => {}, () => {});
     this.chart.timed = true;
@@ -57,7 +58,10 @@ export class TaskView {
   async refresh() {
     const id = this.current;
     if (id === null) return;
-    const [known, { rows }] = await Promise.all([get(`/v1/tasks/${id}`), get(`/v1/tasks/${id}/collection`)]);
+    const [known, { rows }] = await Promise.all([
+      get(`/v1/tasks/${id}`),
+      this.mayRead ? get(`/v1/tasks/${id}/collection`) : { rows: [] },
+    ]);
     if (id !== this.current) return;
     element("task-name").textContent = known.name;
     facts("task-facts", [
