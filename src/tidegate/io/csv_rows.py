@@ -160,7 +160,7 @@ class CsvRows:
             other = self._dialect.other_decimal(text) or self._dialect.other_separator(text)
             raise InputError(
                 f"value at row {position}, column {label} is not a number"
-                f"{other or self._hint(position)}"
+                f"{other or self._hint(position) or '; leave it empty if it is missing'}"
             )
         return number
 

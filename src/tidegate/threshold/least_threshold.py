@@ -64,6 +64,8 @@ def has_fallen(theta: int, top: int, information: Fraction, times: int = HARDLY)
 
 def _part_of_bound(top: int, reach: Fraction) -> int:
     with localcontext(Context(prec=30)):
+        # From here on the least θ is 1, however large ε is; an exponential has limits.
+        reach = min(reach, Fraction(top.bit_length()))
         steps = (Decimal(reach.numerator) / Decimal(reach.denominator)).exp()
         least = max(1, math.floor(top / min(steps, Decimal(top))))
         return least if top <= _ARTIFICIAL else min(_HIGHEST, least)
