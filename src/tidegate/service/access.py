@@ -68,7 +68,7 @@ class Access:
     def permissions(self, role: str | None) -> frozenset[str]:
         """What a role may do."""
         known = PERMISSIONS[role] if role else frozenset()
-        return known | {"read"} if self._public_reading else known
+        return known | {"read", "read facts"} if self._public_reading else known
 
     def check(self, request: Request, permission: str) -> None:
         """Refuse who may not do this."""

@@ -67,7 +67,7 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
         made = await asyncio.wrap_future(gate.call(lambda: make(*where, part=new.part)))
         return _shown(new.name, made)
 
-    @routes.get("/{name}", dependencies=[access.allowed("read")])
+    @routes.get("/{name}", dependencies=[access.allowed("read facts")])
     async def one(name: Name) -> dict[str, Any]:
         return _shown(name, gate.streams.columns_of(name))
 

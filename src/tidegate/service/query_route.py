@@ -72,8 +72,10 @@ class Question(BaseModel):
         if self.starts is None or self.ends is None:
             answer = view.query(from_=self.from_, to=self.to, **chosen)
         elif len(self.keys or ()) == 1 and self.keys is not None:
-            record = view.record(self.keys[0])
-            return {"answers": encoded(record.queries(self.starts, self.ends, self.confidence))}
+            with view._reading():  # others may ask the same record
+                record = view.record(self.keys[0])
+                many = record.queries(self.starts, self.ends, self.confidence)
+            return {"answers": encoded(many)}
         elif len(self.starts) == len(self.ends) == 1:
             answer = view.query(self.starts[0], self.ends[0], **chosen)
         else:

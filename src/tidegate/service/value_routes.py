@@ -18,6 +18,7 @@ from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.answers_json import asked_keys, codes_of, sums, table
 from tidegate.service.gate import Gate
 from tidegate.service.http_etags import conditional
+from tidegate.service.moving_sums import moving
 from tidegate.service.open_streams import Run
 from tidegate.service.pending_requests import NO_VALUES, Pending
 from tidegate.service.problem_details import PROBLEMS
@@ -63,6 +64,16 @@ class SumQuestion(Question):
     confidence: float = Field(0.95, gt=0, lt=1)
 
 
+class MovingQuestion(Question):
+    """Sums and means over a window that slides."""
+
+    over: str = Field(max_length=18, description="Its length: 1h, 1d, 1w; or a number of rows.")
+    every: _Text = Field(None, description="How far apart windows end; a quarter of `over`.")
+    start: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
+    end: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
+    confidence: float = Field(0.95, gt=0, lt=1)
+
+
 class TableQuestion(Question):
     """Sums, means and rates, part by part."""
 
@@ -73,6 +84,7 @@ class TableQuestion(Question):
 
 AskedRows = Annotated[RowsQuestion, Query()]
 AskedSum = Annotated[SumQuestion, Query()]
+AskedMoving = Annotated[MovingQuestion, Query()]
 AskedTable = Annotated[TableQuestion, Query()]
 
 
@@ -124,6 +136,14 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
         asked = question.given()
         return await conditional(
             request, gate, name, lambda view: sums(view, asked), asked_keys(asked)
+        )
+
+    @routes.get("/{name}/moving", dependencies=read, response_model=None)
+    async def sliding(request: Request, name: Name, question: AskedMoving) -> Response:
+        """The sum over the last hour, day or 1,000 rows, again and again, with its interval."""
+        asked = question.given()
+        return await conditional(
+            request, gate, name, lambda view: moving(view, asked), asked_keys(asked)
         )
 
     @routes.get("/{name}/table", dependencies=read, response_model=None)

@@ -43,7 +43,7 @@ class RemoteStream:
 
     def facts(self) -> dict[str, Any]:
         """What is public about the stream."""
-        found: dict[str, Any] = self._gate.call("GET", self._path, "read")
+        found: dict[str, Any] = self._gate.call("GET", self._path, "read facts")
         return found
 
     @property
