@@ -148,7 +148,7 @@ def name_of(plain: Mapping[str, Any], name: str) -> str:
 def exact_of(plain: Mapping[str, Any], name: str) -> Fraction:
     """A fraction greater than 0 in its one spelling; short, so that a sum of many stays small."""
     value = field(plain, name)
-    number = _fraction(value) if isinstance(value, str) else None
+    number = fraction(value) if isinstance(value, str) else None
     if number is None:
         raise SettingError(
             name, 'must be a fraction in lowest terms of at most 18 digits, such as "1" or "1/2"'
@@ -162,7 +162,7 @@ def lower_of(plain: Mapping[str, Any], name: str) -> Fraction:
         return Fraction(0)
     value = plain[name]
     below = isinstance(value, str) and value.startswith("-")
-    number = _fraction(value[1:]) if below else None
+    number = fraction(value[1:]) if below else None
     if number is None:
         raise SettingError(
             name, 'must be a fraction below 0 in lowest terms, such as "-40"; without it, 0'
@@ -193,7 +193,8 @@ def number(value: object, name: str, largest: float) -> float:
 
 
 @lru_cache(maxsize=64)  # millions of reports say the same epsilon
-def _fraction(text: str) -> Fraction | None:
+def fraction(text: str) -> Fraction | None:
+    """A fraction greater than 0 in its one spelling, of at most 18 digits; None: it is none."""
     if not EXACT.fullmatch(text):
         return None
     number = Fraction(text)

@@ -35,6 +35,7 @@ from tidegate.local.canonical_json import (
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
 from tidegate.local.questions.tail import ABOVE, BELOW
+from tidegate.local.written_reports import as_written
 
 __all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report", "question_from_plain"]
 
@@ -226,6 +227,8 @@ class Report:
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
         """Parse what `json()` gave; raises `MessageError`."""
+        if (fields := as_written(text)) is not None:
+            return cls(**fields)
         plain = read(text, "report", 8)
         with naming("report"):
             return cls(
