@@ -14,7 +14,7 @@ from tests.depth import depth
 from tests.service.conftest import Place, sender, served
 from tests.service.test_page import CHROMIUM, FLAGS, PATIENCE, _wait_for_text, sync_api
 from tests.typescript import modules, needs_npm
-from tidegate.demo.phones import Phones
+from tidegate.demo.city_and_phones import Phones
 
 AXE = "axe-core@4.10.3"
 PICTURES = os.environ.get("TIDEGATE_PICTURES")  # a folder: look at what was checked

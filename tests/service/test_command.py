@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.invoking import run
 from tests.service.conftest import PLAIN, Place
-from tidegate.service.metrics import Metrics
+from tidegate.service.prometheus_metrics import Metrics
 from tidegate.service.server_sent_events import Live
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")

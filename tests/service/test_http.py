@@ -278,7 +278,7 @@ def test_a_fault_is_told_without_its_words(
     def broken(*_: object) -> None:
         raise ValueError(f"the value was {SECRET}")
 
-    monkeypatch.setattr("tidegate.service.request_bodies.parsed", broken)
+    monkeypatch.setattr("tidegate.service.request_bodies.parsed_body", broken)
     answer = http("producer", "POST", "/v1/streams/meters/values", content=b"[1]")
     assert (answer.status_code, answer.json()["title"]) == (500, "a fault of Tidegate")
     assert "ValueError in test_http.py" in answer.json()["detail"]

@@ -10,8 +10,17 @@ import webbrowser
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidegate.demo.city import DAY, FARE_BOUND, METER_BOUND, TICK, ZONES, Tick, ticks
-from tidegate.demo.phones import PHONES, Phones
+from tidegate.demo.city_and_phones import (
+    DAY,
+    FARE_BOUND,
+    METER_BOUND,
+    PHONES,
+    TICK,
+    ZONES,
+    Phones,
+    Tick,
+    ticks,
+)
 from tidegate.errors import TidegateError
 from tidegate.randomness import random_bytes
 from tidegate.service.client import Gate, connect

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from tidegate.local.canonical_json import PHASES, SLOTS, VERSION, fraction
-from tidegate.local.privacy_loss import WORDS
+from tidegate.local.integer_weights import WORDS
 
 _NAME = r'"([!#-\[\]-~]{1,128})"'  # characters that JSON need not escape
 _WHOLE = "(0|[1-9][0-9]{0,14})"  # every double of up to 15 digits is exact

@@ -93,6 +93,6 @@ class Access:
 
 
 def who(request: Request) -> Who:
-    """Whoever asks: `Front` has found out."""
+    """Whoever asks: `RequestFront` has found out."""
     found: Who = getattr(request.state, "who", NOBODY)
     return found

@@ -13,8 +13,8 @@ from tidegate.ledger import Ledger
 from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Entry, Opening
 from tidegate.service.access import Access, Given, who
 from tidegate.service.gate import Gate
-from tidegate.service.metrics import MEDIA_TYPE, Metrics
 from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.prometheus_metrics import MEDIA_TYPE, Metrics
 from tidegate.service.source_charges import charged
 from tidegate.service.tokens import make_token_in, revoke_in
 

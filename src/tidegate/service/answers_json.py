@@ -15,13 +15,13 @@ import numpy as np
 
 from tidegate.clock import Clock
 from tidegate.durable import DurableRelease
-from tidegate.durable.journal_record import JournalView
+from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.answer import Answer
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.time_ranges import TimeTable
+from tidegate.record.times.time_ranges import TimeTable
 
 if TYPE_CHECKING:  # the client needs no database
     from tidegate.service.open_streams import Run

@@ -18,9 +18,9 @@ from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.lattice import IntArray
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
-from tidegate.record.time_ranges import asked as ends_of
-from tidegate.record.time_ranges import length_of
-from tidegate.record.time_sums import check_known, forgotten_until, places_of
+from tidegate.record.times.sums_over_time import check_known, forgotten_until, places_of
+from tidegate.record.times.time_ranges import asked as ends_of
+from tidegate.record.times.time_ranges import length_of
 from tidegate.service.answers_json import View, no_keys, plain_column
 
 MOST_WINDOWS = 2000  # in an answer

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate.durable.journal_record import JournalView
+from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.views_for_other_threads import KeyedView
-from tidegate.record.time_ranges import TimeTable
+from tidegate.record.times.time_ranges import TimeTable
 from tidegate.service.access import Access
 from tidegate.service.answers_json import View, encoded, encoded_table, view_of
 from tidegate.service.gate import Gate

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.service import problem_details
 from tidegate.service.access import Access
-from tidegate.service.telemetry import Telemetry
+from tidegate.service.logs_and_traces import Telemetry
 
 _MOST_KNOWN = 4096  # tokens that are counted one by one
 
@@ -95,7 +95,7 @@ class Direct(Protocol):
         """One request."""
 
 
-class Front:
+class RequestFront:
     """Puts the role of whoever asks into the request, and refuses before anything is locked."""
 
     def __init__(
@@ -213,7 +213,7 @@ class _Patient:
         try:
             waits = next(coming)
         except StopIteration as here:  # as a rule: a clock would cost more than the message
-            message = here.value
+            message: Message = here.value
         else:
             try:
                 async with asyncio.timeout(self._patience):

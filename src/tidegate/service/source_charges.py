@@ -12,11 +12,11 @@ from typing import Any
 from tidegate.durable import DurableRelease
 from tidegate.errors import MissingError
 from tidegate.ledger import Ledger
-from tidegate.ledger.composition import ChargedRange, by_part, ranges
+from tidegate.ledger.composition import ChargedRange, by_part, composed_ranges
 from tidegate.ledger.entries import Charge
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
-from tidegate.service.stored_stream import EPOCH, Stream
+from tidegate.service.stored_stream import EPOCH, StoredStream
 from tidegate.service.stream_kinds import epoch_of
 
 _MOST_RANGES = 60  # in an answer: the one that spent most, and the newest
@@ -33,7 +33,7 @@ def charged(gate: Gate, source: str) -> dict[str, Any]:
         return book.charges(source), book.cap_of(source), book.left(source)
 
     charges, cap, left = gate.spent(read)
-    found = ranges(charges)
+    found = composed_ranges(charges)
     streams = _streams(gate, source, {one.epoch for one in charges})
     costs = [_cost(one) for one in found]
     most = max(costs, default=Fraction(0))
@@ -87,7 +87,7 @@ def _streams(gate: Gate, source: str, epochs: set[str]) -> dict[str, str]:
     return found
 
 
-def _epochs(stream: Stream, source: str) -> list[str]:
+def _epochs(stream: StoredStream, source: str) -> list[str]:
     if stream.source != source:
         return []
     earlier = [f"{stream.plain_name}{EPOCH}{number}" for number in range(1, stream.epoch)]

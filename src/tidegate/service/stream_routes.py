@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
-from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
+from tidegate.service.http_etags import conditional
 from tidegate.service.open_streams import Run
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.stream_creation import NewStream, Plan
