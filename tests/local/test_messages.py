@@ -229,8 +229,6 @@ def test_the_one_spelling_is_read_as_every_other(data: st.DataObject) -> None:
         "round": data.draw(
             st.sampled_from(["t.1", 'a"b', "a\\\\b", "~!", "", "é", "a b", "x" * 129])
         ),
-            st.sampled_from(["t.1", 'a"b', "a\\\\b", "~!", "", "é", "a b", "x" * 129])
-        ),
         "phase": data.draw(st.sampled_from(["stream", "threshold", "other"])),
         "epsilon": data.draw(st.sampled_from(["1", "1/2", "2/4", "0", "01", "1/", "9" * 19])),
         "slot": data.draw(st.sampled_from([0, 7, (1 << 16) - 1, 1 << 16, -1, 10**15])),

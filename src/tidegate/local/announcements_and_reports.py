@@ -29,13 +29,13 @@ from tidegate.local.canonical_json import (
     name_of,
     naming,
     read,
+    report_as_written,
     whole_field,
     written_json,
 )
 from tidegate.local.integer_weights import WORDS
 from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
 from tidegate.local.questions.tail_question import ABOVE, BELOW
-from tidegate.local.written_reports import as_written
 
 __all__ = ["PHASES", "VERSION", "Announcement", "MessageError", "Report", "question_from_plain"]
 
@@ -227,7 +227,7 @@ class Report:
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
         """Parse what `json()` gave; raises `MessageError`."""
-        if (fields := as_written(text)) is not None:
+        if (fields := report_as_written(text, WORDS)) is not None:
             return cls(**fields)
         plain = read(text, "report", 8)
         with naming("report"):

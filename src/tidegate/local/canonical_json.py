@@ -40,7 +40,10 @@ class MessageError(TidegateError, ValueError):
 
 def written_json(plain: Mapping[str, Any]) -> str:
     """One line of text."""
-    return json.dumps(plain, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(plain)
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def digest(plain: Mapping[str, Any]) -> str:
@@ -199,3 +202,30 @@ def fraction(text: str) -> Fraction | None:
         return None
     number = Fraction(text)
     return number if str(number) == text else None
+
+
+_PLAIN_NAME = r'"([!#-\[\]-~]{1,128})"'  # characters that JSON need not escape
+_PLAIN_WHOLE = "(0|[1-9][0-9]{0,14})"  # every double of up to 15 digits is exact
+_WRITTEN = re.compile(
+    rf'{{"tidegate":{VERSION},"kind":"report","round":{_PLAIN_NAME},"phase":"([a-z]{{1,16}})",'
+    rf'"epsilon":"([0-9/]{{1,37}})","slot":{_PLAIN_WHOLE},"client":{_PLAIN_NAME},"report":{_PLAIN_WHOLE}}}'
+)
+
+
+def report_as_written(text: object, outputs: int) -> dict[str, Any] | None:
+    """The fields of a valid report as Tidegate's devices spell it, read by one pattern.
+
+    Servers read millions of them. None: it is spelled otherwise, or not valid (its answer must be
+    below `outputs`), and is read field by field, which says what is wrong. Both give the same.
+    """
+    if not isinstance(text, str | bytes):
+        return None
+    found = _WRITTEN.fullmatch(text if isinstance(text, str) else text.decode("latin-1"))
+    if found is None:
+        return None
+    name, phase, budget, place, client, answer = found.groups()
+    epsilon, slot, report = fraction(budget), int(place), int(answer)
+    if phase not in PHASES or epsilon is None or slot >= SLOTS or report >= outputs:
+        return None
+    common = {"round": name, "phase": phase, "epsilon": epsilon, "slot": slot}
+    return {**common, "client": client, "report": report}
