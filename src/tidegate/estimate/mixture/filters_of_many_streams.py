@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_filters
 from tidegate.estimate.mixture.kalman_filters import DISTANCE_PER_HALVING, KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import Leaf
+from tidegate.estimate.mixture.leaf_noise import Leaves
 from tidegate.estimate.mixture.mixture_run import transition_of_all
 from tidegate.estimate.mixture.model_weights import halving_rows, mixed_rows, weight_rows
 from tidegate.estimate.mixture.models import (
@@ -44,10 +44,13 @@ _ENTRIES = SIZE * (SIZE + 1)
 
 @dataclass(frozen=True)
 class Unit:
-    """What filters count in: θ in lattice units; and what truncation takes from a value."""
+    """What filters count in: θ in lattice units; and what truncation takes from a value.
 
-    threshold: int
-    truncated: float
+    One for all streams, or one for each.
+    """
+
+    threshold: int | IntArray
+    truncated: float | FloatArray
 
 
 @dataclass(frozen=True)
@@ -203,10 +206,19 @@ class FiltersOfManyStreams:
         self._exponent[codes] = filters.exponent.reshape(shape)[:count]
         self.weigh(codes)
 
-    def open_leaf(self, codes: IntArray, leaf: Leaf) -> None:
-        """Nodes of a tree begin with a leaf."""
-        for here, _, filters in self._chunks(codes):
-            filters.open_leaf(leaf)
+    def open_leaves(self, codes: IntArray, leaves: Leaves) -> None:
+        """Nodes of trees begin with a leaf of each stream: the same kind of nodes for all."""
+        outer, inner, handed, *_ = leaves
+        for here, padded, filters in self._chunks(codes):
+            filters.open_leaf(
+                leaves._replace(
+                    outer=None if outer is None else self._each(outer[here], padded),
+                    inner=None if inner is None else self._each(inner[here], padded),
+                    inner_share=handed
+                    if isinstance(handed, float)
+                    else self._each(handed[here], padded),
+                )
+            )
             self._put_back(codes[here], filters)
 
     def inflate_level(self, codes: IntArray, shares: FloatArray) -> None:

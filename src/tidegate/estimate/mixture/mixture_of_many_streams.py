@@ -2,6 +2,7 @@
 
 All streams have one θ and one perturber, and begin at position 0; they may be at different
 positions. Options, borders of blocks and costs of trees are the same for all and looked up.
+(`mixture_of_many_thresholds`: a θ for each.)
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from tidegate.estimate.mixture.filters_of_many_streams import (
     FiltersOfManyStreams,
     Unit,
 )
-from tidegate.estimate.mixture.layout_tables import NO_LEAF, shared_tables
+from tidegate.estimate.mixture.layout_tables import (
+    NO_LEAF,
+    OUTER_AND_INNER,
+    OWN_INNER,
+    shared_tables,
+)
+from tidegate.estimate.mixture.leaf_noise import Leaves
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.model_weights import mixed_rows
 from tidegate.estimate.mixture.tree_choice import tree_costs
@@ -131,15 +138,16 @@ class MixtureOfManyStreams:
         self.total[codes[closing]] += sums[closing]
         wholes = np.empty(codes.size)
         width = self.width[codes]
-        noisy = ratios(sums, self._threshold)
+        noisy = ratios(sums, self._unit_of(codes).threshold)
         kinds = tables.cells_alike[row, cell]
         for same in alike(kinds):
             first, leaves = int(same[0]), None
             if closing[first]:
                 at, widths = (row[same], cell[same]), tables.leaf_widths[kinds[first]]
                 leaves = EndedLeaves(widths, tables.share[at], tables.contrast[at], noisy[same])
-            facts = int(width[first]), self.position[codes[same]], leaves, self._unit
-            wholes[same] = self.filters.end_cells(codes[same], *facts)
+            some = codes[same]
+            facts = int(width[first]), self.position[some], leaves, self._unit_of(some)
+            wholes[same] = self.filters.end_cells(some, *facts)
         self.cell[codes] = cell + 1
         last = cell + 1 == tables.count[row]
         ended, going = codes[last], codes[~last]
@@ -153,20 +161,31 @@ class MixtureOfManyStreams:
 
     def _begin_cells(self, codes: IntArray) -> None:
         row, cell = self.row[codes], self.cell[codes]
-        opens = np.flatnonzero(self.tables.opens[row, cell])
-        for same in alike(row[opens] * self.tables.opens.shape[1] + cell[opens]):
-            at = opens[same]
-            leaf = self.tables.cells[row[at[0]]].opens[cell[at[0]]]
-            if leaf is not None:
-                self.filters.open_leaf(codes[at], leaf)
+        kinds = self.tables.opens[row, cell]
+        opening = np.flatnonzero(kinds)
+        for same in alike(kinds[opening]):
+            at = opening[same]
+            self._open_leaves(codes[at], int(kinds[at[0]]), (row[at], cell[at]))
         self.filled[codes] = 0
         self.width[codes] = width = self.tables.widths[row, cell]
         for same in alike(width):
             each = int(width[same[0]])
-            forecast = self.filters.forecast(codes[same], each)
-            level = forecast * self._threshold / each + self._unit.truncated
+            some = codes[same]
+            forecast, unit = self.filters.forecast(some, each), self._unit_of(some)
+            level = forecast * unit.threshold / each + unit.truncated
             grains = np.floor(level * FORECAST_GRAIN + 0.5)
-            self.prediction[codes[same]] = grains / FORECAST_GRAIN
+            self.prediction[some] = grains / FORECAST_GRAIN
+
+    def _open_leaves(self, codes: IntArray, kind: int, at: tuple[IntArray, IntArray]) -> None:
+        tables = self.tables
+        handed: float | FloatArray = 0.0 if kind == OWN_INNER else tables.inner_share[at]
+        outer = tables.outer[at] if kind == OUTER_AND_INNER else None
+        facts = tables.share[at], tables.contrast[at]  # of no use here
+        self.filters.open_leaves(codes, Leaves(outer, tables.inner[at], handed, *facts))
+
+    def _unit_of(self, codes: IntArray) -> Unit:
+        """What the filters of these streams count in."""
+        return self._unit
 
     # -- which tree ------------------------------------------------------------------------------
 
@@ -184,7 +203,8 @@ class MixtureOfManyStreams:
         if first.size:
             self.filters.reconsider(first)
         for same in alike(2 * number + kind):
-            self._choose(codes[same], self._options(int(chunk[same[0]]), int(number[same[0]])))
+            options = self._options(int(chunk[same[0]]), int(number[same[0]]))
+            self._choose(codes[same], options, self._threshold)
         self.cap[codes] = self.tables.cap[self.row[codes]]
         self.cell[codes] = self.total[codes] = 0
         self._begin_cells(codes)
@@ -193,10 +213,11 @@ class MixtureOfManyStreams:
         length = self._perturber.lengths(chunk)[number]
         return self._perturber.layouts(length, self._threshold, self._ceiling)
 
-    def _choose(self, codes: IntArray, options: tuple[Layout, ...]) -> None:
-        """`MixtureRun.choose` of streams at the same place of a horizon."""
+    def _choose(self, codes: IntArray, options: tuple[Layout, ...], threshold: int) -> None:
+        """`MixtureRun.choose` of streams at the same place of a horizon, with one θ."""
         age = min(int(self.position[codes[0]]), self._horizon)
-        step = np.minimum(self._cap_steps(codes, options[-1].cap_step), options[-1].cap_step)
+        highest = options[-1].cap_step
+        step = np.minimum(self._cap_steps(codes, highest, threshold), highest)
         self._step_counts[codes, 0] = step
         for same in alike(step):
             some = codes[same]
@@ -206,21 +227,24 @@ class MixtureOfManyStreams:
             choice = np.full(some.size, here[0])
             if len(here) > 1:
                 length = options[0].length
-                costs = tree_costs(self._perturber, self._threshold, length, age=age)
+                costs = tree_costs(self._perturber, threshold, length, age=age)
                 weights = self.filters.weights[some]
                 expected = [mixed_rows(weights, costs[options[index].nodes]) for index in here]
                 choice = np.array(here)[np.argmin(expected, axis=0)]
-            rows = [self.tables.row(option) if k in here else 0 for k, option in enumerate(options)]
-            self.choice[some], self.row[some] = choice, np.array(rows)[choice]
+            self.choice[some] = choice
+            for chosen in here:
+                mine = some[choice == chosen]
+                if mine.size:
+                    self.row[mine] = self.tables.row(options[chosen], threshold)
 
-    def _cap_steps(self, codes: IntArray, highest: int) -> IntArray:
+    def _cap_steps(self, codes: IntArray, highest: int, threshold: int) -> IntArray:
         """Let the cap of each stream follow the mean of its last block."""
         steps, names = CapSteps(), (*self._STEP_COUNTS, *self._STEP_LEVELS)
         known, of_steps = vars(steps), itemgetter(*names)
         counts, levels = self._step_counts[codes].tolist(), self._step_levels[codes].tolist()
         many = len(self._STEP_COUNTS)
-        measured = (self.measured[codes] / self._threshold).tolist()
-        doubts = (self.doubt[codes] / self._threshold).tolist()
+        measured = (self.measured[codes] / threshold).tolist()
+        doubts = (self.doubt[codes] / threshold).tolist()
         inflated = np.zeros(codes.size)
         for at in np.flatnonzero(self.measured[codes]).tolist():
             known.update(zip(names, counts[at] + levels[at], strict=True))
@@ -266,7 +290,7 @@ class MixtureOfManyStreams:
         for same in alike((2 * number + np.minimum(chunk, 1)) << 32 | choice):
             at = int(same[0])
             layout = self._options(int(chunk[at]), int(number[at]))[int(choice[at])]
-            row, some = self.tables.row(layout), codes[same]
+            row, some = self.tables.row(layout, self._threshold), codes[same]
             self.row[some] = row
             self.cell[some], self.filled[some] = self.tables.place(row, within[same])
         self.width[codes] = self.tables.widths[self.row[codes], self.cell[codes]]
