@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.keyed.noise_of_many_keys import GroveNoise, KeyedDraws, KeySource
+from tidegate.keyed.noise_of_many_keys import Draws, GroveNoise, KeySource
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
 from tidegate.perturb.forest_geometry import Forest
@@ -220,7 +220,7 @@ class TreeNoise:
     What draws it is kept beside (1 kB a key): making that costs more than drawing from it.
     """
 
-    def __init__(self, draws: KeyedDraws, leaves: int) -> None:
+    def __init__(self, draws: Draws, leaves: int) -> None:
         self._draws = draws
         self._noise: IntArray = np.zeros((0, leaves), dtype=np.int64)
         self._made: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
@@ -240,6 +240,10 @@ class TreeNoise:
         """These keys began a block: they need its noise when its first leaf ends."""
         self._made[codes] = False
         self._waiting.add(codes)
+
+    def change(self, code: int, source: KeySource | None) -> None:
+        """The noise of a key comes from here from now on."""
+        self._sources[code] = source
 
     def waiting(self, most: int) -> IntArray:
         """Some keys that began a block and have no noise for it yet."""

@@ -7,9 +7,10 @@ cache of a processor, moved on together, and put back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,17 +155,17 @@ class FiltersOfManyStreams:
         """
         over = transition_of_all(self._horizon, width, SCATTER)
         threshold, added = unit.threshold, unit.truncated * width
-        growth = over.width * self._mean(LEVEL, codes) + over.swing_row * self._mean(SWING, codes)
+        growth = over.width * self.means(LEVEL, codes) + over.swing_row * self.means(SWING, codes)
         ages = np.minimum(ends - width, self._horizon)
         kept = 1.0 - width / (ages + width)
-        sums = self._mean(SUM, codes) * kept[:, np.newaxis] + growth
+        sums = self.means(SUM, codes) * kept[:, np.newaxis] + growth
         for entry in (LEAF, INNER):
             self._means[entry][codes] += growth
         self._means[SWING][codes] *= over.decay[SWING, MEAN]
         if leaves is not None:
             self._means[SUM][codes] = sums
             self._end_leaves(codes, ends, leaves)
-            sums = self._mean(SUM, codes)
+            sums = self.means(SUM, codes)
         expected = mixed_rows(self.weights[codes], sums)
         whole: FloatArray = np.floor(expected * threshold + added + 0.5)
         self._means[SUM][codes] = sums - ((whole - added) / threshold)[:, np.newaxis]
@@ -230,14 +231,15 @@ class FiltersOfManyStreams:
     def forecast(self, codes: IntArray, width: int) -> FloatArray:
         """Expected sums of the values of the next cells, all of one width."""
         over = transition_of_all(self._horizon, width, SCATTER)
-        levels, swings = self._mean(LEVEL, codes), self._mean(SWING, codes)
+        levels, swings = self.means(LEVEL, codes), self.means(SWING, codes)
         return mixed_rows(self.weights[codes], over.width * levels + over.swing_row * swings)
 
     @property
     def _means(self) -> FloatArray:
         return self._augmented[MEAN :: SIZE + 1]
 
-    def _mean(self, entry: int, codes: IntArray) -> FloatArray:
+    def means(self, entry: int, codes: IntArray) -> FloatArray:
+        """The means of an entry of the state, a row for each stream."""
         found: FloatArray = self._augmented[entry * (SIZE + 1) + MEAN, codes]
         return found
 
@@ -253,6 +255,37 @@ class FiltersOfManyStreams:
         self._mahalanobis[codes] = behind * DISTANCE_PER_HALVING
         self._exponent[codes] = 0
         self.weigh(codes)
+
+    # -- one stream ------------------------------------------------------------------------------
+
+    def stream_state(self, code: int, widths: Sequence[int], end: int) -> dict[str, Any]:
+        """The filters of a stream as `MixtureRun.state` has them.
+
+        Cells of these `widths` of the open leaf are complete, the last one at `end`.
+        """
+        filters = KalmanFilters(self._models)
+        filters.augmented[:] = self._augmented[:, code].reshape(filters.augmented.shape)
+        if widths:  # covariances wait for the end of a leaf here
+            means, position = filters.mean.copy(), end - sum(widths)
+            for width in widths:
+                filters.fade(width / (min(position, self._horizon) + width))
+                filters.predict(transition_of_all(self._horizon, width, SCATTER))
+                position += width
+            filters.mean[:] = means
+        return {
+            "augmented": filters.augmented.reshape(-1),
+            "mahalanobis": self._mahalanobis[code].copy(),
+            "determinant": self._determinant[code].copy(),
+            "exponent": self._exponent[code].astype(np.int64),
+        }
+
+    def restore_stream(self, code: int, state: State) -> None:
+        """Let a stream be where `MixtureRun.state` says, between leaves."""
+        self._augmented[:, code] = state["augmented"].reshape(_ENTRIES, -1)
+        self._mahalanobis[code] = state["mahalanobis"]
+        self._determinant[code] = state["determinant"]
+        self._exponent[code] = state["exponent"]
+        self.weigh(np.array([code]))
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class LayoutTables:
             the same widths (`leaf_widths`); else the width of the cell, negative.
         opens: which nodes of the tree begin with a cell.
         outer, inner, inner_share: of these, as in `Leaf`; 0 where there is none.
-        length, cap, count: values of a block, where they are truncated, its cells.
+        length, cap, count, leaves: values of a block, where they are truncated, its cells, leaves.
         doubt: standard error of the mean of a block.
         deviation: of the noise of a leaf, before leaves are made consistent.
     """
@@ -46,7 +46,7 @@ class LayoutTables:
         "outer": np.float64, "inner": np.float64, "inner_share": np.float64,
     }  # fmt: skip
     _BY_ROW: ClassVar[dict[str, Any]] = {
-        "length": np.int64, "cap": np.int64, "count": np.int64,
+        "length": np.int64, "cap": np.int64, "count": np.int64, "leaves": np.int64,
         "doubt": np.float64, "deviation": np.float64,
     }  # fmt: skip
 
@@ -62,6 +62,7 @@ class LayoutTables:
     length: IntArray
     cap: IntArray
     count: IntArray
+    leaves: IntArray
     doubt: FloatArray
     deviation: FloatArray
 
@@ -107,7 +108,8 @@ class LayoutTables:
         self.outer[row, begins] = [leaf.outer or 0.0 for leaf in cells.path]
         self.inner[row, begins] = [leaf.inner or 0.0 for leaf in cells.path]
         self.inner_share[row, begins] = [leaf.inner_share for leaf in cells.path]
-        self.length[row], self.cap[row], self.count[row] = tree.length, tree.cap, count
+        self.length[row], self.cap[row] = tree.length, tree.cap
+        self.count[row], self.leaves[row] = count, tree.leaves
         self.doubt[row] = math.sqrt(tree.nodes[0] * tree.variances[0]) / tree.length
         self.deviation[row] = math.sqrt(tree.variances[-1])
         self.cells.append(cells)

@@ -106,6 +106,10 @@ class MixtureOfManyStreams:
 
     def begin_again(self, code: int) -> None:
         """Forget a stream: it is as one that has not begun."""
+        self._clear(code)
+        self.begin_blocks(np.array([code]))
+
+    def _clear(self, code: int) -> None:
         here = np.array([code])
         for name in (*self._PLACES, *self._LEVELS):
             getattr(self, name)[here] = 0
@@ -113,7 +117,6 @@ class MixtureOfManyStreams:
         self._step_counts[here] = [getattr(first, name) for name in self._STEP_COUNTS]
         self._step_levels[here] = [getattr(first, name) for name in self._STEP_LEVELS]
         self.filters.begin(here)
-        self.begin_blocks(here)
 
     def _copy(self, source: int, targets: IntArray) -> None:
         for name in (*self._PLACES, *self._LEVELS, "_step_counts", "_step_levels"):
