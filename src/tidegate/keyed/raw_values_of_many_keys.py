@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.lattice import IntArray
+from tidegate.state_as_bytes import State
 from tidegate.threshold.tail_quantile import PARTS, all_grids, last_exceeded
 
 _NO_ROW = -1
@@ -109,10 +110,11 @@ class WindowCounts:
         for name in ("size", "taken", "_grid", "_whole", "_parts"):
             setattr(self, name, more(getattr(self, name), room))
 
-    def begin(self, code: int, size: int, candidates: IntArray) -> None:
-        """A window of a key begins."""
+    def begin(self, code: int, size: int, candidates: IntArray, known: State) -> None:
+        """A window of a key begins, or goes on with what `SelectionCounts` knows."""
         self.wipe(code)
-        self.size[code] = size
+        self.size[code], self.taken[code] = size, known["taken"]
+        self._parts[code, : candidates.size] = known["counts"]  # counts add up
         self._grid[code] = next(
             at for at, grid in enumerate(self._grids) if np.array_equal(grid, candidates)
         )
@@ -158,7 +160,7 @@ class WindowCounts:
             "counts": np.concatenate([_NONE, *map(self.counts, opened)]),
         }
 
-    def restore(self, codes: IntArray, state: dict[str, IntArray]) -> None:
+    def restore(self, codes: IntArray, state: State) -> None:
         """Continue the windows of a `state`."""
         self.size[codes], self.taken[codes] = state["window"], state["taken"]
         self._grid[codes], at = state["grid"], 0

@@ -11,36 +11,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.model_weights import UNDECIDED
 from tidegate.keyed.array_engine_base import ArrayEngineBase
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.refined_columns import RefinedColumns
 from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import IntArray
-from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch
 from tidegate.record.segment import WARMING, Segment
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.refinement_state import Past
 from tidegate.run.run_base import Phase
 from tidegate.run.two_sided_caps import Ends
-
-
-def fits_refined(pipeline: Pipeline, *, shared: bool) -> bool:
-    """Whether columns can run this pipeline: one-sided, without a cycle, one θ a key."""
-    return (
-        not shared
-        and type(pipeline.reselect) is Refinement
-        and pipeline.ticks is None
-        and not pipeline.lower
-        and not pipeline.non_negative
-        and type(pipeline.perturber) is AdaptiveTrees
-        and type(pipeline.estimator) is Mixture
-        and pipeline.estimator.period is None
-    )
 
 
 class BriefColumns(RefinedColumns):

@@ -12,20 +12,36 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.mixture_of_many_thresholds import MixtureOfManyThresholds
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_cache import TreeNoise
 from tidegate.keyed.noise_of_many_keys import KeySource, PhaseDraws
 from tidegate.keyed.raw_values_of_many_keys import HeldValues, WindowCounts, more
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch, Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.refinement_shares_and_windows import EARLY_SHARE
+from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, Refinement
 from tidegate.run.refinement_state import Past
 from tidegate.run.run_base import PhaseKeys
 from tidegate.run.two_sided_caps import Ends
 from tidegate.state_as_bytes import State
+
+
+def fits_refined(pipeline: Pipeline, *, shared: bool) -> bool:
+    """Whether columns can run this pipeline: one-sided, without a cycle, one θ a key."""
+    return (
+        not shared
+        and type(pipeline.reselect) is Refinement
+        and pipeline.ticks is None
+        and not pipeline.lower
+        and not pipeline.non_negative
+        and type(pipeline.perturber) is AdaptiveTrees
+        and type(pipeline.estimator) is Mixture
+        and pipeline.estimator.period is None
+    )
 
 
 class RefinedState:
@@ -39,7 +55,7 @@ class RefinedState:
         "mean": "watch_mean", "old": "watch_old", "length": "watch_length", "fair": "fair",
     }  # fmt: skip
     _LEVELS: ClassVar[tuple[str, ...]] = (
-        "home", "excess", "variance", "watch_mean", "watch_old", "fair"
+        "published", "home", "excess", "variance", "watch_mean", "watch_old", "fair"
     )  # fmt: skip
 
     raw: IntArray  # sum of the open leaf
@@ -47,6 +63,7 @@ class RefinedState:
     start: IntArray  # of the phase
     evidence: IntArray
     floor: IntArray
+    published: FloatArray  # what the phase began with
     home: FloatArray  # these as in `CapWatch`
     excess: FloatArray
     variance: FloatArray
@@ -138,7 +155,7 @@ class RefinedState:
             "warm_up_start": int(mixture.warm_up_start[code]),
             "evidence": int(self.evidence[code]),
             "floor": int(self.floor[code]),
-            "prediction": float(mixture.prediction[code]),
+            "prediction": float(self.published[code]),
             "held": None if measuring else self.held.of(code),
             "window": window,
             "watch": self._watch(code),
@@ -163,16 +180,17 @@ class RefinedState:
         }
 
     def put_back(self, code: int, run: RefinementRun) -> None:
-        """Let a key be where a run is: at the beginning of a warm-up, or of a block."""
+        """Let a key be where a run is: in a warm-up, or at the beginning of a leaf."""
         state, mixture = run.progress(), self.mixture
         self.phase[code], self.start[code] = state["number"], state["start"]
         self.evidence[code], self.floor[code] = state["evidence"], state["floor"]
+        self.published[code] = state["prediction"]
         watch, blocks = state["watch"], state["blocks"]
         for name, column in self._WATCH.items():
             getattr(self, column)[code] = watch[name]
         mixture.restore_stream(
             code,
-            state["estimator"],
+            state["estimator"],  # None: in the first warm-up
             threshold=watch["threshold"],
             position=state["position"],
             warm_up_start=state["warm_up_start"],
@@ -182,7 +200,10 @@ class RefinedState:
         self.windows.wipe(code)
         self.measuring[code] = blocks is not None
         if blocks is None:
-            self.held.begin(code, run.warming)
+            held = state["held"]
+            self.held.begin(code, run.warming + held.size)
+            if held.size:
+                self.held.add(np.array([code]), np.array([held.size]), held)
             mixture.prediction[code], mixture.filled[code] = state["prediction"], 0
             self._noise.change(code, None)
         else:
@@ -190,7 +211,7 @@ class RefinedState:
             perturber, window = opened.perturber, opened.window
             if window is not None:
                 candidates = window.stage.candidates(self._pipeline.lattice)
-                self.windows.begin(code, window.values, candidates)
+                self.windows.begin(code, window.values, candidates, state["window"])
             mixture.restore_block(code, perturber.part, blocks, state["level"])
             self._noise.change(code, KeySource.of(perturber.keystream.key))
             self._noise.expect(np.array([code]))

@@ -91,6 +91,12 @@ class Released:
         return cls(released, np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))
 
 
+    def put(self, rows: NDArray[np.bool_], found: Released) -> None:
+        """Take what was released for these rows."""
+        for name in ("released", "positions", "values", "levels"):
+            getattr(self, name)[rows] = getattr(found, name)
+
+
 _SMALL = 1 << 15
 
 Kind = TypeVar("Kind", bound=np.generic)

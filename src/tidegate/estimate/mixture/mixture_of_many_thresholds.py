@@ -149,20 +149,22 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         }
 
     def restore_stream(
-        self, code: int, state: State, *, threshold: int, position: int, warm_up_start: int
+        self, code: int, state: State | None, *, threshold: int, position: int, warm_up_start: int
     ) -> None:
-        """Let a stream be where a `RescaledRun` is: between blocks, or at the beginning of one."""
+        """Let a stream be where a `RescaledRun` is: between leaves. None: nothing is known yet."""
+        self.threshold[code], self.position[code] = threshold, position
+        self.warm_up_start[code] = warm_up_start
+        if state is None:
+            return
         for name in ("prediction", "total", "measured", "doubt", "cell", "filled"):
             getattr(self, name)[code] = state[name]
         steps = state["cap_steps"]
         self._step_counts[code] = [steps[name] for name in self._STEP_COUNTS]
         self._step_levels[code] = [steps[name] for name in self._STEP_LEVELS]
         self.filters.restore_stream(code, state)
-        self.threshold[code], self.position[code] = threshold, position
-        self.warm_up_start[code] = warm_up_start
 
     def restore_block(self, code: int, part: Fraction, blocks: State, level: float) -> None:
-        """Let the open block of a stream be that of a `RefinementTreesRun`, at its beginning."""
+        """Let the open block of a stream be that of a `RefinementTreesRun`."""
         self.part[code], self.level[code] = self._trees.blocks.index(part), level
         self.chunk[code], self.number[code] = blocks["chunk"], blocks["number"]
         self.choice[code], self.begun[code] = blocks["choice"], blocks["position"]
