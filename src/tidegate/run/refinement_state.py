@@ -166,10 +166,15 @@ class RefinementState(PhasedRun):
 
     def _choice(self, values: int, share: Fraction, *, age: int) -> tuple[TailQuantile, Fraction]:
         """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""
-        rule, perturber = self._pipeline.threshold, self._pipeline.perturber
-        theta, *shape = (share * part for part in self._pipeline.choices)
-        stage = self._refinement.choice(rule, perturber, values, theta, age=age)
-        return stage, sum(shape) * perturber.epsilon if shape else Fraction(0)
+        pipeline, refinement = self._pipeline, self._refinement
+
+        def found() -> tuple[TailQuantile, Fraction]:
+            rule, perturber = pipeline.threshold, pipeline.perturber
+            theta, *shape = (share * part for part in pipeline.choices)
+            stage = refinement.choice(rule, perturber, values, theta, age=age)
+            return stage, sum(shape) * perturber.epsilon if shape else Fraction(0)
+
+        return pipeline.known.of(("stage", values, share, age), found)
 
     def _warm_up(self) -> HoldOut:
         """For the values of the warm-up that begins the present phase."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from tidegate.lattice import COARSE, Lattice
 from tidegate.threshold.tail_quantile import LEAST_PRICE, SURE, VISIBLE, TailQuantile
@@ -52,6 +53,7 @@ def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: boo
     return _part_of_bound(lattice.top, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
 
 
+@lru_cache(maxsize=256)  # every phase of every key asks
 def has_fallen(theta: int, top: int, information: Fraction, times: int = HARDLY) -> bool:
     """Whether θ stayed where it began, or hardly left: so few values could pay for the climb.
 
@@ -62,6 +64,7 @@ def has_fallen(theta: int, top: int, information: Fraction, times: int = HARDLY)
     return theta <= times * _part_of_bound(top, reach)
 
 
+@lru_cache(maxsize=256)
 def _part_of_bound(top: int, reach: Fraction) -> int:
     with localcontext(Context(prec=30)):
         steps = (Decimal(reach.numerator) / Decimal(reach.denominator)).exp()

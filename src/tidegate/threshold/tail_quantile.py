@@ -185,10 +185,9 @@ class TailQuantile(Spec):
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
         target = round(self.target * _DENOMINATOR)
         counts = np.maximum(above[allowed] * (_DENOMINATOR // PARTS), target)
-        with localcontext(Context(prec=_DIGITS)):
-            each = _decimal(self._price(lattice, positive, climbing_from) * _DENOMINATOR)
-            public = [round(each * _log(step)) for step in grid[allowed].tolist()]
-        return grid[allowed], -(np.array(public, dtype=np.int64) + counts), _DENOMINATOR
+        price = self._price(lattice, positive, climbing_from)
+        public = _penalties(lattice.top, self._ratio, price)[allowed]
+        return grid[allowed], -(public + counts), _DENOMINATOR
 
     def _price(self, lattice: Lattice, positive: int | None, climbing_from: int) -> Fraction:
         """The penalty of a θ that is e times larger, in values."""
@@ -275,6 +274,16 @@ def _grid(top: int, ratio: str) -> IntArray:
         count = int(last.ln() / Decimal(ratio).ln()) + 1
         steps = {round(last ** (Decimal(step) / count)) for step in range(count + 1)}
     found: IntArray = np.array(sorted(steps), dtype=np.int64)
+    found.flags.writeable = False  # everyone gets this one
+    return found
+
+
+@lru_cache(maxsize=256)  # keys whose choices know as much pay the same
+def _penalties(top: int, ratio: str, price: Fraction) -> IntArray:
+    """price·ln θ of every candidate, in parts of a value."""
+    with localcontext(Context(prec=_DIGITS)):
+        each = _decimal(price * _DENOMINATOR)
+        found = np.array([round(each * _log(step)) for step in _grid(top, ratio).tolist()])
     found.flags.writeable = False  # everyone gets this one
     return found
 
