@@ -258,6 +258,10 @@ class TreeNoise:
         """The noise of one leaf for each key; it must have been made."""
         return self._noise[codes, leaves]
 
+    def of_block(self, code: int, leaves: int) -> IntArray | None:
+        """The noise of the leaves of a key's open block; None: it is not made yet."""
+        return self._noise[code, :leaves].copy() if self._made[code] else None
+
     def make(self, codes: IntArray, tree: Layout, chunks: IntArray, numbers: IntArray) -> None:
         """Make the noise of blocks that are measured by the same tree, wherever they lie."""
         sources = self._sources_of(codes)

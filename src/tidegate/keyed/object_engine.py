@@ -132,15 +132,18 @@ class Objects:
         found = columns.push_rows(groups, lattice.units(numbers[together]))
         found.values *= lattice.step
         lattice.bounded(found.levels)
-        out.put(together, found)
+        if not alone.any():
+            out = found
+        else:
+            out.put(together, found)
         counts = self.positions()
         counts[groups.present] = columns.mixture.position[groups.present]
         if times is not None:
             for code, rows in parts:
-                some = rows[together[rows]]
-                if some.size:
-                    ticks = Times(times.ticks[some], times.clock)
-                    self.releases[code].note_times(ticks, int(out.positions[some[0]]))
+                mine = rows[together[rows]]
+                if mine.size:
+                    ticks = Times(times.ticks[mine], times.clock)
+                    self.releases[code].note_times(ticks, int(out.positions[mine[0]]))
         return out
 
     def _push_one_each(self, codes: IntArray, numbers: NDArray[Any]) -> Released:

@@ -131,7 +131,13 @@ class RefinedState:
 
     def run(self, code: int) -> RefinementRun:
         """A run at the place of a key."""
-        return RefinementRun(self.keys_of(code), state=self.progress(code), past=self._past(code))
+        run = RefinementRun(self.keys_of(code), state=self.progress(code), past=self._past(code))
+        if self.measuring[code]:
+            perturber = run.open_blocks.perturber
+            drawn = self._noise.of_block(code, perturber.tree.leaves)
+            if drawn is not None:
+                perturber.take_noise(drawn)
+        return run
 
     def progress(self, code: int) -> dict[str, Any]:
         """What `RefinementRun.progress` would give for a key."""

@@ -49,8 +49,13 @@ def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: boo
     smallest candidate otherwise, although there are enough of the others by now. If the present θ
     has `fallen`, which shows that most are 0, less will do.
     """
+    return _lifted(choice, lattice.top, positive, fallen)
+
+
+@lru_cache(maxsize=1024)
+def _lifted(choice: TailQuantile, top: int, positive: int, fallen: bool) -> int:
     reach = choice.reach(positive, LEAST_PRICE)
-    return _part_of_bound(lattice.top, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
+    return _part_of_bound(top, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
 
 
 @lru_cache(maxsize=256)  # every phase of every key asks

@@ -185,20 +185,26 @@ class TailQuantile(Spec):
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
         target = round(self.target * _DENOMINATOR)
         counts = np.maximum(above[allowed] * (_DENOMINATOR // PARTS), target)
-        price = self._price(lattice, positive, climbing_from)
-        public = _penalties(lattice.top, self._ratio, price)[allowed]
+        public = _penalties(self, lattice.top, positive, climbing_from)[allowed]
         return grid[allowed], -(public + counts), _DENOMINATOR
 
-    def _price(self, lattice: Lattice, positive: int | None, climbing_from: int) -> Fraction:
+    def _price(self, top: int, positive: int | None, climbing_from: int) -> Fraction:
         """The penalty of a θ that is e times larger, in values."""
         with localcontext(Context(prec=_DIGITS)):
             # Up to the bound; at least a factor of 2, as if the bound were as far.
-            length = Fraction(max(_log(max(lattice.top, 2)) - _log(climbing_from), _log(2)))
+            length = Fraction(max(_log(max(top, 2)) - _log(climbing_from), _log(2)))
         if positive is None:
             affordable = AFFORDABLE * (self.holdout - self.target) / length
             return min(self.target, max(self.visible / self.epsilon, affordable))
         affordable = AFFORDABLE * (positive - self.target) / length
         return min(STEEP * self.target, max(LEAST_PRICE / self.epsilon, affordable))
+
+    def penalties(self, top: int, positive: int | None, climbing_from: int) -> IntArray:
+        """What each candidate θ costs, price·ln θ, in parts of a value; `top` is the bound."""
+        with localcontext(Context(prec=_DIGITS)):
+            each = _decimal(self._price(top, positive, climbing_from) * _DENOMINATOR)
+            steps = _grid(top, self._ratio).tolist()
+            return np.array([round(each * _log(step)) for step in steps], dtype=np.int64)
 
     def choose(
         self,
@@ -278,14 +284,11 @@ def _grid(top: int, ratio: str) -> IntArray:
     return found
 
 
-@lru_cache(maxsize=256)  # keys whose choices know as much pay the same
-def _penalties(top: int, ratio: str, price: Fraction) -> IntArray:
-    """price·ln θ of every candidate, in parts of a value."""
-    with localcontext(Context(prec=_DIGITS)):
-        each = _decimal(price * _DENOMINATOR)
-        found = np.array([round(each * _log(step)) for step in _grid(top, ratio).tolist()])
-    found.flags.writeable = False  # everyone gets this one
-    return found
+@lru_cache(maxsize=1024)  # keys whose choices know as much pay the same
+def _penalties(
+    stage: TailQuantile, top: int, positive: int | None, climbing_from: int
+) -> IntArray:
+    return stage.penalties(top, positive, climbing_from)
 
 
 @lru_cache(maxsize=1024)

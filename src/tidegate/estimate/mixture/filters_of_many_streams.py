@@ -83,6 +83,7 @@ class FiltersOfManyStreams:
         self._models = models(horizon)
         count = self._models.count
         self._scratch: dict[int, WideKalmanFilters] = {}
+        self._one = KalmanFilters(self._models)  # the same for a single stream
         self._augmented: FloatArray = np.zeros((_ENTRIES, 0, count))
         self._mahalanobis: FloatArray = np.zeros((0, count))
         self._determinant: FloatArray = np.zeros((0, count))
@@ -263,7 +264,7 @@ class FiltersOfManyStreams:
 
         Cells of these `widths` of the open leaf are complete, the last one at `end`.
         """
-        filters = KalmanFilters(self._models)
+        filters = self._one
         filters.augmented[:] = self._augmented[:, code].reshape(filters.augmented.shape)
         if widths:  # covariances wait for the end of a leaf here
             means, position = filters.mean.copy(), end - sum(widths)
@@ -273,7 +274,7 @@ class FiltersOfManyStreams:
                 position += width
             filters.mean[:] = means
         return {
-            "augmented": filters.augmented.reshape(-1),
+            "augmented": filters.augmented.reshape(-1).copy(),
             "mahalanobis": self._mahalanobis[code].copy(),
             "determinant": self._determinant[code].copy(),
             "exponent": self._exponent[code].astype(np.int64),

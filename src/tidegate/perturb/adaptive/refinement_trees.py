@@ -250,6 +250,10 @@ class RefinementTreesRun(AdaptiveRun):
         """Where the options begin in `RefinementTrees.every_layout`."""
         return self._group[0]
 
+    def take_noise(self, drawn: IntArray) -> None:
+        """The noise of the open block's leaves, which was drawn from the same keystream before."""
+        self._noise = self._drawn = drawn
+
     def _leaf_noise(self, tree: Layout) -> IntArray:
         self._drawn = super()._leaf_noise(tree)
         return self._drawn
