@@ -89,7 +89,7 @@ class Keystream:
     @property
     def key(self) -> bytes:
         """What all of it follows from: as secret as the noise."""
-        return self._algorithm.key
+        return bytes(self._algorithm.key)
 
     def at(self, *, chunk: int = 0, tree: int = 0, level: int = 0) -> KeystreamWords:
         """A fresh reader of the words that belong to this place, from their beginning."""

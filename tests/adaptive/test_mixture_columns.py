@@ -9,9 +9,9 @@ from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_fi
 from tidegate.estimate.mixture.filters_of_many_streams import _tiled
 from tidegate.estimate.mixture.kalman_filters import KalmanFilters, normalised
 from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.mixture_of_many_streams import ratios
 from tidegate.estimate.mixture.model_weights import weight_rows
 from tidegate.estimate.mixture.models import SIZE, SWING, Transition, models
+from tidegate.estimate.mixture.parts_of_many_streams import ratios
 from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
 
 

@@ -25,10 +25,10 @@ class Batch:
     """Consecutive rows: float64 with NaN for a missing value, or int64.
 
     `users` holds the user of each row: text, an integer, or None where a row names no user; or its
-    key. It is None unless such a column was requested. `start` is the place of the first row, counted from 0
-    over the whole input, for sources that deliver blocks by place; None: it follows the batch
-    before. `times` are those of the rows, if a time column was requested. `others` are the values
-    of further columns, if several were requested. Values may be read-only.
+    key. It is None unless such a column was requested. `start` is the place of the first row,
+    counted from 0 over the whole input, for sources that deliver blocks by place; None: it follows
+    the batch before. `times` are those of the rows, if a time column was requested. `others` are
+    the values of further columns, if several were requested. Values may be read-only.
     """
 
     values: Numbers

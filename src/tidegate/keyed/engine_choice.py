@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tidegate.keyed.adaptive_array_engine import AdaptiveArrayEngine, fits_adaptive
+from tidegate.keyed.event_object_engine import EventObjects
 from tidegate.keyed.fixed_array_engine import ArrayEngine, fits
-from tidegate.keyed.object_engine import EventObjects, Objects
+from tidegate.keyed.object_engine import Objects
 from tidegate.keyed.refined_array_engine import RefinedArrayEngine
 from tidegate.keyed.refined_state import fits_refined
 from tidegate.run.pipeline import Pipeline

@@ -21,7 +21,6 @@ from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
 from tidegate.record.time_index import check_order
 from tidegate.run.event_release import EventRelease
 from tidegate.run.pipeline import Pipeline
@@ -31,9 +30,6 @@ from tidegate.run.two_sided_caps import Ends
 from tidegate.timestamps import Times
 
 _MOST_VIEWS = 4096  # keys whose answers are kept ready
-# Rows of a key in a push from which on arrays are worth their while; and for how many keys there
-# is room beside their releases.
-_MANY, _MOST_IN_COLUMNS = 64, 1 << 14
 
 
 class Objects:
@@ -70,7 +66,7 @@ class Objects:
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
             if self._known(code):
-                self._release(code).checked_times(part, rows.size, late)
+                self._present(code).checked_times(part, rows.size, late)
             elif part is not None:
                 check_order(part.ticks, None, 0, late)
 
@@ -78,8 +74,8 @@ class Objects:
         self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> Released:
         """Release checked rows, key by key; what comes out is in the order of the rows."""
-        if self._in_columns(groups):
-            return self._push_columns(groups, numbers, times, late)
+        if self._columns is not None and self._columns.takes(groups):
+            return self._push_columns(self._columns, groups, numbers, times, late)
         if times is None and self._alone and groups.once:
             return self._push_one_each(groups.codes, numbers)
         return self._push_each(groups, numbers, times, late)
@@ -101,20 +97,16 @@ class Objects:
             out.levels[released] = found.levels
         return out
 
-    def _in_columns(self, groups: Groups) -> bool:
-        """Whether rows go through arrays: many of each key, or their keys are there already."""
-        if self._columns is None or not groups.codes.size:
-            return False
-        if groups.codes.size >= _MANY * groups.present.size:
-            return len(self._names) <= _MOST_IN_COLUMNS
-        return all(code in self._columns for code in groups.present.tolist())
-
     def _push_columns(
-        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
+        self,
+        columns: RecordedColumns,
+        groups: Groups,
+        numbers: NDArray[Any],
+        times: Times | None,
+        late: str,
     ) -> Released:
         """The same bits for many rows of each key. A key enters the columns between leaves."""
-        columns, alone = self._known_columns(), np.zeros(numbers.size, dtype=np.bool_)
-        parts, new = list(groups.parts()), []
+        alone, parts, new = np.zeros(numbers.size, dtype=np.bool_), list(groups.parts()), []
         for code, rows in parts:
             release = self._noted(code)
             if code not in columns:
@@ -132,12 +124,8 @@ class Objects:
         found = columns.push_rows(groups, lattice.units(numbers[together]))
         found.values *= lattice.step
         lattice.bounded(found.levels)
-        if not alone.any():
-            out = found
-        else:
-            out.put(together, found)
-        counts = self.positions()
-        counts[groups.present] = columns.mixture.position[groups.present]
+        out.put(together, found)
+        self.positions()[groups.present] = columns.mixture.position[groups.present]
         if times is not None:
             for code, rows in parts:
                 mine = rows[together[rows]]
@@ -169,11 +157,15 @@ class Objects:
 
     def _noted(self, code: int) -> Release:
         """The release of a key that is about to change: the state that was written is no more."""
-        release = self.releases.get(code) or self._release(code)
+        release = self._present(code)
         self._written.pop(code, None)
         self._views.pop(code, None)
         self.releases[code] = self.releases.pop(code)
         return release
+
+    def _present(self, code: int) -> Release:
+        """The release of a key, perhaps without what the columns know: to ask about times only."""
+        return self.releases.get(code) or self._release(code)
 
     def _known(self, code: int) -> bool:
         return code in self.releases or code in self._resting
@@ -193,11 +185,6 @@ class Objects:
         elif self._columns is not None:
             self._columns.settle(code)
         return release
-
-    def _known_columns(self) -> RecordedColumns:
-        if self._columns is None:
-            raise AssertionError("it was asked whether there are any")
-        return self._columns
 
     def rest(self, most: int) -> None:
         """Keep releases of `most` keys, and of the others the state that was written last."""
@@ -307,30 +294,3 @@ def _published(release: Release, unit: int) -> tuple[float, float] | None:
         return run.push_one(unit), run.level
 
     return release._ownership.whole(taken)
-
-
-class EventObjects(Objects):
-    """Releases by code; every declared key has one from the first tick on."""
-
-    KIND: ClassVar[str] = "events"
-
-    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
-        """Nothing to refuse: events come in any order."""
-
-    def push(
-        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
-    ) -> Released:
-        """Take checked events; nothing is released."""
-        super().push(groups, numbers, times, late)
-        return Released.empty(numbers.size)
-
-    def advance(self, code: int, end: int) -> Rows:
-        """Release the ticks of a key before number `end`."""
-        release = self._changing(code)
-        rows = release.close_ticks(max(0, end - release.position))
-        self.positions()[code] = release.position
-        return rows
-
-    def late(self) -> int:
-        """Events that came after their tick was released, of keys that do not rest."""
-        return sum(getattr(release, "dropped", 0) for release in self.releases.values())

@@ -1,7 +1,7 @@
 """Columns beside releases that keep their past: pushes of many rows a key go through arrays.
 
-While a key is in the columns, what its release knows of the present is old; `settle` brings it up to
-date before anybody asks. Records are written as rows are released.
+While a key is in the columns, what its release knows of the present is old; `settle` brings it up
+to date before anybody asks. Records are written as rows are released.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_state import Past
 from tidegate.run.release import Release
 
+# Rows of a key in a push from which on arrays are worth their while; and for how many keys there
+# is room beside their releases.
+_MANY, _MOST_KEYS = 64, 1 << 14
+
 
 class RecordedColumns(RefinedColumns):
     """Columns whose keys have a `Release` each, which keeps the record."""
@@ -31,6 +35,12 @@ class RecordedColumns(RefinedColumns):
 
     def __contains__(self, code: int) -> bool:
         return code in self._releases
+
+    def takes(self, groups: Groups) -> bool:
+        """Whether rows go through arrays: many of each key, or their keys are there already."""
+        if groups.codes.size >= _MANY * groups.present.size:
+            return 0 < groups.codes.size and len(self._names) <= _MOST_KEYS
+        return all(code in self for code in groups.present.tolist())
 
     def rows_before(self, release: Release) -> int:
         """How many rows a release must take before it can enter: up to the end of a leaf."""
@@ -61,8 +71,12 @@ class RecordedColumns(RefinedColumns):
 
     def push_rows(self, groups: Groups, units: IntArray) -> Released:
         """Release rows of keys that are in the columns, in units."""
-        self._old.update(groups.present.tolist())
-        return Released(np.ones(units.size, dtype=np.bool_), *self.push(groups, units))
+        keys = groups.present.tolist()
+        self._old.update(keys)
+        found = Released(np.ones(units.size, dtype=np.bool_), *self.push(groups, units))
+        for code, position in zip(keys, self.mixture.position[keys].tolist(), strict=True):
+            self._releases[code]._seen = position
+        return found
 
     # -- the past --------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The array engine for `adaptive` without a hold-out: every key refines a θ of its own.
 
-Rows and bits are those of `object_engine`: a law test compares them. Nothing is kept of the past but
-the public thresholds of each key; so nothing can be asked here.
+Rows and bits are those of `object_engine`: a law test compares them. Of the past only the public
+thresholds of each key are kept, so nothing can be asked here.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ class BriefColumns(RefinedColumns):
     def _past(self, code: int) -> Past:
         """The open block, or what stands for an open warm-up; all that a run needs to go on."""
         mixture, method = self.mixture, self._pipeline.method
-        number, position = int(self.phase[code]), int(mixture.position[code])
-        facts = {"threshold": int(mixture.threshold[code]), "epoch": WARMING}
+        number, theta = int(self.phase[code]), int(mixture.threshold[code])
         if not self.measuring[code]:
-            warming = {"origin": int(self.start[code]), "prediction": mixture.prediction.item(code)}
-            return [], [Segment(method, **facts, **warming)] if number else []
-        facts["epoch"] = self.keys_of(code).epoch(number).id.hex()
-        segment = Segment(method, **facts, origin=int(mixture.begun[code]))
+            start, level = int(self.start[code]), float(self.published[code])
+            warming = Segment(
+                method, threshold=theta, origin=start, epoch=WARMING, prediction=level
+            )
+            return [], [warming] if number else []
+        epoch, begun = self.keys_of(code).epoch(number).id.hex(), int(mixture.begun[code])
+        segment = Segment(method, threshold=theta, origin=begun, epoch=epoch)
         first, options = mixture.options_of(code)
         choice = int(mixture.choice[code])
         segment.begin(options[choice], first + choice, UNDECIDED)
-        segment.end = position
+        segment.end = int(mixture.position[code])
         return [], [segment]
 
     def _keep_past(self, code: int, run: RefinementRun) -> None:

@@ -1,8 +1,8 @@
 """The state of a refined release by key, in arrays; a key is handed to a run and put back.
 
-    by key: place, θ, sums │ Kalman filters │ noise of the open block │ warm-up │ window
-    ───────────────────────────────────────────────────────────────────────────────────────
-    raw values and sums are secret; the rest follows from what was released
+by key: place, θ, sums │ Kalman filters │ noise of the open block │ warm-up │ window
+───────────────────────────────────────────────────────────────────────────────────────
+raw values and sums are secret; the rest follows from what was released
 """
 
 from __future__ import annotations

@@ -281,12 +281,6 @@ class Release(SnapshotsAndForks):
         self.note_times(times, first, start)
         return Rows(first, out, levels, times.ticks[start:])
 
-    def note_times(self, times: Times, first: int, held: int = 0) -> None:
-        """Values from position `first` on have these times, after `held` that are held out."""
-        if self._timeline is None:
-            self._timeline = Timeline(times.clock)
-        self._timeline.take(times, first, held)
-
     def _units(self, numbers: Any, users: Any, start: int, end: int, window: int) -> IntArray:
         units = self._lattice.units(numbers[start:end])
         return units if self._cap is None else self._cap.apply(units, users[start:end], window)

@@ -1,4 +1,4 @@
-"""`RepeatedItems`: a column of few distinct items, each kept once; and which of them each row has."""
+"""`RepeatedItems`: a column of few distinct items, each kept once, and which one each row has."""
 
 from __future__ import annotations
 

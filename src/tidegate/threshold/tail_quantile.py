@@ -285,9 +285,7 @@ def _grid(top: int, ratio: str) -> IntArray:
 
 
 @lru_cache(maxsize=1024)  # keys whose choices know as much pay the same
-def _penalties(
-    stage: TailQuantile, top: int, positive: int | None, climbing_from: int
-) -> IntArray:
+def _penalties(stage: TailQuantile, top: int, positive: int | None, climbing_from: int) -> IntArray:
     return stage.penalties(top, positive, climbing_from)
 
 

@@ -8,7 +8,6 @@ cache of a processor, moved on together, and put back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +33,7 @@ from tidegate.estimate.mixture.models import (
     Transition,
     models,
 )
+from tidegate.estimate.mixture.parts_of_many_streams import EndedLeaves, Unit
 from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.state_as_bytes import State
@@ -41,33 +41,6 @@ from tidegate.state_as_bytes import State
 _CHUNK = 128  # streams that are moved on together
 _GRAIN = 16  # a chunk is filled up to a multiple of this, so that few sizes of scratch are needed
 _ENTRIES = SIZE * (SIZE + 1)
-
-
-@dataclass(frozen=True)
-class Unit:
-    """What filters count in: θ in lattice units; and what truncation takes from a value.
-
-    One for all streams, or one for each.
-    """
-
-    threshold: int | IntArray
-    truncated: float | FloatArray
-
-
-@dataclass(frozen=True)
-class EndedLeaves:
-    """Leaves that end together, one for each stream; their cells have the same widths.
-
-    Attributes:
-        widths: of the cells of a leaf.
-        share, contrast: how much of the inner noise each gets, and the variance on top.
-        noisy: their sums, in θ.
-    """
-
-    widths: tuple[int, ...]
-    share: FloatArray
-    contrast: FloatArray
-    noisy: FloatArray
 
 
 class FiltersOfManyStreams:

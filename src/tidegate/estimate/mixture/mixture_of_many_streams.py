@@ -14,11 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.filters_of_many_streams import (
-    EndedLeaves,
-    FiltersOfManyStreams,
-    Unit,
-)
+from tidegate.estimate.mixture.filters_of_many_streams import FiltersOfManyStreams
 from tidegate.estimate.mixture.layout_tables import (
     NO_LEAF,
     OUTER_AND_INNER,
@@ -28,12 +24,11 @@ from tidegate.estimate.mixture.layout_tables import (
 from tidegate.estimate.mixture.leaf_noise import Leaves
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.model_weights import mixed_rows
+from tidegate.estimate.mixture.parts_of_many_streams import EndedLeaves, Unit, alike, ratios
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout, Perturber
 from tidegate.state_as_bytes import State
-
-_EXACT = 1 << 53  # whole numbers below are exact as floats
 
 
 class MixtureOfManyStreams:
@@ -298,23 +293,3 @@ class MixtureOfManyStreams:
             self.cell[some], self.filled[some] = self.tables.place(row, within[same])
         self.width[codes] = self.tables.widths[self.row[codes], self.cell[codes]]
         self.cap[codes] = self.tables.cap[self.row[codes]]
-
-
-def alike(kinds: IntArray) -> list[IntArray]:
-    """Places of the same kind, together."""
-    if not kinds.size:
-        return []
-    if (kinds == kinds[0]).all():
-        return [np.arange(kinds.size)]
-    order = np.argsort(kinds, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
-
-
-def ratios(numerators: IntArray, denominators: int | IntArray) -> FloatArray:
-    """Quotients of whole numbers, correctly rounded: what Python's division gives."""
-    if numerators.size and max(-int(numerators.min()), int(numerators.max())) >= _EXACT:
-        below = np.broadcast_to(denominators, numerators.shape).tolist()
-        pairs = zip(numerators.tolist(), below, strict=True)
-        return np.array([above / each for above, each in pairs])
-    found: FloatArray = numerators / denominators
-    return found

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.filters_of_many_streams import Unit
 from tidegate.estimate.mixture.layout_tables import LayoutTables
-from tidegate.estimate.mixture.mixture_of_many_streams import MixtureOfManyStreams, alike
+from tidegate.estimate.mixture.mixture_of_many_streams import MixtureOfManyStreams
 from tidegate.estimate.mixture.model_weights import mixed_rows
 from tidegate.estimate.mixture.models import LEVEL
+from tidegate.estimate.mixture.parts_of_many_streams import Unit, alike
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length, block_lengths
 from tidegate.stages import Layout
@@ -69,7 +69,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
 
     def _unit_of(self, codes: IntArray) -> Unit:
         threshold = self.threshold[codes]
-        return Unit(threshold, self._share * threshold)
+        return Unit(threshold, np.multiply(self._share, threshold, dtype=np.float64))
 
     # -- blocks ----------------------------------------------------------------------------------
 

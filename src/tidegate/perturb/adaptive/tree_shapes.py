@@ -53,9 +53,7 @@ def all_trees(
     """These shapes for a block of `length` values, for every cap step up to `ceiling`."""
     return tuple(
         Layout(length, shape, cap, scales, variances, cap_step=cap_step)
-        for shape, cap, scales, variances, cap_step in all_laws(
-            shapes, epsilon, threshold, ceiling
-        )
+        for shape, cap, scales, variances, cap_step in all_laws(shapes, epsilon, threshold, ceiling)
     )
 
 
