@@ -39,7 +39,7 @@ class RecordedColumns(RefinedColumns):
     def takes(self, groups: Groups) -> bool:
         """Whether rows go through arrays: many of each key, or their keys are there already."""
         if groups.codes.size >= _MANY * groups.present.size:
-            return 0 < groups.codes.size and len(self._names) <= _MOST_KEYS
+            return groups.codes.size > 0 and len(self._names) <= _MOST_KEYS
         return all(code in self for code in groups.present.tolist())
 
     def rows_before(self, release: Release) -> int:

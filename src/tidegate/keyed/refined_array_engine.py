@@ -38,7 +38,7 @@ class BriefColumns(RefinedColumns):
         mixture, method = self.mixture, self._pipeline.method
         number, theta = int(self.phase[code]), int(mixture.threshold[code])
         if not self.measuring[code]:
-            start, level = int(self.start[code]), float(self.published[code])
+            start, level = int(self.phase_start[code]), float(self.published[code])
             warming = Segment(
                 method, threshold=theta, origin=start, epoch=WARMING, prediction=level
             )
@@ -127,7 +127,7 @@ class RefinedArrayEngine(ArrayEngineBase):
         self._grow()
         phases = [self._columns.phases.get(code, ()) for code in range(start, end)]
         return {
-            "first code": start,
+            "start": start,
             "last": self.last[start:end],
             "phase counts": np.array(list(map(len, phases)), dtype=np.int64),
             "phases": np.array([one for every in phases for one in every]).reshape(-1).astype("q"),
@@ -137,7 +137,7 @@ class RefinedArrayEngine(ArrayEngineBase):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with the keys of a `state`."""
         self._grow()
-        first = state["first code"]
+        first = state["start"]
         mine = np.arange(first, first + state["position"].size)
         if not mine.size:  # public keys, and none has come yet
             return

@@ -48,7 +48,7 @@ class RefinedState:
     """All keys in arrays, by code. The past of a key is kept by whoever uses them (`_past`)."""
 
     _COUNTS: ClassVar[tuple[str, ...]] = (
-        "raw", "phase", "start", "evidence", "floor", "watch_cap", "watch_length"
+        "raw", "phase", "phase_start", "evidence", "floor", "watch_cap", "watch_length"
     )  # fmt: skip
     _WATCH: ClassVar[dict[str, str]] = {
         "home": "home", "excess": "excess", "variance": "variance", "cap": "watch_cap",
@@ -60,7 +60,7 @@ class RefinedState:
 
     raw: IntArray  # sum of the open leaf
     phase: IntArray
-    start: IntArray  # of the phase
+    phase_start: IntArray
     evidence: IntArray
     floor: IntArray
     published: FloatArray  # what the phase began with
@@ -120,7 +120,7 @@ class RefinedState:
     def _keystream(self, code: int) -> Keystream:
         """The noise of the present phase of a key."""
         share = 1 - self._trees.blocks[int(self.mixture.part[code])]
-        ends, start = Ends(int(self.mixture.threshold[code])), int(self.start[code])
+        ends, start = Ends(int(self.mixture.threshold[code])), int(self.phase_start[code])
         number = int(self.phase[code])
         return self.keys_of(code).noise("perturb", number, ends, start, share=str(share))
 
@@ -157,7 +157,7 @@ class RefinedState:
         return {
             "number": phase,
             "position": int(mixture.position[code]),
-            "start": int(self.start[code]),
+            "start": int(self.phase_start[code]),
             "warm_up_start": int(mixture.warm_up_start[code]),
             "evidence": int(self.evidence[code]),
             "floor": int(self.floor[code]),
@@ -188,7 +188,7 @@ class RefinedState:
     def put_back(self, code: int, run: RefinementRun) -> None:
         """Let a key be where a run is: in a warm-up, or at the beginning of a leaf."""
         state, mixture = run.progress(), self.mixture
-        self.phase[code], self.start[code] = state["number"], state["start"]
+        self.phase[code], self.phase_start[code] = state["number"], state["start"]
         self.evidence[code], self.floor[code] = state["evidence"], state["floor"]
         self.published[code] = state["prediction"]
         watch, blocks = state["watch"], state["blocks"]
