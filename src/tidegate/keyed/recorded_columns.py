@@ -21,7 +21,7 @@ from tidegate.run.release import Release
 
 # Rows of a key in a push from which on arrays are worth their while; and for how many keys there
 # is room beside their releases.
-_MANY, _MOST_KEYS = 64, 1 << 14
+_MANY, _MOST_KEYS = 64, 1 << 12
 
 
 class RecordedColumns(RefinedColumns):
