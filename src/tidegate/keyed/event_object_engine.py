@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tidegate.keyed.object_engine import Objects
 from tidegate.keyed.rows import Groups, Released
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 from tidegate.timestamps import Times
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.mixture.model_weights import packed
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.refined_columns import RefinedColumns
 from tidegate.keyed.rows import Groups, Released

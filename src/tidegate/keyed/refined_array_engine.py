@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tidegate.estimate.mixture.model_weights import UNDECIDED
+from tidegate.estimate.mixture.kalman_filter.model_weights import UNDECIDED
 from tidegate.keyed.array_engine_base import ArrayEngineBase
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.refined_columns import RefinedColumns
 from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
-from tidegate.record.segment import WARMING, Segment
+from tidegate.record.segments.segment import WARMING, Segment
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_state import Past
-from tidegate.run.run_base import Phase
 from tidegate.run.two_sided_caps import Ends
 
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.layout_tables import NO_LEAF
+from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import alike, ratios
 from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
-from tidegate.estimate.mixture.parts_of_many_streams import alike, ratios
 from tidegate.keyed.refined_state import RefinedState
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray, IntArray

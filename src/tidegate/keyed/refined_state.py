@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate import Mixture
-from tidegate.estimate.mixture.mixture_of_many_thresholds import MixtureOfManyThresholds
+from tidegate.estimate.mixture.many_streams.mixture_of_many_thresholds import (
+    MixtureOfManyThresholds,
+)
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_cache import TreeNoise
 from tidegate.keyed.noise_of_many_keys import KeySource, PhaseDraws
@@ -21,11 +23,11 @@ from tidegate.keyed.raw_values_of_many_keys import HeldValues, WindowCounts, mor
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch, Keystream
+from tidegate.run.phased_run import PhaseKeys
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, Refinement
 from tidegate.run.refinement_state import Past
-from tidegate.run.run_base import PhaseKeys
 from tidegate.run.two_sided_caps import Ends
 from tidegate.state_as_bytes import State
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from tidegate.estimate.mixture.cap_steps import CapSteps
-from tidegate.estimate.mixture.kalman_filters import mixed
-from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, noise_path
+from tidegate.estimate.mixture.kalman_filter.state_space_models import INNER, LEVEL
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.models import INNER, LEVEL
 from tidegate.stages import Layout
 
 # The level after a cap was full, in the new θ: the old one says little about it.
