@@ -2,7 +2,8 @@
 
 IEEE arithmetic (+ − × ÷ √) is the same everywhere; exp and log are not, they come from whatever
 library numpy or Python was built with. What is published must not depend on it. Constants are
-therefore computed in decimals, whose every digit is specified, and weights by plain arithmetic.
+therefore computed in whole numbers, in decimals (whose every digit is specified) where those leave
+a doubt, and weights by plain arithmetic.
 """
 
 from __future__ import annotations
