@@ -78,7 +78,8 @@ def rescue_dp(
     exact arithmetic. Between measurements the filter's level is published. Filter and controller
     are those of `fast`.
 
-    When: windows, of a level that moves slowly and not evenly.
+    When: windows, of a level that moves slowly and not evenly; or short ranges of small counts
+        with little ε.
     Reference: Wang, Zhang, Lu, Wang, Qin, Ren, RescueDP: Real-time Spatio-temporal Crowd-sourced
         Data Publishing with Differential Privacy, INFOCOM 2016.
 
