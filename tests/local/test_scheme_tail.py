@@ -43,7 +43,7 @@ def test_two_rungs_where_three_would_crowd():
     low = pytest.approx(0.036)
     assert ladder_shares(0.0120) == (0.12, low, low)
     low = pytest.approx(0.0147)
-    assert ladder_shares(0.0049) == (0.12, pytest.approx(0.042), low, low)
+    assert ladder_shares(0.0049) == (0.12, pytest.approx(0.042), low, 0.0049)
     assert ladder_shares(0.25) == (0.12,)
 
 
@@ -110,6 +110,37 @@ def test_the_posterior_finds_the_tail(name):
     for other in TAILS:
         if other != name:  # the wrong tails are far off at the same level
             assert not best / 1.7 < TAILS[other](at[1]) < best * 1.7
+
+
+def _two_scales(x):
+    """One value in fifty is of a scale twenty times as large."""
+    return 0.98 * math.exp(-x / 10) + 0.02 * math.exp(-((x / 200) ** 1.5))
+
+
+@pytest.mark.parametrize("count", [2_000, 10_000])
+def test_a_second_scale_that_answers_show_is_found(count):
+    """Its chance rises; where there is none it falls, and a cliff is none."""
+    shares = {
+        "two scales": _two_scales,
+        "one": lambda x: math.exp(-x / 10),
+        "a cliff": lambda x: 0.12 if x < 38 else 0.0,
+    }
+    chances, thetas = {}, {}
+    for name, share in shares.items():
+        bits = _bits(share, np.tile([21.0, 30.0, 39.0, 60.0], 6), count=count)
+        tails = posterior(bits, 21.0, 0.12)
+        chances[name] = tails.weights[tails.second > 0].sum()
+        thetas[name] = decide(tails, 5000, horizon=180_000, variance=4.3).threshold
+    assert chances["two scales"] > 0.33
+    assert chances["one"] < 0.15
+    assert chances["a cliff"] < 0.03
+    assert thetas["two scales"] > 1.8 * thetas["one"]
+
+
+def test_a_second_scale_that_answers_cannot_show_is_not_hoped_for():
+    """20 answers a question: a standard deviation of a share is above a tenth."""
+    tails = posterior(_bits(_two_scales, np.tile([21.0, 30.0, 39.0], 2), count=20), 21.0, 0.12)
+    assert not tails.second.any()
 
 
 def test_without_bits_the_prior_speaks():

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.privacy_loss import WORDS
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import Tally
@@ -94,8 +94,18 @@ _LEAST_CURVATURE = 0.1  # what a power law counts as in logarithms: as good as s
 _SLOPE, _SLOPE_SCALE = 1.8, 0.6
 _CURVATURE, _CURVATURE_SD = 0.8, 0.8
 _TAIL, _BULK = 0.12, 0.7  # up to this share above the anchor; the largest there is
-_KEPT = 2000  # tails, at most; and none that is e^15 times less likely than the likeliest
-_NEGLIGIBLE = 15.0
+# A second scale: its chance, standard deviations that its share has, its most, how far it lies.
+_SECOND_CHANCE, _VISIBLE, _LARGEST_SECOND, _REACHES = (
+    0.3,
+    (2.0, 4.0, 8.0, 16.0),
+    0.6,
+    (4.0, 10.0, 25.0),
+)
+_SECOND_FALL = 1.5  # how it falls: between an exponential and a normal distribution
+_UNLIKELY = 7.0  # nats below the likeliest, by the prior
+_OFFSETS = 27  # of the share at the anchor, from −3.2 to 3.2
+_KEPT = 4000  # tails, at most; and none that is e^12 times less likely than the likeliest
+_NEGLIGIBLE = 12.0
 _ANCHOR_SD = 1.2  # of ln S at the anchor
 # Levels below this part of the top rung belong to the body, of which the family says nothing. (At
 # 0.6, one busy hour that was asked about the body made tails look steep.)
@@ -104,10 +114,11 @@ BODY = 0.9
 
 @dataclass(frozen=True)
 class Tails:
-    """Weighted tails: ln S(x) = ln S0 − h·((x/x0)^s − 1)/s.
+    """Weighted tails: S(x) = S0·exp(−h·((x/x0)^s − 1)/s) + p·exp(−(x/(k·x0))^1.5).
 
     s → 0 is a power law (Pareto), 1 an exponential tail, 2 one like the normal distribution's; h is
-    the slope −d ln S/d ln x at x0.
+    the slope −d ln S/d ln x at x0. p is 0, or the share of values of a second, larger scale, k
+    times as far out.
     """
 
     anchor: float
@@ -115,6 +126,8 @@ class Tails:
     slope: FloatArray
     curvature: FloatArray
     weights: FloatArray
+    second: FloatArray = field(default_factory=lambda: np.zeros(1))
+    reach: FloatArray = field(default_factory=lambda: np.ones(1))
 
     @property
     def unknown_anchor(self) -> float:
@@ -125,7 +138,10 @@ class Tails:
 
     def shares_above(self, levels: FloatArray) -> FloatArray:
         """S(level): a row for each tail, a column for each level."""
-        return np.exp(_log_shares(self.log_share, self.slope, self.curvature, levels / self.anchor))
+        ratios = levels / self.anchor
+        first = np.exp(_log_shares(self.log_share, self.slope, self.curvature, ratios))
+        beyond = np.exp(-((ratios / self.reach[:, None]) ** _SECOND_FALL))
+        return np.minimum(1.0, first + self.second[:, None] * beyond)
 
     def mean_shares(self, levels: FloatArray) -> FloatArray:
         """The posterior mean of S at each level."""
@@ -156,17 +172,60 @@ def posterior(bits: Bits, anchor: float, top_share: float, mass: float = 1.0) ->
     That is all: one more prior, on the slope where the threshold will lie, was worth 5 nats against
     the cliff in which many streams end, more than some ten thousand bits say.
 
+    A second scale has a chance of 0.3, but only if answers can show it: its share is 2, 4, 8 or
+    16 standard deviations of a share, by the answers about the upper half of the levels, and below
+    0.6 of `top_share`. Smaller ones would be left to the prior, which would push every threshold
+    out.
+
     `mass` is the share of the values on this side of 0: what counts for the slope is the share
     above the anchor among them.
     """
     log_share, slope, curvature, prior = _grid(top_share, min(top_share / mass, _BULK))
-    shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
-    log_weights = prior + bits.log_likelihood(shares)
+    ratios = bits.level / anchor
+    shares = np.exp(_log_shares(log_share, slope, curvature, ratios))
+    parts = [part for part in _visible(bits) if part < _LARGEST_SECOND * top_share]
+    chance = _SECOND_CHANCE if parts else 0.0
+    every = np.arange(log_share.size)
+    tails = [(every, 0.0, 1.0, prior + bits.log_likelihood(shares) + math.log(1 - chance))]
+    some = _coarse(prior)
+    # Those stand for all of them.
+    width = math.log(np.exp(prior[some]).sum() / np.exp(prior).sum())
+    each = math.log(chance / (len(parts) * len(_REACHES))) - width if parts else 0.0
+    for part in parts:
+        for reach in _REACHES:
+            both = np.minimum(
+                1.0, shares[some] + part * np.exp(-((ratios / reach) ** _SECOND_FALL))
+            )
+            tails.append((some, part, reach, prior[some] + bits.log_likelihood(both) + each))
+    which, log_weights = (np.concatenate([row[column] for row in tails]) for column in (0, 3))
+    sizes = [row[0].size for row in tails]
+    second, reaches = (np.repeat([row[column] for row in tails], sizes) for column in (1, 2))
     best = np.argsort(-log_weights, kind="stable")[:_KEPT]
     best = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
+    kept = which[best]
     return Tails(
-        anchor, log_share[best], slope[best], curvature[best], normalised(log_weights[best])
+        anchor,
+        log_share[kept],
+        slope[kept],
+        curvature[kept],
+        normalised(log_weights[best]),
+        second[best],
+        reaches[best],
     )
+
+
+def _visible(bits: Bits) -> list[float]:
+    """Shares that the answers about the upper half of the levels can tell from none."""
+    upper = np.argsort(bits.level, kind="stable")[bits.level.size // 2 :]
+    told = float((4 * bits.count[upper] * np.square(1 - 2 * bits.lie[upper])).sum())
+    return [times / math.sqrt(told) for times in _VISIBLE] if told else []
+
+
+def _coarse(prior: FloatArray) -> IntArray:
+    """Every second tail of the family in each direction, without the least likely."""
+    chosen = np.zeros((_OFFSETS, _SLOPES.size, _CURVATURES.size), dtype=np.bool_)
+    chosen[::2, ::2, ::2] = True
+    return np.flatnonzero(chosen.ravel() & (prior > prior.max() - _UNLIKELY))
 
 
 @lru_cache(maxsize=4)
@@ -182,7 +241,7 @@ def _grid(
     slope_deviations = (np.log(_SLOPES) - math.log(expected)) / _SLOPE_SCALE
     slope_prior = -2 * np.log1p(np.square(slope_deviations) / 3)
     curvature_prior = _normal((straight - math.log(_CURVATURE)) / _CURVATURE_SD) + width
-    offsets = np.linspace(-3.2, 3.2, 27)
+    offsets = np.linspace(-3.2, 3.2, _OFFSETS)
     offset, slope, curvature = (
         grid.ravel() for grid in np.meshgrid(offsets, _SLOPES, _CURVATURES, indexing="ij")
     )

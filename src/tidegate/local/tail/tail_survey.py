@@ -24,6 +24,7 @@ from tidegate.local.tail.threshold_decision import best_share, candidates, decid
 
 # Where a second look at the order of magnitude asks: shares of the values above, as far as known.
 _AROUND = (0.7, 0.4, 0.2)
+_LONG = 4  # rungs of a ladder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,9 @@ class TailSurvey:
         planned = self.rounds[number]
         worst = float(hybrid_variance(np.zeros(1), self.stream_epsilon)[0])
         seen = _spread(self.epsilon) / math.sqrt(max(planned.participants, 1))
-        return ladder_shares(best_share(worst, planned.horizon), seen)
+        shares = ladder_shares(best_share(worst, planned.horizon), seen)
+        # In the stream the top of a long ladder is known well enough.
+        return shares[1:] if planned.in_stream and len(shares) == _LONG else shares
 
     def next_round(self, tallies: Sequence[Tally]) -> Round | None:
         """What was planned."""

@@ -33,14 +33,14 @@ def best_share(variance: float, horizon: int) -> float:
 
 def ladder_shares(best: float, seen: float = 0.0) -> tuple[float, ...]:
     """The shares whose levels are worth asking about: from where a bit still tells something, down
-    to three times the best share.
+    to the best share.
 
-    The last is asked about twice as often: nearest to the threshold, and the least known. Where a
-    round has few answers, only larger shares can be told from none: `seen` is the standard
-    deviation of a small share.
+    Most is asked about near to the threshold, where the least is known: does the tail end there, or
+    does a second scale begin? Where a round has few answers, only larger shares can be told from
+    none: `seen` is the standard deviation of a small share.
 
     >>> [round(share, 4) for share in ladder_shares(0.0025)]
-    [0.075, 0.0237, 0.0075, 0.0075]
+    [0.075, 0.0237, 0.0075, 0.0025]
     >>> [round(share, 2) for share in ladder_shares(0.1, seen=0.2)]
     [0.4, 0.3, 0.3]
     """
@@ -50,7 +50,7 @@ def ladder_shares(best: float, seen: float = 0.0) -> tuple[float, ...]:
         return (top,)
     if top / bottom < 5:
         return (top, bottom, bottom)
-    return (top, math.sqrt(top * bottom), bottom, bottom)
+    return (top, math.sqrt(top * bottom), bottom, max(best, seen / 3))
 
 
 _PER_OCTAVE = 16
