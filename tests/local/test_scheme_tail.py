@@ -6,11 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tidegate.local.privacy_loss import WORDS, coin_weights
+from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion
-from tidegate.local.survey import Tally
-from tidegate.local.tail.tail_location import located, location_levels
-from tidegate.local.tail.tail_posterior import Bits, Tails, posterior, weighted_quantiles
+from tidegate.local.survey import SurveyTally
+from tidegate.local.tail.tail_location_and_posterior import (
+    TailBits,
+    Tails,
+    located_tail,
+    location_levels,
+    posterior,
+    weighted_quantiles,
+)
 from tidegate.local.tail.threshold_decision import (
     best_share,
     candidates,
@@ -27,7 +33,7 @@ def _bits(share, levels, count=200_000):
     levels = np.array(levels, dtype=np.float64)
     chance = LIE + (1 - 2 * LIE) * np.array([share(level) for level in levels])
     counts = np.full(levels.size, float(count))
-    return Bits(levels, chance * counts, counts, np.full(levels.size, LIE))
+    return TailBits(levels, chance * counts, counts, np.full(levels.size, LIE))
 
 
 # ------------------------------------------------------------------------------------- target
@@ -43,7 +49,7 @@ def test_two_rungs_where_three_would_crowd():
     low = pytest.approx(0.036)
     assert ladder_shares(0.0120) == (0.12, low, low)
     low = pytest.approx(0.0147)
-    assert ladder_shares(0.0049) == (0.12, pytest.approx(0.042), low, 0.0049)
+    assert ladder_shares(0.0049) == (0.12, pytest.approx(0.042), low, low)
     assert ladder_shares(0.25) == (0.12,)
 
 
@@ -52,8 +58,8 @@ def test_two_rungs_where_three_would_crowd():
 
 def test_bits_are_read_from_tallies_and_lies_taken_into_account():
     question = TailQuestion.at(20.0, Fraction(1), dither=1.0)
-    tally = Tally(questions=(question,), counts=((600, 400),))
-    bits = Bits.of([tally, Tally(questions=(question,), counts=((0, 0),))])
+    tally = SurveyTally(questions=(question,), counts=((600, 400),))
+    bits = TailBits.of([tally, SurveyTally(questions=(question,), counts=((0, 0),))])
     assert bits.count.tolist() == [1000]
     shares = np.linspace(0.01, 0.99, 99)[:, None]
     likeliest = float(shares[np.argmax(bits.log_likelihood(shares)), 0])
@@ -76,14 +82,14 @@ def test_the_tail_is_located_over_orders_of_magnitude(median):
     top, slope = 50_000, 2.5
     bits = _bits(lambda x: 1 / (1 + (x / median) ** slope), location_levels(top))
     shares = (0.12, 0.042, 0.0147)
-    found = located(bits, top, shares).levels
+    found = located_tail(bits, top, shares).levels
     wanted = [median * (1 / share - 1) ** (1 / slope) for share in shares]
     assert found == pytest.approx(wanted, rel=0.1)
 
 
 def test_levels_never_exceed_the_bound():
     bits = _bits(lambda _: 1.0, location_levels(100))  # all values at the bound
-    assert max(located(bits, 100, (0.12, 0.01)).levels) <= 100
+    assert max(located_tail(bits, 100, (0.12, 0.01)).levels) <= 100
 
 
 # ------------------------------------------------------------------------------------- family
@@ -112,39 +118,8 @@ def test_the_posterior_finds_the_tail(name):
             assert not best / 1.7 < TAILS[other](at[1]) < best * 1.7
 
 
-def _two_scales(x):
-    """One value in fifty is of a scale twenty times as large."""
-    return 0.98 * math.exp(-x / 10) + 0.02 * math.exp(-((x / 200) ** 1.5))
-
-
-@pytest.mark.parametrize("count", [2_000, 10_000])
-def test_a_second_scale_that_answers_show_is_found(count):
-    """Its chance rises; where there is none it falls, and a cliff is none."""
-    shares = {
-        "two scales": _two_scales,
-        "one": lambda x: math.exp(-x / 10),
-        "a cliff": lambda x: 0.12 if x < 38 else 0.0,
-    }
-    chances, thetas = {}, {}
-    for name, share in shares.items():
-        bits = _bits(share, np.tile([21.0, 30.0, 39.0, 60.0], 6), count=count)
-        tails = posterior(bits, 21.0, 0.12)
-        chances[name] = tails.weights[tails.second > 0].sum()
-        thetas[name] = decide(tails, 5000, horizon=180_000, variance=4.3).threshold
-    assert chances["two scales"] > 0.33
-    assert chances["one"] < 0.15
-    assert chances["a cliff"] < 0.03
-    assert thetas["two scales"] > 1.8 * thetas["one"]
-
-
-def test_a_second_scale_that_answers_cannot_show_is_not_hoped_for():
-    """20 answers a question: a standard deviation of a share is above a tenth."""
-    tails = posterior(_bits(_two_scales, np.tile([21.0, 30.0, 39.0], 2), count=20), 21.0, 0.12)
-    assert not tails.second.any()
-
-
 def test_without_bits_the_prior_speaks():
-    nothing = Bits.of([])
+    nothing = TailBits.of([])
     tails = posterior(nothing, 20.0, 0.12)
     assert tails.mean_shares(np.array([20.0]))[0] == pytest.approx(0.12, rel=0.8)
     assert math.exp(tails.weights @ np.log(tails.slope)) == pytest.approx(1.8, rel=0.2)

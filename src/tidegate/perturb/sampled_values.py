@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.irregular_spans import IrregularRun, IrregularStage, check_scale
-from tidegate.perturb.one_layout import Blocks
+from tidegate.perturb.one_layout import OneLayoutBlocks
 from tidegate.perturb.position_noise import MeasurementNoise
 from tidegate.randomness import Keystream
 from tidegate.stages import Noisy
@@ -108,7 +108,7 @@ def near_integers(rest: FloatArray, doubt: float) -> list[int]:
     return found
 
 
-class _Sampling(Blocks, Protocol):
+class _Sampling(OneLayoutBlocks, Protocol):
     def sampler(self, threshold: int, keystream: Keystream) -> Sampler: ...
 
 

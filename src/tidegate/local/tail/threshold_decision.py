@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.survey import Decision
-from tidegate.local.tail.tail_posterior import Tails, weighted_quantiles
+from tidegate.local.survey import SurveyDecision
+from tidegate.local.tail.tail_location_and_posterior import Tails, weighted_quantiles
 
 _HIGHEST_TOP = 0.12
 _VISIBLE = 2.0  # standard deviations from which on a share can be told from none
@@ -33,14 +33,14 @@ def best_share(variance: float, horizon: int) -> float:
 
 def ladder_shares(best: float, seen: float = 0.0) -> tuple[float, ...]:
     """The shares whose levels are worth asking about: from where a bit still tells something, down
-    to the best share.
+    to three times the best share.
 
-    Most is asked about near to the threshold, where the least is known: does the tail end there, or
-    does a second scale begin? Where a round has few answers, only larger shares can be told from
-    none: `seen` is the standard deviation of a small share.
+    The last is asked about twice as often: nearest to the threshold, and the least known. Where a
+    round has few answers, only larger shares can be told from none: `seen` is the standard
+    deviation of a small share.
 
     >>> [round(share, 4) for share in ladder_shares(0.0025)]
-    [0.075, 0.0237, 0.0075, 0.0025]
+    [0.075, 0.0237, 0.0075, 0.0075]
     >>> [round(share, 2) for share in ladder_shares(0.1, seen=0.2)]
     [0.4, 0.3, 0.3]
     """
@@ -50,7 +50,7 @@ def ladder_shares(best: float, seen: float = 0.0) -> tuple[float, ...]:
         return (top,)
     if top / bottom < 5:
         return (top, bottom, bottom)
-    return (top, math.sqrt(top * bottom), bottom, max(best, seen / 3))
+    return (top, math.sqrt(top * bottom), bottom, bottom)
 
 
 _PER_OCTAVE = 16
@@ -66,7 +66,7 @@ def decide(
     variance: float,
     location_span: float = 1.0,
     other: int = 0,
-) -> Decision:
+) -> SurveyDecision:
     """The threshold θ that minimises the posterior mean of the root of the root mean squared error.
 
     A range sum over up to r values cut at θ misses Σ excess: ex(θ) = ∫_θ^B S(x) dx a value, of
@@ -90,7 +90,7 @@ def decide(
     own = np.argmin(noise + horizon**2 / 6 * np.square(excess), axis=1)
     low, high = weighted_quantiles(levels[own][:, None], tails.weights, (0.05, 0.95))[:, 0]
     widened = location_span ** (tails.unknown_anchor / 2)
-    return Decision(
+    return SurveyDecision(
         threshold=max(1, round(levels[chosen])),
         offset=float(offset[chosen]),
         low=float(low / widened),
