@@ -77,7 +77,9 @@ def _json(data: Any) -> str:
 def _list(rows: list[dict[str, Any]]) -> str:
     head = ("method", "model", "protects", "guarantee", "what it does")
     columns = ("name", "model", "protects", "guarantee", "summary")
-    return table(head, [[row[column] for column in columns] for row in rows], left=len(head))
+    listed = table(head, [[row[column] for column in columns] for row in rows], left=len(head))
+    advice = [f"{row['name']}: {row['when']}\n    {row['reference']}" for row in rows]
+    return "\n".join((listed, "", "Choose it when, and where it was published:", "", *advice))
 
 
 def _one_method(facts: dict[str, Any]) -> str:
