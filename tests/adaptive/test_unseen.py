@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
-from tidegate.record.threshold_evidence import NOTHING, Hidden, _evidence, unseen
+from tidegate.record.values_no_choice_saw import NOTHING, Hidden, _evidence, unseen
 from tidegate.run.refinement_run import RefinementRun
 
 

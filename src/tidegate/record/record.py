@@ -21,9 +21,10 @@ from tidegate.record.levels import small_picture
 from tidegate.record.many_time_ranges import by_time
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile, paired
 from tidegate.record.segment import Segment
-from tidegate.record.threshold_evidence import Hidden, aims, unseen
+from tidegate.record.threshold_evidence import aims
 from tidegate.record.time_index import TimeIndex
 from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.record.values_no_choice_saw import Hidden, unseen
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 

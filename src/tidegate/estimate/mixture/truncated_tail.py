@@ -22,7 +22,7 @@ is known, or less:
 - A later phase with the same warm-up and a higher cap has seen part of what this cap took away.
 
 No more values can lie above the cap than the level has caps: that bounds all of it. (Where all of
-the level may come from values that are cut, answers say so: `tidegate.record.threshold_evidence`.)
+the level may come from values that are cut, ends are open: `tidegate.record.values_no_choice_saw`.)
 Where values below 0 count, both ends have been chosen by the rule and each has its own excess;
 the share beyond an end grows with the fourth power as the level comes nearer to it.
 
@@ -45,7 +45,7 @@ from tidegate.stages import Aim, Block, Excess, Recorded
 # t over the share of θ that is added to every published value for truncation, where no `Aim` is.
 _EXCEEDING = 15.0
 # F, U, and L for light tails.
-_SCALE, _UPPER, _LIGHT = 0.1, 5.0, 1.2
+_SCALE, _UPPER, _LIGHT = 0.1, 4.0, 1.2
 _LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
 _HOME, _LEAST_HOME = 32, 0.01
@@ -105,6 +105,8 @@ class TruncatedTail:
         aimed = aim.share or min(1.0, _EXCEEDING * truncated)
         young = edges[:-1] < edges[0] + max(1, recorded.perturber.horizon // _HOME)
         home = float((levels * widths)[young].sum() / widths[young].sum())
+        if aim.home and not below:
+            home = aim.home / threshold
         fallen = lower = np.zeros_like(caps)
         if below:
             floor = below / threshold
