@@ -31,8 +31,6 @@ _VISIBLE, _WANTED, _MOST = 3.0, 25.0, 0.25
 _STRETCH = 16
 # A window is about this part of the values since the warm-up, and pays at least a quarter of ε.
 _WINDOW, _LATE_SHARE = 0.7, 0.25
-# The noise of a level that is cubed, over the level.
-_QUIET = 0.25
 # A cap that was full is kept if its choice knew this many times as much as that of the warm-up.
 _FAR_MORE = 4
 # 1/κ above which a tail counts as heavy, how much it widens, and between which limits (logarithms);
@@ -48,12 +46,12 @@ def aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
     epsilon = float(trees.epsilon)
     until = segments[-1].end if as_of is None else as_of
     seen: list[float] = []  # shares above θ that the choices could see
-    known: list[tuple[float, float]] = []  # shares above θ, and the level that they belong to
+    shares: list[float] = []
     lineage: list[int] = []  # where the warm-up began that a phase comes from
     warm: list[bool] = []  # whether a phase begins with a warm-up
     begun, part = 0, _LATE_SHARE
     for number, segment in enumerate(segments):
-        visible = share = home = 0.0
+        visible = share = 0.0
         again = False
         if segment.measured and segment.blocks and segment.start < max(until, 1):
             first = segment.blocks[0]
@@ -63,28 +61,27 @@ def aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
                 values = first.layout.length
                 visible = _visible((1.0 + sums) * epsilon * values)
             if again and number and _kept(segments[number - 1], segment, seen[-1], visible):
-                visible, (share, home) = seen[-1], known[-1]
+                visible, share = seen[-1], shares[-1]
             else:
                 if again:
                     begun, part, age = segment.origin, 1.0 + sums, values
                 else:
                     age = segment.origin - begun
                     visible = _visible(part * epsilon * _WINDOW * age)
-                    home = _at_home(segments[number - 1]) if number else 0.0
                 stretch = max(1, min(trees.horizon, _STRETCH * age))
                 share = math.sqrt(visible * min(_MOST, _WANTED / (epsilon * stretch)))
             sums = _part_for_sums(segment, segment.blocks[-1], trees)
             part = max(_LATE_SHARE, 1.0 - abs(sums))
         seen.append(visible)
-        known.append((share, home))
+        shares.append(share)
         lineage.append(begun)
         warm.append(again)
     found = []
-    for number, (share, home) in enumerate(known):
+    for number, share in enumerate(shares):
         same = [at for at, begun in enumerate(lineage) if begun == lineage[number] and seen[at]]
         later = _later(segments, number, warm, until)
         wider = _wider(segments, same, seen) if same and number != same[-1] else 1.0
-        found.append(Aim(share, wider, *later, home) if share else NO_AIM)
+        found.append(Aim(share, wider, *later) if share else NO_AIM)
     return found
 
 
@@ -99,32 +96,6 @@ def _kept(before: Segment, segment: Segment, saw: float, sees: float) -> bool:
         return False
     cap = max(before.threshold, before.blocks[-1].layout.cap)
     return segment.threshold in (cap, before.threshold) and sees > _FAR_MORE * saw
-
-
-def _at_home(window: Segment) -> float:
-    """The level of the values that chose the next θ, in units: the cubic mean of its course.
-
-    The share of values above θ grows with the third power of the level or so. The choice saw its
-    share as a mean over the window: of a cycle, mostly its heights. Leaves are taken together until
-    their noise is small beside their mean.
-    """
-    cubes = values = 0.0
-    for block in window.blocks:
-        tree, first = block.layout, block.first
-        done = min(tree.leaves, window.leaves.closed - first)
-        if first < window.leaves.oldest or done < 1:
-            continue
-        edges = np.arange(done + 1) * tree.length // tree.leaves
-        before = window.leaves.sums(np.arange(first, first + done + 1))
-        mean = max(float(before[-1] - before[0]) / int(edges[-1]), 1e-9)
-        noise = math.sqrt(tree.variances[-1]) * tree.leaves / tree.length
-        together = min(done, math.ceil(min((noise / (_QUIET * mean)) ** 2, done)) or 1)
-        at = np.append(np.arange(0, done, together), done)
-        widths = np.diff(edges[at])
-        levels = np.maximum(np.diff(before[at]) / widths, 0.0)
-        cubes += float((widths * levels * levels * levels).sum())
-        values += float(widths.sum())
-    return float(exp(log(np.array([cubes / values])) / 3)[0]) if cubes else 0.0
 
 
 def _later(

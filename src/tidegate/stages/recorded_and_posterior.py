@@ -143,15 +143,12 @@ class Aim(NamedTuple):
         wider: how much further up an interval reaches, by the tail that thresholds have shown.
         later: the highest mean of a later phase with a higher cap, in lattice units; 0: none.
         following: the mean of the phase that a full cap began, in lattice units; 0: none yet.
-        home: the level of the values that chose θ, as what truncation takes grows with it, in
-            lattice units; 0: they are the first ones of the phase itself.
     """
 
     share: float = 0.0
     wider: float = 1.0
     later: float = 0.0
     following: float = 0.0
-    home: float = 0.0
 
 
 NO_AIM = Aim()

@@ -105,8 +105,6 @@ class TruncatedTail:
         aimed = aim.share or min(1.0, _EXCEEDING * truncated)
         young = edges[:-1] < edges[0] + max(1, recorded.perturber.horizon // _HOME)
         home = float((levels * widths)[young].sum() / widths[young].sum())
-        if aim.home and not below:
-            home = aim.home / threshold
         fallen = lower = np.zeros_like(caps)
         if below:
             floor = below / threshold
