@@ -45,7 +45,7 @@ from tidegate.stages import Aim, Block, Excess, Recorded
 # t over the share of θ that is added to every published value for truncation, where no `Aim` is.
 _EXCEEDING = 15.0
 # F, U, and L for light tails.
-_SCALE, _UPPER, _LIGHT = 0.1, 4.0, 1.2
+_SCALE, _UPPER, _LIGHT = 0.1, 5.0, 1.2
 _LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
 _HOME, _LEAST_HOME = 32, 0.01
