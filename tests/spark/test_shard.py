@@ -21,7 +21,7 @@ from tidegate.lattice import IntArray
 from tidegate.ledger import CapExceeded
 from tidegate.perturb import forest_geometry
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.executor_settings import Plan
+from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.sequence_numbers import InputRows
 from tidegate.spark.shard import ReleasedValues, Shard
@@ -29,11 +29,11 @@ from tidegate.spark.shard import ReleasedValues, Shard
 QUERY = "5bdb2f23-e9c2-4f25-81ac-f66490d742f6"
 
 
-def plan(pipeline: Pipeline, key_file: Path, **changed: Any) -> Plan:
+def plan(pipeline: Pipeline, key_file: Path, **changed: Any) -> ExecutorPlan:
     settings: dict[str, Any] = {
         "shards": 4, "gaps": "close", "cap": None, "packed": True, "timed": False, **changed
     }  # fmt: skip
-    return Plan(pipeline=pipeline, secret=MasterSecret(f"file:{key_file}"), **settings)
+    return ExecutorPlan(pipeline=pipeline, secret=MasterSecret(f"file:{key_file}"), **settings)
 
 
 def batch(data: dict[str, np.ndarray], start: int, end: int) -> InputRows:
@@ -128,7 +128,7 @@ def test_a_shard_without_keys_is_resumed(key_file: Path) -> None:
 
 def test_keys_go_on_in_other_shards(key_file: Path) -> None:
     """Split and merged, in columns and as objects: the rows are those of single releases."""
-    for pipeline in (fixed(), tg.tops(epsilon=1, bound=50, horizon=500, holdout=64)):
+    for pipeline in (fixed(), adaptive(), tg.tops(epsilon=1, bound=50, horizon=500, holdout=64)):
         data = made_up(6, 300)
         parts = [dict(list(data.items())[:2]), dict(list(data.items())[2:])]
         mine, epoch = plan(pipeline, key_file), MasterSecret(f"file:{key_file}").epoch(QUERY)

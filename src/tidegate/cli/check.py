@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from tidegate.cli.check_streams import Streams
-from tidegate.cli.check_times import Timing
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
+from tidegate.cli.check_values import check_facts, empty
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.cli.show import sparkline
 from tidegate.errors import InputError, SettingError
@@ -19,7 +19,7 @@ from tidegate.exact_numbers import exact, positive, said
 from tidegate.tables.plain_text import shown, table
 
 if TYPE_CHECKING:
-    from tidegate.plan.data_profile import Profile
+    from tidegate.plan.data_profile import DataProfile
 
 _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
@@ -89,14 +89,15 @@ def check(
         reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
         if column is None and source != "-":
             _name_columns(source, reading)
-        timing, streams = Timing.found(source, time, zone, time_format, reading), Streams(by, every)
+        timing = CheckedTimes.found(source, time, zone, time_format, reading)
+        streams = CheckedStreams(by, every)
         streams.check(timing)
-        profile = _profile(source, column, timing, streams, reading)
+        profile = _check_profile(source, column, timing, streams, reading)
         if not profile.rows or profile.rows == profile.missing:
-            raise InputError(_empty(profile, column))
+            raise InputError(empty(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
-        for name, fact in [*_facts(profile, lower), *timing.facts(), *streams.facts()]:
+        for name, fact in [*check_facts(profile, lower), *timing.facts(), *streams.facts()]:
             typer.echo(f"{name:<11}{fact}")
         means = profile.means
         if len(means) > 1:
@@ -104,7 +105,7 @@ def check(
         typer.echo("")
         reading |= {**timing.options(), **streams.options(timing)}
         told = {"column": column, **reading}
-        for line in _settings(profile, thought, source, told, (streams, timing)):
+        for line in _check_settings(profile, thought, source, told, (streams, timing)):
             typer.echo(line)
 
 
@@ -119,18 +120,18 @@ def _name_columns(source: str, reading: dict[str, Any]) -> None:
         typer.echo(f"Choose a column with --column: {', '.join(map(repr, names))}")
 
 
-def _profile(
+def _check_profile(
     source: str,
     column: str | None,
-    timing: Timing,
-    streams: Streams,
+    timing: CheckedTimes,
+    streams: CheckedStreams,
     reading: dict[str, Any],
-) -> Profile:
+) -> DataProfile:
     """What is in the values. Times that a release would refuse are looked at no further."""
     from tidegate.io import open_source
-    from tidegate.plan.data_profile import Profile
+    from tidegate.plan.data_profile import DataProfile
 
-    profile = Profile()
+    profile = DataProfile()
     try:
         how = {**timing.source(), **streams.source(), **reading}
         with open_source(source, column=column, **how) as opened:
@@ -143,52 +144,16 @@ def _profile(
             raise
         if streams.every is not None:
             raise
-        return _profile(source, column, timing, Streams(streams.by), reading)
+        return _check_profile(source, column, timing, CheckedStreams(streams.by), reading)
     return profile
 
 
-def _empty(profile: Profile, column: str | None) -> str:
-    if not profile.rows:
-        return "the input has no rows"
-    named = f" in {column!r}" if column else ""
-    return (
-        f"all {profile.rows:,} rows have no number{named}: every value would count as 0. Is it the "
-        "right --column?"
-    )
-
-
-def _facts(profile: Profile, lower: str | None) -> list[tuple[str, str]]:
-    rows = profile.rows
-    kind = "whole numbers" if not profile.places else f"decimals, {profile.places} places"
-    missing = f"{profile.missing:,} ({profile.missing / rows:.2%}); each counts as 0"
-    low, quarter, middle, upper, high, higher = profile.quantiles(
-        0.01, 0.25, 0.5, 0.75, 0.99, 0.999
-    )
-    facts = [
-        ("rows", f"{rows:,}"),
-        ("numbers", kind),
-        ("missing", missing if profile.missing else "none"),
-        ("sum", shown(profile.sum)),
-        ("smallest", shown(profile.smallest)),
-        ("1 %", shown(low)),
-        ("quartiles", f"{shown(quarter)}   {shown(middle)}   {shown(upper)}"),
-        ("99 %", f"{shown(high)}   (99.9 %: {shown(higher)})"),
-        ("largest", shown(profile.largest)),
-    ]
-    if profile.negative:
-        found = f"{profile.negative:,} rows ({profile.negative / rows:.2%})"
-        off = f"each counts as 0, so a total is too high by {shown(-profile.negative_sum)}"
-        kept = lower is not None and exact("lower", lower) < 0
-        facts.append(("negative", found if kept else f"{found}: without --lower {off}"))
-    return facts
-
-
-def _settings(
-    profile: Profile,
+def _check_settings(
+    profile: DataProfile,
     thought: dict[str, str | None],
     source: str,
     reading: dict[str, Any],
-    about: tuple[Streams, Timing],
+    about: tuple[CheckedStreams, CheckedTimes],
 ) -> list[str]:
     """What the settings that were thought of would do, and a command with good ones."""
     from tidegate.plan.data_profile import round_above
@@ -210,7 +175,7 @@ def _settings(
     low, cap = profile.quantiles(1 - _CAP, _CAP)
     cap = min(cap, float(bound))
     floor = max(float(lower), min(0.0, low))
-    errors, streams = _errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
+    errors, streams = _check_errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
     of_key = " of a key" if streams.by is not None else ""
     head = ["epsilon", f"a total{of_key} (95 %)", "a sixteenth of it", "rounding moves it by"]
     cells = [
@@ -221,6 +186,12 @@ def _settings(
     ]
     where = f"below {shown(floor)} and above {shown(cap)}" if lower else f"at about {shown(cap)}"
     lines += ["", f"Errors to expect, if values are cut {where}:", table(head, cells)]
+    _, taken = profile.above(cap)
+    if taken >= _MUCH_LOST:
+        lines.append(
+            f"(Cutting there takes {taken:.1%} off a total. The release cannot see that part: it "
+            "adds an estimate, and the upper end of an interval reaches further.)"
+        )
     if lower:
         lines.append("(In percent of the size of all values, above and below 0 together.)")
     if lost_above >= _MUCH_LOST:
@@ -251,7 +222,7 @@ def _settings(
     return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]
 
 
-def _lower(profile: Profile, given: str | None) -> Fraction:
+def _lower(profile: DataProfile, given: str | None) -> Fraction:
     """The lower bound that was thought of, or a round one that cuts no value."""
     from tidegate.plan.data_profile import round_above
 
@@ -263,12 +234,12 @@ def _lower(profile: Profile, given: str | None) -> Fraction:
     return lower
 
 
-def _errors(
-    profile: Profile,
+def _check_errors(
+    profile: DataProfile,
     bounds: tuple[Fraction, Fraction],
     thought: dict[str, str | None],
     cuts: tuple[float, float],
-    about: tuple[Streams, Timing],
+    about: tuple[CheckedStreams, CheckedTimes],
 ) -> dict[str, tuple[float, float, float] | None]:
     """By epsilon: errors of a total and of a sixteenth, and of rounding; None: hopeless."""
     from tidegate.plan import expect, half_width

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.cli.answer_tables import USELESS, at_bound, better
-from tidegate.cli.exits import complain
+from tidegate.cli.exit_codes_and_signals import complain
+from tidegate.cli.printed_answers import USELESS, at_bound, better, spread
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.guarantee import sequential
 from tidegate.run.release import Release
-from tidegate.tables.plain_text import percent, shown
+from tidegate.tables.plain_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,9 @@ def _spent(runs: Sequence[Release], output: str | None) -> str:
         f"release only {rest}, or accept that costs add up. "
         "With --state, the same command would continue where it stopped"
     )
-    if output in (None, "-"):
+    # Of several columns, each has a file whose name is made of this one.
+    written = output not in (None, "-") and (len(runs) > 1 or Path(str(output)).exists())
+    if not written:
         return f"{position:,} rows were released before that. {cost}"
     marked = "and its metadata says that it is not complete"
     return f"{output} holds the first {position:,} rows, {marked}. {cost}"
@@ -80,7 +83,7 @@ _LONGEST = 1 << 22
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReleaseOutcome:
     """What a run came to."""
 
     pipeline: Pipeline
@@ -93,7 +96,7 @@ class Outcome:
     total: Callable[[], Answer | None]  # of what was released, as far back as the record goes
 
     @classmethod
-    def of(cls, run: DurableRelease | Release, result: Transferred) -> Outcome:
+    def of(cls, run: DurableRelease | Release, result: Transferred) -> ReleaseOutcome:
         """The outcome of a transfer, while the release is still open."""
 
         def total() -> Answer | None:
@@ -112,7 +115,7 @@ class Outcome:
         )
 
 
-def summarise(outcome: Outcome, named: str = "") -> None:
+def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
     """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
@@ -139,7 +142,7 @@ def left_out(run: DurableRelease | Release) -> list[str]:
     return found
 
 
-def nothing_released(outcome: Outcome, *, durable: bool) -> str:
+def nothing_released(outcome: ReleaseOutcome, *, durable: bool) -> str:
     """Why there is no output, and what would do. Rows are counted, and their number is public."""
     pipeline, rows = outcome.pipeline, outcome.seen
     if pipeline.ticks is not None:
@@ -174,7 +177,7 @@ def unmeasured(result: Transferred, *, durable: bool) -> str:
     return f"{rows} {more}For a stream this short, give --horizon, the number of values to come."
 
 
-def _lines(outcome: Outcome) -> list[str]:
+def _lines(outcome: ReleaseOutcome) -> list[str]:
     rows, released = outcome.seen, outcome.released
     first = f"released {released:,} of {rows:,} rows"
     if outcome.pipeline.ticks is not None:  # how many events there were is not said
@@ -188,9 +191,10 @@ def _lines(outcome: Outcome) -> list[str]:
     total = outcome.total() if released <= _LONGEST else None
     if total is not None:
         half, size = (total.high - total.low) / 2, total.end - total.start
+        reach = spread(total.estimate - total.low, total.high - total.estimate)
         rows_known = f"{'all' if size == released else 'the last'} {size:,} released rows"
         lines.append(
-            f"a sum over {rows_known} is known to ± {shown(half)} ({percent(total.confidence)})"
+            f"a sum over {rows_known} is known to {reach} ({percent(total.confidence)})"
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
         beyond = at_bound(outcome.pipeline, total)
@@ -203,7 +207,7 @@ def _lines(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _counted(outcome: Outcome) -> str:
+def _counted(outcome: ReleaseOutcome) -> str:
     """What values beyond the ends count as."""
     if outcome.pipeline.ticks is not None:
         largest = f"{outcome.threshold:g}" if outcome.threshold is not None else "?"

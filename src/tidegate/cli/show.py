@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.answer_tables import warned
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
+from tidegate.cli.printed_answers import spread, warned
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.tables.plain_text import percent
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.lattice import FloatArray, IntArray
     from tidegate.record.range_queries_and_answers import Answers
     from tidegate.released import ReleasedFile
-    from tidegate.run.run_base import Phase
+    from tidegate.run.phased_run import Phase
 
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.-=+*%#"  # for terminals without Unicode
@@ -48,7 +48,7 @@ def show(
         typer.Option(metavar="COLUMNS", help="Width of the text line (default: the terminal's)."),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="Probability that the band holds the truncated average.")
+        float, typer.Option(help="Probability that the band holds the average.")
     ] = 0.95,
     column: ReleasedColumn = None,
     key: Annotated[
@@ -58,8 +58,7 @@ def show(
 ) -> None:
     """Show the level and the moving average of a released file, and what is known about it.
 
-    Everything shown is already released, so this spends no privacy budget. The error band refers to
-    the average of truncated values.
+    Everything shown is already released, so this spends no privacy budget.
 
     Examples:
 
@@ -75,21 +74,26 @@ def show(
             raise SettingError("width", f"must lie between 1 and {_WIDEST}, not {columns}")
         if png is not None:
             _check_picture(png, released)
-        file = _opened(released, key, format)
-        length = _window(file, window)
-        for name, fact in _facts(file, confidence):
+        file = _opened_to_show(released, key, format)
+        length = _shown_window(file, window)
+        for name, fact in _shown_facts(file, confidence):
             typer.echo(f"{name:<11}{fact}")
         typer.echo("")
-        average = _average(file, length, columns, confidence)
+        average = _shown_average(file, length, columns, confidence)
+        import numpy as np  # on demand, as everywhere here: `--help` needs no numbers
+
         means = average.estimate / length
-        levels = _levels(file, columns)
+        levels = _shown_levels(file, columns)
         typer.echo(sparkline((means if levels is None else levels[1]).tolist()))
         if levels is not None:
             typer.echo(f"level: {levels[1].min():.4g} to {levels[1].max():.4g}")
-        half = float((average.high - average.low).mean()) / 2 / length
+        below, above = (
+            float(np.median(one)) / length
+            for one in (average.estimate - average.low, average.high - average.estimate)
+        )
         typer.echo(
-            f"moving average of {length:,} values: {means.min():.4g} to {means.max():.4g}, "
-            f"± {half:.3g} on the average ({percent(confidence)})"
+            f"moving average of {length:,} values: {means.min():.4g} to {means.max():.4g}; as a "
+            f"rule known to {spread(below, above)} ({percent(confidence)})"
         )
         whole = file.record.queries([file.record.start], [file.record.end], confidence)
         for line in filter(
@@ -97,11 +101,11 @@ def show(
         ):
             typer.echo(line)
         if png is not None:
-            _draw(png, file, length, confidence, _levels(file, _POINTS))
+            _show_picture(png, file, length, confidence, _shown_levels(file, _POINTS))
             typer.echo(f"picture: {png}")
 
 
-def _opened(released: Path, key: str | None, format: str | None) -> ReleasedFile:  # noqa: A002  # as in `show`
+def _opened_to_show(released: Path, key: str | None, format: str | None) -> ReleasedFile:  # noqa: A002  # as in `show`
     """The file, or one of its keys."""
     from tidegate.keyed.released_file import KeyedFile, open_released  # on demand, as in `query`
 
@@ -128,7 +132,7 @@ def _check_picture(picture: Path, released: Path) -> None:
             raise SettingError("png", f"is {kept.name}, which it would replace: give another name")
 
 
-def _window(file: ReleasedFile, wanted: int | None) -> int:
+def _shown_window(file: ReleasedFile, wanted: int | None) -> int:
     size = file.record.end - file.record.start
     if not size:
         raise QueryError(f"{file.path}: nothing was released yet")
@@ -139,12 +143,12 @@ def _window(file: ReleasedFile, wanted: int | None) -> int:
     return wanted
 
 
-def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
+def _shown_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     pipeline, record = file.pipeline, file.record
     total = record.query(record.start, record.end, confidence)
     size = record.end - record.start
-    half = (total.high - total.low) / 2 / size
-    mean = f"{total.estimate / size:.6g} ± {half:.3g}"
+    mean, low, high = (one / size for one in (total.estimate, total.low, total.high))
+    speaks = ", of capped values" if total.capped else ""
     thresholds = [f"{_ends(phase)} from {phase.start:,} on" for phase in file.thresholds]
     blocks = f"blocks of {pipeline.perturber.block:,}"
     if not pipeline.estimator.adds_up:
@@ -165,7 +169,7 @@ def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
         ("file", str(file.path.with_name(file.title))),
         ("guarantee", file.guarantee),
         ("values", f"{size:,}"),
-        ("mean", f"{mean} ({percent(confidence)}), of truncated values"),
+        ("mean", f"{mean:.6g} ({percent(confidence)}: {low:.6g} to {high:.6g}){speaks}"),
         ("threshold", "; ".join(thresholds)),
         (
             "settings",
@@ -184,7 +188,7 @@ def _ends(phase: Phase) -> str:
     return f"{f'{phase.floor:g} to ' if phase.floor else ''}{phase.threshold:g}"
 
 
-def _average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
+def _shown_average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
     """Sums over moving windows that end at evenly spaced positions."""
     import numpy as np
 
@@ -194,7 +198,7 @@ def _average(file: ReleasedFile, window: int, points: int, confidence: float) ->
     return record.queries(ends - window, ends, confidence)
 
 
-def _levels(file: ReleasedFile, points: int) -> tuple[IntArray, FloatArray] | None:
+def _shown_levels(file: ReleasedFile, points: int) -> tuple[IntArray, FloatArray] | None:
     """Where, and the mean of the levels around there; None: the file has none."""
     import numpy as np
 
@@ -224,7 +228,7 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(bars[round((value - low) / spread * (len(bars) - 1))] for value in values)
 
 
-def _draw(
+def _show_picture(
     picture: Path,
     file: ReleasedFile,
     window: int,
@@ -234,13 +238,16 @@ def _draw(
     import numpy as np
 
     plt = _pyplot()
-    average = _average(file, window, _POINTS, confidence)
+    average = _shown_average(file, window, _POINTS, confidence)
     estimate, low, high = (
         column / window for column in (average.estimate, average.low, average.high)
     )
     figure, axes = plt.subplots(figsize=(11, 4.5), layout="constrained")
-    band = f"{percent(confidence)} interval of the\naverage of truncated values"
-    along, untimed = file.along(average.end), file.record.times is None
+    of = "\nof capped values" if average.capped else ""
+    band = f"{percent(confidence)} interval of the average{of}"
+    # At the middle of each window: a cycle is then where it is in the level.
+    middles = np.maximum(average.end - window // 2, average.start + 1)
+    along, untimed = file.along(middles), file.record.times is None
     axes.fill_between(along, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=band)
     axes.plot(along, estimate, color=_BLUE, linewidth=1.3, label=f"average of {window:,} values")
     if levels is not None:

@@ -17,7 +17,7 @@ from typing import Any
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.csv_dialect import Dialect
-from tidegate.io.file_formats import Kind, has_tabs, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, has_tabs, kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import read_lines
 from tidegate.tables.optional_libraries import require_for_files
@@ -60,7 +60,7 @@ def index_of(name: str | None) -> int | None:
     return int(name)
 
 
-def choose(
+def choose_column(
     wanted: Sequence[Wanted], names: Sequence[str], *, by_index: bool, listed: bool
 ) -> list[int]:
     """Where the wanted columns are among `names`.
@@ -121,7 +121,11 @@ def time_columns(path: str, format: str | None, delimiter: str | None) -> list[s
     """The names of columns whose first values can all be read as times; there must be names."""
     kind = kind_of(path, format)
     if kind.format == "parquet":
-        schema = require_for_files("pyarrow.parquet").read_schema(path)
+        arrow, parquet = require_for_files("pyarrow"), require_for_files("pyarrow.parquet")
+        try:
+            schema = parquet.read_schema(path)
+        except (arrow.ArrowException, OSError):  # missing or damaged: who reads the values says so
+            return []
         return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
     separator = "tab" if delimiter is None and has_tabs(path) else delimiter
     rows = _first_rows(path, kind, Dialect.given(separator, None))
@@ -147,7 +151,7 @@ def _flat(row: dict[str, Any], before: str = "") -> list[str]:
     return found
 
 
-def _first_rows(path: str, kind: Kind, dialect: Dialect) -> list[dict[str, Any]]:
+def _first_rows(path: str, kind: FileKind, dialect: Dialect) -> list[dict[str, Any]]:
     incoming = InputBytes(path, kind.compression)
     try:
         text = next(read_lines(incoming)).text

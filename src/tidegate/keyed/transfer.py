@@ -17,14 +17,15 @@ import numpy as np
 from tidegate.durable.folder_lock import StateError
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.keyed_sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.times.time_ranges import Moment
+from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times
 
 _ROWS = 1 << 19  # that are pushed together, if they come from a file
@@ -63,7 +64,7 @@ def _joined(batches: list[Batch]) -> Batch:
     times = [batch.times for batch in batches if batch.times is not None]
     return Batch(
         values,
-        np.concatenate(users) if users else None,
+        RepeatedItems.joined(users) if users else None,
         times=Times(np.concatenate([one.ticks for one in times]), times[0].clock)
         if times
         else None,

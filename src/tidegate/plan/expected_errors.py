@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.plan.expected_errors_of_adaptive import mean_parts, played
+from tidegate.plan.expected_errors_of_adaptive import mean_parts, played_adaptive
 from tidegate.record.range_queries_and_answers import Answers, truncation_errors
 from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
@@ -140,7 +141,7 @@ def _expect_adaptive(
 ) -> list[Expectation]:
     stage = pipeline.perturber
     step = pipeline.lattice.step
-    record = played(stage, pipeline.estimator, units, pipeline.ceiling, roughness, below)
+    record = played_adaptive(stage, pipeline.estimator, units, pipeline.ceiling, roughness, below)
     return [
         Expectation(
             length,
@@ -204,15 +205,24 @@ def variances(
     off = _checked(roughness) * threshold
     for given in lengths:
         length = whole("length", given, minimum=1)
-        last = max(horizon - length, 0) if length <= horizon else horizon - 1
-        starts: IntArray = np.unique(np.linspace(0, last, _STARTS).astype(np.int64))
-        first, into = np.divmod(starts, block)
-        final, beyond = np.divmod(starts + length, block)
-        cut: FloatArray = np.where(
-            first == final, float(length) ** 2, np.square(into * 1.0) + np.square(beyond * 1.0)
-        )
-        prediction = off**2 * float(cut.mean()) if block > 1 else 0.0
+        first, final, cut = _ranges(horizon, block, length)
+        prediction = off**2 * cut if block > 1 else 0.0
         yield length, float(law.range_variance(first, final).mean()), prediction
+
+
+@lru_cache(maxsize=64)  # a search for ε, and one for a tree, ask for the same ranges many times
+def _ranges(horizon: int, block: int, length: int) -> tuple[IntArray, IntArray, float]:
+    """The leaves of evenly spaced ranges, and the mean square of what they cut off blocks."""
+    last = max(horizon - length, 0) if length <= horizon else horizon - 1
+    starts: IntArray = np.unique(np.linspace(0, last, _STARTS).astype(np.int64))
+    first, into = np.divmod(starts, block)
+    final, beyond = np.divmod(starts + length, block)
+    cut: FloatArray = np.where(
+        first == final, float(length) ** 2, np.square(into * 1.0) + np.square(beyond * 1.0)
+    )
+    for shared in (first, final):
+        shared.flags.writeable = False
+    return first, final, float(cut.mean())
 
 
 def _checked(roughness: Number) -> float:

@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.estimate.mixture.portable_math import exp, log
-from tidegate.record.segment import Segment
+from tidegate.record.segments.segment import Segment
 from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets
 
 # Values above θ that a choice can tell from none, in 1/ε of it, and that it wants of a stretch, in

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.segment import Segment
+from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets, Excess
 from tidegate.threshold.least_threshold import HARDLY, has_fallen
 from tidegate.threshold.tail_quantile import WANTED

@@ -15,22 +15,21 @@ from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
 from tidegate.lattice import FINE, Lattice, default_resolution
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
-from tidegate.record.segment import Method
+from tidegate.record.segments.segment import SegmentMethod
 from tidegate.run import two_sided_caps
 from tidegate.run.event_release import EventRelease
 from tidegate.run.event_ticks import EventLattice, Ticks
+from tidegate.run.known_answers import KnownAnswers
 from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.release import Release
-from tidegate.run.reselection import Reselection
 from tidegate.run.stages_by_kind import built, parts
-from tidegate.run.threshold_schedule import ONCE, ThresholdSchedule
+from tidegate.run.threshold_schedule_and_reselection import ONCE, Reselection, ThresholdSchedule
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.state_as_bytes import understood
 from tidegate.units import Unit
 
 _HORIZONS_KEPT = 16
-_IDENTITIES_KEPT = 256  # thresholds for which a pipeline remembers what keys the noise
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -44,7 +43,7 @@ class Pipeline(Spec):
             chooses which blocks are measured finely.
         resolution: values are rounded to multiples of this. Public, never read off the data. None:
             a fine one, by the bound (`tidegate.lattice.default_resolution`), as presets do.
-        non_negative: publish no negative values (see `tidegate.run.non_negative.Remainder`).
+        non_negative: publish no negative values (see `tidegate.run.non_negative`).
         lower: public lower bound of a value, 0 or below; smaller values count as this. Below 0,
             both ends of what counts are chosen privately (`tidegate.run.two_sided_caps`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
@@ -171,11 +170,12 @@ class Pipeline(Spec):
         return self.schedule.warm_up(self)
 
     @cached_property
-    def method(self) -> Method:
+    def method(self) -> SegmentMethod:
         """How values are measured and estimated: what records must know."""
         step, history = self.lattice.step, self.kept_history
         bounded, budgets = self.ticks is None, self.schedule.budgets(self)
-        return Method(self.measurer, self.estimator, self.ceiling, step, history, bounded, budgets)
+        stages = self.measurer, self.estimator
+        return SegmentMethod(*stages, self.ceiling, step, history, bounded, budgets)
 
     @cached_property
     def lattice(self) -> Lattice:
@@ -230,7 +230,7 @@ class Pipeline(Spec):
         if values <= self.kept_history:
             return self
         longer = copy(self)
-        for decided in ("method", "_identities"):
+        for decided in ("method", "known"):
             longer.__dict__.pop(decided, None)
         longer.__dict__["kept_history"] = values
         return longer
@@ -262,20 +262,20 @@ class Pipeline(Spec):
         Every scale that any choice can lead to is part of it, and which words go where: other
         settings must never meet the same noise.
         """
-        known = self._identities.get((width, below))
-        if known is None:
-            if len(self._identities) >= _IDENTITIES_KEPT:
-                self._identities.clear()
+
+        def found() -> bytes:
             law = self.measurer.noise_identity(width, self.ceiling + below)
             facts = {**self.resolved_settings, "threshold in units": width, "law": law}
             if below:
                 facts["below 0 in units"] = below
-            known = self._identities[width, below] = digest(facts)
-        return known
+            return digest(facts)
+
+        return self.known.of(("identity", width, below), found)
 
     @cached_property
-    def _identities(self) -> dict[tuple[int, int], bytes]:
-        return {}  # of this very pipeline: what is decided from settings may differ between equals
+    def known(self) -> KnownAnswers:
+        """Of this very pipeline: what is decided from settings may differ between equals."""
+        return KnownAnswers()
 
     def start(self, randomness: Randomness | None = None) -> Release:
         """Begin a release with new noise; `seeded(n)` only to simulate."""

@@ -11,8 +11,8 @@ from tidegate.estimate.mixture.outgrown_cap import WatchedEnd
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
-from tidegate.record.journal_entry import Trace
-from tidegate.record.segment import Segment
+from tidegate.record.segments.journal_entry import Trace
+from tidegate.record.segments.segment import Segment
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import raised
 from tidegate.stages import NO_SUMS, Layout, Noisy
@@ -64,6 +64,12 @@ class Blocks:
         self._segment.begin(options[choice], number, model_weights)
         follower.begin(options[choice])
         self.level = follower.mean
+
+    @property
+    def at_leaf_start(self) -> bool:
+        """Whether no value of the open leaf has come."""
+        perturber = self.perturber
+        return perturber.place == perturber.tree.edge(perturber.leaf)
 
     @property
     def latest(self) -> Row:

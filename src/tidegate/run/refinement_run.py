@@ -15,8 +15,8 @@ import numpy as np
 from tidegate.estimate.mixture.outgrown_cap import WatchedEnd
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
-from tidegate.record.journal_entry import JournalEntry, Trace
-from tidegate.record.segment import WARMING, Segment
+from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import Blocks, Row
 from tidegate.run.refinement_shares_and_windows import KEEP
@@ -48,6 +48,12 @@ class RefinementRun(RefinementState):
             count, trace = self._measure(units, out)
         self._note(count, start, first, trace)
         return count, trace
+
+    def push_units(self, units: IntArray, out: FloatArray) -> None:
+        """The same, and what is published stays in units."""
+        done = 0
+        while done < units.size:
+            done += self._push_piece(units[done:], out[done:])[0]
 
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
@@ -105,7 +111,7 @@ class RefinementRun(RefinementState):
 
     def _measure(self, units: IntArray, out: FloatArray) -> tuple[int, Trace]:
         """Values of the open block; at its end, or where its cap is full, decide what follows."""
-        blocks, segment = self._open_blocks(), self.segments[-1]
+        blocks, segment = self.open_blocks, self.segments[-1]
         begun = [blocks.latest] if segment.end == segment.origin else []
         tree = blocks.perturber.tree
         watched = self._watched(tree)

@@ -19,7 +19,7 @@ from tidegate.estimate import Mixture
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length
-from tidegate.run.threshold_schedule import ThresholdSchedule
+from tidegate.run.threshold_schedule_and_reselection import ThresholdSchedule
 from tidegate.settings import Flag, Spec
 from tidegate.stages import Perturber, Threshold
 from tidegate.threshold import TailQuantile
@@ -209,17 +209,9 @@ class Refinement(ThresholdSchedule, Spec):
         by the end of the first third of the horizon, or no window is opened: chance would replace a
         good θ. It ends with a block. A θ that has `fallen` is not good: there is time until 2/3.
         """
-        early = at < horizon * EARLY and at < EARLY_WARM_UPS * first
-        share = EARLY_SHARE if early else LATE_SHARE
-        needed = at - (-GROWTH * evidence // int(16 * share))
-        until = UNTIL_FOUND if fallen else UNTIL
-        last = min(Fraction((at // horizon + 1) * horizon), warm_up_start + horizon * until)
-        if not self.windows or needed > last:
+        if not self.windows:
             return None
-        end = at
-        while end < needed:
-            end += block_length(horizon, end - warm_up_start, end)
-        return (end - at, share) if end > at else None
+        return _window(horizon, at, first, warm_up_start, evidence, fallen)
 
     def guarantee(
         self,
@@ -245,6 +237,26 @@ class Refinement(ThresholdSchedule, Spec):
             sums = Guarantee(epsilon=(1 - share) * perturber.epsilon)
             pieces.append(sequential(chosen, *more, sums))
         return parallel(perturber.guarantee, *pieces)
+
+
+# Keys are often at the same place, and ask the same.
+
+
+@lru_cache(maxsize=256)
+def _window(
+    horizon: int, at: int, first: int, warm_up_start: int, evidence: int, fallen: bool
+) -> tuple[int, Fraction] | None:
+    early = at < horizon * EARLY and at < EARLY_WARM_UPS * first
+    share = EARLY_SHARE if early else LATE_SHARE
+    needed = at - (-GROWTH * evidence // int(16 * share))
+    until = UNTIL_FOUND if fallen else UNTIL
+    last = min(Fraction((at // horizon + 1) * horizon), warm_up_start + horizon * until)
+    if needed > last:
+        return None
+    end = at
+    while end < needed:
+        end += block_length(horizon, end - warm_up_start, end)
+    return (end - at, share) if end > at else None
 
 
 # Settings are checked when a stage is made, and every start and resume needs these two.

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tidegate.errors import SnapshotError
-from tidegate.local.messages import Announcement, Report
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.question_assignment import announced
 from tidegate.local.report_checks import CLOSED
 from tidegate.local.server_collection import STREAM, Slot
 from tidegate.local.task.round_calendar import RoundCalendar
-from tidegate.local.task.task_round import BESIDE, MOST_SLOTS, Part, TaskRound
+from tidegate.local.task.task_round import BESIDE, MOST_SLOTS, RoundPart, TaskRound
 from tidegate.local.topl import Topl
 
 LEASE = 600  # seconds until a device that was asked for the threshold and is silent is replaced
@@ -65,10 +66,7 @@ class Task:
 
     def number_of(self, name: str) -> int | None:
         """The number of the round of this name; None: it is none of this task's."""
-        task, _, number = name.rpartition(".")
-        if task != self.task_id or not number.isdecimal() or str(int(number[:18])) != number:
-            return None
-        return int(number)
+        return _number_in(name, self.task_id)
 
     def hand_out(self, now: float) -> tuple[int, int] | None:
         """Number and slot for a device that was not asked in this round; None: nobody is asked now.
@@ -93,7 +91,7 @@ class Task:
         part.handed += 1
         return number, part.first + (part.handed - 1) % len(part.slots)
 
-    def _open_part(self, number: int, survey: int, slots: tuple[Slot, ...]) -> Part | None:
+    def _open_part(self, number: int, survey: int, slots: tuple[Slot, ...]) -> RoundPart | None:
         opened = self.rounds.setdefault(number, TaskRound(number))
         for part in reversed(opened.parts):
             if part.survey == survey and part.slots == slots:
@@ -177,7 +175,7 @@ class Task:
                 if part.survey == self.collection.round:
                     self._replay(part)
 
-    def _replay(self, part: Part) -> None:
+    def _replay(self, part: RoundPart) -> None:
         for index, counts in enumerate(part.counts):
             reports = np.repeat(np.arange(counts.size), counts)
             self.collection.receive(np.full(reports.size, index), reports)
@@ -185,3 +183,11 @@ class Task:
     def passed(self, now: float) -> list[int]:
         """The rounds that take no more reports, to be dropped."""
         return [one for one in self.rounds if now >= self.calendar.accepted_until(one)]
+
+
+@lru_cache(maxsize=256)  # all reports of a day name the same few rounds
+def _number_in(name: str, task_id: str) -> int | None:
+    task, _, number = name.rpartition(".")
+    if task != task_id or not number.isdecimal() or str(int(number[:18])) != number:
+        return None
+    return int(number)
