@@ -56,9 +56,8 @@ def aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
         if segment.measured and segment.blocks and segment.start < max(until, 1):
             first = segment.blocks[0]
             sums = _part_for_sums(segment, first, trees)
-            again = first.start == segment.origin and sums < 0
+            again, values = first.start == segment.origin and sums < 0, first.layout.length
             if again:
-                values = first.layout.length
                 visible = _visible((1.0 + sums) * epsilon * values)
             if again and number and _kept(segments[number - 1], segment, seen[-1], visible):
                 visible, share = seen[-1], shares[-1]
