@@ -17,8 +17,8 @@ import pytest
 import tidegate as tg
 from tests.depth import depth
 from tests.laws.catalogue import bits, inputs, pipelines
-from tidegate.estimate.mixture.many_streams import mixture_of_many_thresholds
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
+from tidegate.keyed import mixture_of_many_thresholds
 from tidegate.keyed.mixture_of_many_thresholds import (
     MixtureOfManyThresholds,
 )
