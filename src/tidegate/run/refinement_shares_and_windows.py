@@ -39,7 +39,12 @@ EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
 # lose (`has_fallen`).
 UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
+# Tails grow with levels: where the released level is surely this many times what it was when θ was
+# chosen, values pay for a choice again, which can only raise θ. It knows at least this part of what
+# the last one did, and comes in time for the last eighth of the horizon.
+RISEN, RISEN_SURE, AGAIN_EVIDENCE, LEFT = 1.2, 3.0, Fraction(1, 2), Fraction(1, 8)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
+ALIKE = 4  # and if they are no more than this many times the level that chose it
 # A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
 STRETCH = 16
@@ -207,19 +212,27 @@ class Refinement(ThresholdSchedule, Spec):
         that of the warm-up that θ comes from; the first warm-up had `first` values. `evidence` is
         share × values of the last choice, in sixteenths. The next choice must have twice as much,
         by the end of the first third of the horizon, or no window is opened: chance would replace a
-        good θ. It ends with a block. A θ that has `fallen` is not good: there is time until 2/3.
+        good θ. It ends with a block. A θ that has `fallen` is not good: there is time until 2/3,
+        and half of ε goes to finding another, since sums that are cut to nothing need none of it.
         """
         early = at < horizon * EARLY and at < EARLY_WARM_UPS * first
-        share = EARLY_SHARE if early else LATE_SHARE
+        share = EARLY_SHARE if early or fallen else LATE_SHARE
         needed = at - (-GROWTH * evidence // int(16 * share))
         until = UNTIL_FOUND if fallen else UNTIL
         last = min(Fraction((at // horizon + 1) * horizon), warm_up_start + horizon * until)
+        if not self.windows or needed > last or needed == at:
+            return None
+        return _blocks_until(needed, horizon, at, warm_up_start), share
+
+    def window_again(
+        self, horizon: int, *, at: int, warm_up_start: int, evidence: int
+    ) -> tuple[int, Fraction] | None:
+        """The same where the level has risen since θ was chosen, at any time (`RISEN`)."""
+        needed = at + max(1, math.ceil(AGAIN_EVIDENCE * evidence / int(16 * LATE_SHARE)))
+        last = (at // horizon + 1) * horizon - math.floor(horizon * LEFT)
         if not self.windows or needed > last:
             return None
-        end = at
-        while end < needed:
-            end += block_length(horizon, end - warm_up_start, end)
-        return (end - at, share) if end > at else None
+        return _blocks_until(needed, horizon, at, warm_up_start), LATE_SHARE
 
     def guarantee(
         self,
@@ -245,6 +258,14 @@ class Refinement(ThresholdSchedule, Spec):
             sums = Guarantee(epsilon=(1 - share) * perturber.epsilon)
             pieces.append(sequential(chosen, *more, sums))
         return parallel(perturber.guarantee, *pieces)
+
+
+def _blocks_until(needed: int, horizon: int, at: int, warm_up_start: int) -> int:
+    """Values of as many whole blocks from `at` on as reach `needed`."""
+    end = at
+    while end < needed:
+        end += block_length(horizon, end - warm_up_start, end)
+    return end - at
 
 
 # Settings are checked when a stage is made, and every start and resume needs these two.

@@ -23,7 +23,7 @@ from tidegate.run.two_sided_caps import LONGER, Ends
 from tidegate.stages import Layout, Noisy, Saved
 from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.least_threshold import has_fallen
+from tidegate.threshold.least_threshold import HARDLY, MOSTLY_ZERO, STRAYED, has_fallen
 
 if TYPE_CHECKING:
     pass
@@ -105,10 +105,15 @@ class RefinementState(PhasedRun):
 
     @property
     def _fallen(self) -> bool:
-        """Whether θ stayed where it began: public. (Values below 0 hide how many there are.)"""
+        """Whether θ stayed where it began: public. (Values below 0 hide how many there are.)
+
+        Or left it by chance alone: where the level is a small part of θ although θ is so low, most
+        values are 0, and so few others could hardly pay for the climb.
+        """
         known = Fraction(self.evidence, 16) * self._trees.epsilon
-        theta = self._watch.threshold
-        return not self._signed and has_fallen(theta, self._pipeline.lattice.top, known)
+        watch, top = self._watch, self._pipeline.lattice.top
+        times = STRAYED if watch.home < MOSTLY_ZERO else HARDLY
+        return not self._signed and has_fallen(watch.threshold, top, known, times)
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
         """Both ends were chosen when the level lay between these, in units."""
@@ -130,9 +135,15 @@ class RefinementState(PhasedRun):
         return Levels(method, None, follower.prediction, follower.filled)
 
     def _begin_phase(
-        self, ends: Ends, measured: tuple[Layout, int, int, IntArray] | None = None
+        self,
+        ends: Ends,
+        measured: tuple[Layout, int, int, IntArray] | None = None,
+        due: tuple[int, Fraction] | None = None,
     ) -> Blocks:
-        """θ is known: a segment of the record, beginning with a warm-up if there was one."""
+        """θ is known: a segment of the record, beginning with a warm-up if there was one.
+
+        `due`: the window that opens, if not the one that the schedule has.
+        """
         segment = self._new_segment(ends, self.start)
         if measured is not None:
             layout, number, model_weights, sums = measured
@@ -140,7 +151,7 @@ class RefinementState(PhasedRun):
             segment.extend(Noisy(sums), np.zeros(1), layout.length)
         self._forget()
         at, begun = self.position - self._origin, self.warm_up_start - self._origin
-        due = self._refinement.window(
+        due = due or self._refinement.window(
             self._trees.horizon,
             at=at,
             first=self._pipeline.warm_up,
