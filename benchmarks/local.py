@@ -14,7 +14,7 @@ from benchmarks.table import Row, at_least, at_most, measured
 from benchmarks.timing import again, best, best_in_turns
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local import mechanisms
-from tidegate.local.mechanisms.optimal import expected_shares
+from tidegate.local.mechanisms.optimal_by_linear_program import expected_shares
 from tidegate.local.questions import Question, TailQuestion, WaveQuestion
 from tidegate.local.square_wave_density import estimate_density
 from tidegate.randomness import WordSource

@@ -33,8 +33,8 @@ from benchmarks.accuracy_adaptive import HOLDOUT, HORIZON, bounds, stream
 from benchmarks.local_table import EPSILONS, PUBLISHED_ON_POS, TABLE
 from benchmarks.table import Row, at_least, at_most, within_factor_two
 from benchmarks.timing import again, best_in_turns, progress
-from tidegate.local.simulation import Simulation
 from tidegate.local.topl import Topl
+from tidegate.local.topl_simulation import Simulation
 
 _SCHEMES = ("adaptive", "published", "published-authors")
 _POS = "pos_length"

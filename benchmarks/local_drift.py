@@ -16,8 +16,8 @@ import numpy as np
 import tidegate as tg
 from benchmarks.timing import progress
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.simulation import run
 from tidegate.local.topl import Topl
+from tidegate.local.topl_simulation import run
 
 _HORIZON, _HOLDOUT, _BOUND, _LENGTH = 1 << 17, 1 << 13, 3000, 20_000
 _EPSILONS = (0.5, 1.0, 2.0)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import tidegate as tg
 from benchmarks.accuracy_adaptive import bounds
 from benchmarks.kinds import KINDS
-from tidegate.local.server_collection import Collection
+from tidegate.local.server_collection import ServerCollection
 from tidegate.local.topl import Topl
 
 FLEETS = (1_000, 10_000, 100_000)
@@ -88,7 +88,7 @@ def played(topl: Topl, values: Values, seed: int) -> tuple[Floats, Floats]:
     return missed[:published], noise[:published]
 
 
-def _expected(collection: Collection, slots: Values, mine: Values) -> tuple[Floats, Floats]:
+def _expected(collection: ServerCollection, slots: Values, mine: Values) -> tuple[Floats, Floats]:
     question = collection._value
     if question is None:
         return np.zeros(0), np.zeros(0)

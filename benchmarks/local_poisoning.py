@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import tidegate as tg
 from benchmarks.timing import progress
 from tidegate.lattice import IntArray
-from tidegate.local.server_collection import Collection
+from tidegate.local.server_collection import ServerCollection
 from tidegate.local.topl import Topl
 from tidegate.randomness import WordSource
 
@@ -60,7 +60,7 @@ def _chosen(topl: Topl, values: IntArray, fraction: float, gathered: bool, seed:
 
 
 def _answer(
-    collection: Collection,
+    collection: ServerCollection,
     values: IntArray,
     liars: NDArray[np.bool_],
     gathered: bool,

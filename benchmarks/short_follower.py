@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from tidegate.estimate.mixture import tree_choice as costs
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.kalman_filters import mixed
-from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL, SUM, StateTransition
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.models import LEVEL, SUM, Transition
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import BLIND, RANGE_ERROR, cap_factor, shares
 from tidegate.perturb.level_scales import level_scales
@@ -74,7 +74,7 @@ class Follower(MixtureRun):
         leaf = noise_path(BLIND, [variance / threshold**2])[0]
         filters.open_leaf(leaf)
         filters.fade(count / (self._age + count))
-        filters.predict(Transition(self._models, count))
+        filters.predict(StateTransition(self._models, count))
         filters.update(leaf, noisy / threshold)
         self._weights = filters.weights()
         if centred:

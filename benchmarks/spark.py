@@ -38,11 +38,11 @@ from benchmarks.processor_time import processor_seconds
 from benchmarks.spark_cluster import cluster
 from benchmarks.spark_shard import adaptive, fixed
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.executor_settings import Plan
-from tidegate.spark.operators import STATE
+from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.release import _schema
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import Shard, shard_of
+from tidegate.spark.shard_operators import STATE
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HORIZON = 1 << 16
@@ -155,7 +155,7 @@ def session(master: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def state_bytes(plan: Plan, keys: int, each: int) -> float:
+def state_bytes(plan: ExecutorPlan, keys: int, each: int) -> float:
     """Of the sealed state of a shard, a key."""
     from tidegate.spark.sequence_numbers import InputRows
 
@@ -167,8 +167,8 @@ def state_bytes(plan: Plan, keys: int, each: int) -> float:
     return len(shard.sealed()) / keys
 
 
-def _plan(pipeline: Pipeline, secret: Path, shards: int, packed: bool) -> Plan:
-    return Plan(
+def _plan(pipeline: Pipeline, secret: Path, shards: int, packed: bool) -> ExecutorPlan:
+    return ExecutorPlan(
         pipeline=pipeline, secret=MasterSecret(f"file:{secret}"), shards=shards, gaps="close",
         cap=None, packed=packed, timed=False,
     )  # fmt: skip

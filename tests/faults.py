@@ -19,7 +19,7 @@ import numpy as np
 
 import tidegate as tg
 from tidegate import _atomic_files
-from tidegate.cli.exits import complain, stopping
+from tidegate.cli.exit_codes_and_signals import complain, stopping
 from tidegate.durable import DurableRelease, transfer
 from tidegate.io import Batch, read_metadata
 from tidegate.ledger import Ledger

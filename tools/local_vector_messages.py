@@ -7,10 +7,10 @@ from typing import Any
 
 import tidegate as tg
 from tidegate.errors import TidegateError
+from tidegate.local.announcements_and_reports import Announcement, MessageError
 from tidegate.local.client import Client
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Announcement, MessageError
-from tidegate.local.privacy_loss import WORDS, coin_weights
+from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.local.question_assignment import slot_of
 from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
 

@@ -23,7 +23,7 @@ from local_vector_messages import (
 
 from tidegate.errors import RefusedError
 from tidegate.lattice import Lattice
-from tidegate.local.privacy_loss import WORDS, coin_weights, least_weight
+from tidegate.local.integer_weights import WORDS, coin_weights, least_weight
 from tidegate.local.questions import Question, TailQuestion, ValueQuestion, WaveQuestion
 from tidegate.noise import exponential_bounds
 

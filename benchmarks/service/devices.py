@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tidegate.local.messages import Announcement, Report
+from tidegate.local.announcements_and_reports import Announcement, Report
 
 _CONNECTIONS = 64
 _TOGETHER = 100  # reports in one request

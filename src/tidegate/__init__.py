@@ -38,8 +38,8 @@ from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
-from tidegate.run.reselection import Reselection
 from tidegate.run.stored_record import load_record
+from tidegate.run.threshold_schedule_and_reselection import Reselection
 from tidegate.timestamps import read_times
 
 if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`

@@ -25,7 +25,7 @@ import numpy as np
 from tidegate.clock import SECOND, UNITS, Clock, zone_name
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
-from tidegate.timestamps_in_bulk import FIRST_YEAR, ISO, LAST_YEAR, alike, offset, unit_of
+from tidegate.timestamps_in_bulk import FIRST_YEAR, ISO, LAST_YEAR, offset, times_alike, unit_of
 
 _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times are counted from it
@@ -186,7 +186,7 @@ def _numbers(
 def _objects(
     values: list[Any], position: int, unit: str | None
 ) -> tuple[IntArray, bool, str | None]:
-    fast = alike(values, unit)
+    fast = times_alike(values, unit)
     if fast is not None:
         return fast
     kinds = set(map(type, values))

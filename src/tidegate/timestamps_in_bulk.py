@@ -39,7 +39,7 @@ def offset(zone: str) -> int:
 Read = tuple[IntArray, bool, str | None]  # nanoseconds, whether instants, the unit of numbers
 
 
-def alike(values: list[Any], unit: str | None) -> Read | None:
+def times_alike(values: list[Any], unit: str | None) -> Read | None:
     """Nanoseconds, whether they are instants, and the unit of numbers; None: look at each.
 
     Times that were written with as many decimals as they need, or before and after the clocks

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 import tidegate as tg
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.models import LEVEL_MEAN, LEVEL_VARIANCE, Models
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
+    LEVEL_MEAN,
+    LEVEL_VARIANCE,
+    Models,
+)
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 
 HORIZON, THETA = 2048 + 5, 50
 
@@ -33,7 +37,7 @@ def covariance_of(path: Sequence[Leaf]) -> np.ndarray:
     return np.array(rows) @ np.array(rows).T
 
 
-def blocks_of(epsilon: str, cut: int) -> list[Measured]:
+def blocks_of(epsilon: str, cut: int) -> list[MeasuredBlock]:
     """Two horizons of blocks, of all kinds, on changing cap steps; the last is still open."""
     stage = tg.perturb.AdaptiveTrees(epsilon=epsilon, horizon=HORIZON)
     random = np.random.default_rng(len(epsilon) + cut)
@@ -42,11 +46,11 @@ def blocks_of(epsilon: str, cut: int) -> list[Measured]:
         options = [tree for tree in stage.layouts(length, THETA, 400) if tree.cap_step < 3]
         tree = options[int(random.integers(len(options)))]
         sums = random.integers(0, THETA * length // tree.leaves, size=tree.leaves)
-        found.append(Measured(at, cells_of(tree, THETA), sums, at + length))
+        found.append(MeasuredBlock(at, cells_of(tree, THETA), sums, at + length))
         at += length
     last = found.pop()
     done = last.cells.tree.leaves_by(cut)
-    found.append(Measured(last.start, last.cells, last.sums[:done], last.start + cut))
+    found.append(MeasuredBlock(last.start, last.cells, last.sums[:done], last.start + cut))
     return found
 
 

@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 from tests.adaptive.paths import covariance_of, dense, least_squares_covariance
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import noise_path
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.models import LEVEL, SUM, SWING, Transition, models
+from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
+    LEVEL,
+    SUM,
+    SWING,
+    StateTransition,
+    models,
+)
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
@@ -39,7 +45,7 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
         next(tree for tree in stage.layouts(length, theta, theta) if tree.nodes == shape)
         for length, shape in ((60, (2,)), (33, (1, 8)), (130, (1, 8, 64)))
     ]
-    cells = [Cells(tree, theta) for tree in trees]
+    cells = [BlockCells(tree, theta) for tree in trees]
     lengths = [each.widths[cell] for each in cells for cell in range(each.count)]
     sums = [random.integers(0, 30 * tree.length, size=tree.leaves) for tree in trees]
     mean, covariance = dense(one, lengths, 0.0)
@@ -77,7 +83,7 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
                 if fading:
                     filters.fade(width / (age + width))
                     above *= age / (age + width)
-                filters.predict(Transition(one, width))
+                filters.predict(StateTransition(one, width))
                 above[at], at, age = 1.0, at + 1, age + width
                 if closed is not None:
                     filters.update(closed, noisy.item(cell // each.per_leaf) / theta)
@@ -87,7 +93,7 @@ def test_beliefs_and_look_back_are_gaussian_conditioning(model: int) -> None:
 
     starts = np.cumsum([0, *(tree.length for tree in trees)])
     measured = [
-        Measured(int(start), each, noisy, int(start) + each.tree.length)
+        MeasuredBlock(int(start), each, noisy, int(start) + each.tree.length)
         for start, each, noisy in zip(starts, cells, sums, strict=False)
     ]
     back = ModelSmoother(measured, HORIZON, model)
@@ -106,7 +112,7 @@ def test_a_swing_forgets_and_a_level_does_not() -> None:
     every = models(HORIZON)
     filters, swings = KalmanFilters(every), every.variance > 0
     filters.mean[SWING] = filters.mean[LEVEL] = 0.5
-    filters.predict(Transition(every, HORIZON))
+    filters.predict(StateTransition(every, HORIZON))
     assert (filters.mean[LEVEL] == 0.5).all()
     assert swings.sum() == 3
     assert np.abs(filters.mean[SWING, swings]).max() < 1e-9

@@ -10,25 +10,25 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
-from tidegate.estimate.mixture import models as entry
-from tidegate.estimate.mixture.block_batches import Measured, block_batches
 from tidegate.estimate.mixture.cap_steps import moved
-from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.models import Transition, models
+from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
+from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.state_space_models import StateTransition, models
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock, block_batches
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 
 
 class CellByCell:
     """The smoother as its formulas stand: forward over all cells, then backward."""
 
-    def __init__(self, blocks: list[Measured], horizon: int, model: int) -> None:
+    def __init__(self, blocks: list[MeasuredBlock], horizon: int, model: int) -> None:
         one = models(horizon).only(model)
         filters = KalmanFilters(one)
         self.edges, misses = [blocks[0].start], []
         self.rows, self.levels, self.maps, self.informations = [], [], [], []
-        transitions: dict[int, Transition] = {}
+        transitions: dict[int, StateTransition] = {}
         closing = np.eye(entry.SIZE)
         cap_step = blocks[0].cells.tree.cap_step
         for block in blocks:
@@ -42,7 +42,7 @@ class CellByCell:
                 if end <= begin:
                     break
                 if end - begin not in transitions:
-                    transitions[end - begin] = Transition(one, end - begin)
+                    transitions[end - begin] = StateTransition(one, end - begin)
                 cell = transitions[end - begin]
                 opened = cells.opens[number]
                 if opened is not None:
@@ -116,7 +116,7 @@ class CellByCell:
         return max(1.0, (sum(near) + 2 * self.mean_misfit) / (len(near) + 2))
 
 
-def passing(opened: Leaf | None, cell: Transition) -> np.ndarray:
+def passing(opened: Leaf | None, cell: StateTransition) -> np.ndarray:
     """What opening a leaf and passing a cell do to the state."""
     opening, moving = np.eye(entry.SIZE), np.eye(entry.SIZE)
     if opened is not None and opened.inner is not None:
@@ -157,7 +157,7 @@ def test_all_blocks_at_once_are_one_cell_after_the_other(
 def test_a_block_without_values_says_nothing() -> None:
     blocks = blocks_of("1/2", 40)
     last = blocks[-1]
-    empty = Measured(last.end, last.cells, last.sums[:0], last.end)
+    empty = MeasuredBlock(last.end, last.cells, last.sums[:0], last.end)
     alone = ModelSmoother([empty], HORIZON, 3)
     assert alone.edges.tolist() == [last.end]
     assert alone.sums.tolist() == alone.levels.tolist() == [0.0]
@@ -188,4 +188,4 @@ def test_blocks_of_one_kind_are_taken_together() -> None:
 
 def test_cells_are_compared_by_what_they_are() -> None:
     tree = tg.perturb.AdaptiveTrees(epsilon=1, horizon=64).layouts(64, 9, 9)[0]
-    assert Cells(tree, 9) == Cells(tree, 9) != Cells(tree, 8)
+    assert BlockCells(tree, 9) == BlockCells(tree, 9) != BlockCells(tree, 8)

@@ -14,9 +14,9 @@ import pytest
 
 import tidegate as tg
 import tidegate.estimate.mixture
-from tidegate.estimate.mixture.cell_covariances import applied, product
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.portable_math import exp, expm1, halved_each, log, one_exp
+from tidegate.estimate.mixture.smoother.cell_covariances import applied, product
 from tidegate.noise import discrete_laplace_variance
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, cap_factor

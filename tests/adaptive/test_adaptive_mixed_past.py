@@ -7,22 +7,26 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.block_totals import block_totals
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.forward_backward_passes import Task
-from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.model_weights import (
+    MOST_MODELS,
+    UNDECIDED,
+    packed,
+    unpacked,
+)
+from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, models
 from tidegate.estimate.mixture.mixture_posterior import PosteriorSums
-from tidegate.estimate.mixture.mixture_smoother import MixtureOf, mixture_views, reweighted
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.model_weights import MOST_MODELS, UNDECIDED, packed, unpacked
-from tidegate.estimate.mixture.models import COUNT, models
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
+from tidegate.estimate.mixture.smoother.forward_backward_passes import SmoothingTask, block_totals
+from tidegate.estimate.mixture.smoother.mixture_smoother import MixtureOf, mixture_views, reweighted
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
 
-def again(blocks: list[Measured], model: int) -> list[Measured]:
+def again(blocks: list[MeasuredBlock], model: int) -> list[MeasuredBlock]:
     """The blocks as they are looked at for the second time."""
-    return reweighted(blocks, *block_totals([Task(blocks, HORIZON, model)]))
+    return reweighted(blocks, *block_totals([SmoothingTask(blocks, HORIZON, model)]))
 
 
 def test_models_share_the_past_as_they_are_trusted() -> None:
@@ -41,14 +45,16 @@ def test_models_share_the_past_as_they_are_trusted() -> None:
     np.testing.assert_allclose(both.variances(starts, ends), within + 0.16 * apart**2, rtol=1e-9)
 
 
-def calm_blocks(noise: list[float]) -> list[Measured]:
+def calm_blocks(noise: list[float]) -> list[MeasuredBlock]:
     """Blocks over a level of 0.1 that never moves, with this noise, in its deviations."""
     tree = tg.perturb.AdaptiveTrees(epsilon="1/2", horizon=HORIZON).layouts(128, THETA, THETA)[0]
     cells = cells_of(tree, THETA)
     error = np.sqrt(tree.variances[0]) * np.array(noise)
     share = THETA * 128 * 0.1 / tree.leaves
     return [
-        Measured(at * 128, cells, np.round(np.full(tree.leaves, share + each / tree.leaves)), end)
+        MeasuredBlock(
+            at * 128, cells, np.round(np.full(tree.leaves, share + each / tree.leaves)), end
+        )
         for at, each in enumerate(error.tolist())
         for end in [at * 128 + 128]
     ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 

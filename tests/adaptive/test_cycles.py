@@ -9,15 +9,21 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import dense, least_squares_covariance
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cells import Cells
-from tidegate.estimate.mixture.cycle_filters import RARER, CycleFilters, prior_variances
-from tidegate.estimate.mixture.cycle_smoother import CycleResponses
-from tidegate.estimate.mixture.harmonics import Harmonics
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
-from tidegate.estimate.mixture.model_weights import cycle_shares, packed, unpacked
-from tidegate.estimate.mixture.models import SUM, Transition, models
+from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells
+from tidegate.estimate.mixture.kalman_filter.cycle_filters import (
+    RARER,
+    CycleFilters,
+    prior_variances,
+)
+from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, packed, unpacked
+from tidegate.estimate.mixture.kalman_filter.state_space_models import SUM, StateTransition, models
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import (
+    CycleResponses,
+    ModelSmoother,
+)
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 
 HORIZON, THETA, PERIODS = 4096, 50, (70, 401)
@@ -44,7 +50,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
         next(tree for tree in stage.layouts(length, THETA, THETA) if tree.nodes == shape)
         for length, shape in ((60, (2,)), (33, (1, 8)), (130, (1, 8, 64)))
     ]
-    cells = [Cells(tree, THETA) for tree in trees]
+    cells = [BlockCells(tree, THETA) for tree in trees]
     lengths = [width for each in cells for width in each.widths]
     sums = [random.integers(0, 3 * tree.length, size=tree.leaves) for tree in trees]
     harmonics = Harmonics(PERIODS)
@@ -76,7 +82,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
             if opened is not None:
                 filters.open_leaf(opened)
                 cycle.open_leaf(opened)
-            over, part = Transition(one, width), width / (age + width)
+            over, part = StateTransition(one, width), width / (age + width)
             filters.fade(part)
             cycle.fade(part)
             above *= 1 - part
@@ -98,7 +104,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
 
     starts = np.cumsum([0, *(tree.length for tree in trees)]).tolist()
     measured = [
-        Measured(start, each, noisy, start + each.tree.length)
+        MeasuredBlock(start, each, noisy, start + each.tree.length)
         for start, each, noisy in zip(starts, cells, sums, strict=False)
     ]
     back = CycleResponses(measured, harmonics, ModelSmoother(measured, HORIZON, model)).smoother(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.estimate.mixture.models import SUM, WALKS
+from tidegate.estimate.mixture.kalman_filter.state_space_models import SUM, WALKS
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
 

@@ -9,16 +9,19 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.block_totals import block_totals
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.forward_backward_passes import Task, pieces
-from tidegate.estimate.mixture.model_smoother import ModelSmoother
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
+from tidegate.estimate.mixture.smoother.forward_backward_passes import (
+    SmoothingTask,
+    block_totals,
+    pieces,
+)
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.record import Record
 
 
-def streams() -> list[list[Measured]]:
+def streams() -> list[list[MeasuredBlock]]:
     """Of different lengths, budgets and thresholds; one has no values, one no blocks."""
     found = [blocks_of("1/50", 77), blocks_of("1/2", 128), blocks_of("5", 1), blocks_of("1/2", 40)]
     other = [
@@ -26,7 +29,7 @@ def streams() -> list[list[Measured]]:
         for number, block in enumerate(found[0][:9])
     ]
     last = found[1][-1]
-    empty = [Measured(last.end, last.cells, last.sums[:0], last.end)]
+    empty = [MeasuredBlock(last.end, last.cells, last.sums[:0], last.end)]
     shorter = [*found[1][:-1], replace(last, end=last.end - 1)]  # in the same cell
     some = [found[1], other, found[0][:9], empty, found[2][:5], [], found[3][:7], found[0][:1]]
     return [*some, shorter]
@@ -44,7 +47,7 @@ def assert_same(one: ModelSmoother, other: ModelSmoother) -> None:
 
 def test_streams_together_are_streams_alone() -> None:
     tasks = [
-        Task(
+        SmoothingTask(
             blocks,
             HORIZON + 7 * (number % 2),
             (5 * number) % 12,
@@ -57,7 +60,7 @@ def test_streams_together_are_streams_alone() -> None:
 
 
 def test_totals_of_blocks_are_those_of_their_cells() -> None:
-    tasks = [Task(blocks, HORIZON, (5 * at) % 12) for at, blocks in enumerate(streams())]
+    tasks = [SmoothingTask(blocks, HORIZON, (5 * at) % 12) for at, blocks in enumerate(streams())]
     for task, found in zip(tasks, block_totals(tasks), strict=True):
         (alone,) = block_totals([task])
         assert [part.tobytes() for part in found] == [part.tobytes() for part in alone]
@@ -70,7 +73,7 @@ def test_totals_of_blocks_are_those_of_their_cells() -> None:
 
 def test_a_piece_has_a_bounded_number_of_cells() -> None:
     blocks = blocks_of("1/2", 40)
-    task = Task(blocks, HORIZON, 2)
+    task = SmoothingTask(blocks, HORIZON, 2)
     tasks = [task] * 300
     parts = list(pieces(tasks))
     assert sum(map(len, parts)) == len(tasks)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tidegate.estimate.mixture.filter_packing import packed_filters, unpacked_filters
-from tidegate.estimate.mixture.filters_of_many_streams import _tiled
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters, normalised
-from tidegate.estimate.mixture.leaf_noise import Leaf
-from tidegate.estimate.mixture.mixture_of_many_streams import ratios
-from tidegate.estimate.mixture.model_weights import weight_rows
-from tidegate.estimate.mixture.models import SIZE, SWING, Transition, models
-from tidegate.estimate.mixture.wide_kalman_filters import WideKalmanFilters
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters, normalised
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.model_weights import weight_rows
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
+    SIZE,
+    SWING,
+    StateTransition,
+    models,
+)
+from tidegate.estimate.mixture.many_streams.filters_of_many_streams import _tiled
+from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import ratios
+from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
+    WideKalmanFilters,
+    packed_filters,
+    unpacked_filters,
+)
 
 
 def test_weights_of_many_streams_are_those_of_each() -> None:
@@ -63,7 +71,7 @@ def test_many_filters_have_the_bits_of_few() -> None:
         along = np.stack((1.0 - share, share))
         for filters in (few, many):
             filters.fade(0.3)
-            filters.predict(Transition(every, width))
+            filters.predict(StateTransition(every, width))
             filters.update_along(along[:, np.newaxis], along, contrast, noisy)
             filters.open_leaf(Leaf(0.2, 0.1, 0.5, 0.5, 0.01))
         assert few.augmented.tobytes() == many.augmented.tobytes()

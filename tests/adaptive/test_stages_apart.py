@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import covariance_of
 from tests.laws.catalogue import perturbers
-from tidegate.estimate.mixture.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
 
 HORIZON = 4096
 

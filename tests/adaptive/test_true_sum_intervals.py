@@ -14,7 +14,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.estimate.mixture.truncated_tail import TruncatedTail
-from tidegate.record.leaf_buffers import RingBuffer
+from tidegate.record.segments.leaf_buffers import RingBuffer
 from tidegate.record.threshold_evidence import aims
 from tidegate.stages import NO_AIM, Aim, Recorded
 

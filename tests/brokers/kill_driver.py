@@ -24,9 +24,9 @@ import numpy as np
 from tests.brokers.conftest import Server
 from tests.brokers.talk import TALKS, VALUES
 from tidegate.cli import release_broker
-from tidegate.cli.pipelines import build
+from tidegate.cli.pipeline_from_options import build_pipeline
 from tidegate.durable import DurableRelease, transfer
-from tidegate.durable.folder_store import Store
+from tidegate.durable.state_stores import FolderStore
 from tidegate.io.brokers import mqtt
 from tidegate.io.brokers.contract import BrokerSink
 
@@ -60,8 +60,8 @@ def countdown(owner, name, number, *, after):
 
 
 FAULTS = {
-    "before commit": lambda n: countdown(Store, "commit", n, after=False),
-    "after commit": lambda n: countdown(Store, "commit", n, after=True),
+    "before commit": lambda n: countdown(FolderStore, "commit", n, after=False),
+    "after commit": lambda n: countdown(FolderStore, "commit", n, after=True),
     "before publishing": lambda n: countdown(BrokerSink, "write", n, after=False),
     "after publishing": lambda n: countdown(BrokerSink, "write", n, after=True),
 }
@@ -136,7 +136,7 @@ def scenario(server, folder, rng, kills, server_kills):
     if server.kind == "mqtt":
         options |= {"follow": True, "order": "n"}
     source = server.address(talk.source)
-    DurableRelease.open(state, build(options)).close()
+    DurableRelease.open(state, build_pipeline(options)).close()
     shutil.copytree(state, copy)
     if server.kind == "mqtt":  # the session must exist before the first message is sent
         process = child_that_tells(source, options, tells_of_session)
@@ -177,7 +177,7 @@ def scenario(server, folder, rng, kills, server_kills):
             os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         kinds[name] += 1
-    with DurableRelease.open(copy, build(options)) as run:
+    with DurableRelease.open(copy, build_pipeline(options)) as run:
         wanted = []
         transfer(VALUES, run, lambda first, values: wanted.extend(values.tolist()))
     if server.kind == "mqtt":  # all may be there already, before it hears a signal

@@ -23,7 +23,7 @@ from tests.brokers.conftest import Server, program
 from tests.brokers.talk import TALKS, VALUES, Mqtt, Nats
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease
-from tidegate.durable.broker_subscription import Marks
+from tidegate.durable.broker_subscription import BrokerMarks
 from tidegate.errors import InputError, SettingError
 from tidegate.io.brokers import Message
 from tidegate.io.brokers.address import Address, is_broker
@@ -149,8 +149,8 @@ def test_kills_lose_and_double_nothing(kind: str, kill_drivers: Drivers) -> None
 
 
 def test_marks_find_the_place_inside_a_message() -> None:
-    marks = Marks(10, None, ["5-0", "6-0"], [3, 2])
-    assert Marks(*json.loads(marks.text())).resume(11) == (None, 1)
+    marks = BrokerMarks(10, None, ["5-0", "6-0"], [3, 2])
+    assert BrokerMarks(*json.loads(marks.text())).resume(11) == (None, 1)
     assert marks.resume(15) == ("6-0", 0)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cli.invoking import run
-from tidegate.plan.data_profile import Profile
+from tidegate.plan.data_profile import DataProfile
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_key_that_is_nowhere_is_noticed(tmp_path: Path) -> None:
 def test_a_profile_does_not_depend_on_how_it_is_fed(pieces: int) -> None:
     values = np.random.default_rng(1).gamma(2.0, 10.0, 1000).round(3)
     values[5] = np.nan
-    profile = Profile()
+    profile = DataProfile()
     for part in np.array_split(values, pieces):
         profile.push(part)
     assert (profile.rows, profile.missing, profile.places) == (1000, 1, 3)

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from tests.faults import no_file_above
-from tidegate.durable.folder_store import Store
+from tidegate.durable.state_stores import FolderStore
 from tidegate.errors import TidegateError
 from tidegate.io import KINDS
 
@@ -30,7 +30,7 @@ def check_completes(run, reference):
 def test_a_signal_at_a_commit(undisturbed, shared_memory, monkeypatch, capsys, moment):
     """SIGTERM just before each commit, and just after it, when memory lags behind the disk."""
     begun, reference = undisturbed
-    commit = Store.commit
+    commit = FolderStore.commit
     for number in range(1, MOST_COMMITS):
         run = begun.copy(shared_memory / str(number))
         calls = 0
@@ -45,7 +45,7 @@ def test_a_signal_at_a_commit(undisturbed, shared_memory, monkeypatch, capsys, m
                 os.kill(os.getpid(), signal.SIGTERM)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "commit", signalled)
+            patch.setattr(FolderStore, "commit", signalled)
             with suppress(KeyboardInterrupt):
                 run.go()
         assert capsys.readouterr().err == ""  # no talk of damage: there is none

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cli.invoking import run
-from tidegate.cli.pipelines import with_config
+from tidegate.cli.pipeline_from_options import with_config
 from tidegate.cli.progress import Progress
 from tidegate.cli.release_options import KINDS, OPTIONS
 from tools import cli_reference

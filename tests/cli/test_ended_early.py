@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults import PIECE, PIPELINES, VALUES, Disk, Pieces, failing_disk
 from tidegate._context_managers import uninterrupted
-from tidegate.cli.exits import stopping
+from tidegate.cli.exit_codes_and_signals import stopping
 from tidegate.durable import transfer
 from tidegate.errors import InputError
 from tidegate.io import KINDS, SinkError, open_sink, read_metadata, read_released

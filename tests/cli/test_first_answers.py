@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
-from tidegate.cli.exits import stopping
+from tidegate.cli.exit_codes_and_signals import stopping
 from tidegate.io import read_metadata
 
 GOOD = ("--epsilon", "1", "--bound", "12.5", "--holdout", "500", "--horizon", "3500")

@@ -16,9 +16,9 @@ import tidegate as tg
 from tests.local.devices import reply
 from tidegate.cli.app import app
 from tidegate.io import read_metadata, read_released
+from tidegate.local.announcements_and_reports import Announcement
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Announcement
-from tidegate.local.privacy_loss import WORDS
+from tidegate.local.integer_weights import WORDS
 from tidegate.local.questions import Question
 from tidegate.local.topl import Topl
 from tidegate.randomness import KeystreamWords
@@ -87,7 +87,9 @@ def test_devices_to_answers_is_what_the_simulation_says(tmp_path: Path) -> None:
     state, topl, seed = tmp_path / "state.db", Topl(**SETTINGS, keep_asking=False), 11
     values = tg.synthetic.baskets(180, seed=4)
     simulation = topl.simulate(values, tg.seeded(seed))
-    keystream = tg.seeded(seed).new_epoch().keystream("local/simulation", digest(topl.settings()))
+    keystream = (
+        tg.seeded(seed).new_epoch().keystream("local/topl_simulation", digest(topl.settings()))
+    )
     asked = announced(state, *OPTIONS, "--no-keep-asking")
     left, position, batch = topl.collection().left, 0, 0
     while position < values.size:

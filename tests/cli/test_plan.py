@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 import tidegate as tg
 from tidegate.cli import plan
 from tidegate.plan import best_hierarchy, expect, half_width, needed_epsilon
-from tidegate.plan.needed_epsilon import smallest_epsilon
+from tidegate.plan.best_tree_and_needed_epsilon import smallest_epsilon
 
 app = typer.Typer()
 app.command("plan")(plan.plan)

@@ -14,8 +14,8 @@ import tidegate as tg
 from tidegate.cli import query
 from tidegate.errors import QueryError
 from tidegate.io import KINDS, SourceError, open_sink, read_released
-from tidegate.released import ReleasedFile, sums_index
-from tidegate.released import block_sums_scan as scan
+from tidegate.released import ReleasedFile, sums_index_file
+from tidegate.released import scan_into_block_sums as scan
 from tidegate.run.public_facts import describe
 
 app = typer.Typer()
@@ -160,14 +160,14 @@ def test_where_no_index_can_be_written_it_goes_without(
     csv_file: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, release = csv_file
-    make, folder = sums_index.tempfile.mkstemp, path.parent
+    make, folder = sums_index_file.tempfile.mkstemp, path.parent
 
     def forbidden(**options: Any) -> tuple[int, str]:
         if options["dir"] == folder:
             raise PermissionError(13, "Permission denied")
         return make(**options)
 
-    monkeypatch.setattr(sums_index.tempfile, "mkstemp", forbidden)
+    monkeypatch.setattr(sums_index_file.tempfile, "mkstemp", forbidden)
     assert ReleasedFile.open(path).record.end == release.position
     assert names_in(folder) == ["private.csv", "private.csv.meta.json"]
 

@@ -14,7 +14,7 @@ import tidegate as tg
 from tidegate.io import open_sink
 from tidegate.io import read_released as really_read
 from tidegate.released import ReleasedFile
-from tidegate.released import block_sums_scan as scan
+from tidegate.released import scan_into_block_sums as scan
 from tidegate.run.public_facts import describe
 
 SETTINGS: dict[str, dict[str, Any]] = {

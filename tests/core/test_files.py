@@ -14,9 +14,10 @@ CALLS = re.compile(
     r"\bos\.(write|fsync|fdatasync|replace|rename|truncate|ftruncate|unlink|remove)\(|flock\("
     r"|\.(replace|rename|unlink)\([^,\"']*\)$|O_CREAT \| os\.O_EXCL"
 )
-# `released/sums_index.py` removes its temporary file, whose name nobody else knows. The memory of a
-# device works relative to an open folder; `tests/local/test_memory_faults.py` makes its calls fail.
-KNOWN = {"_atomic_files.py", "released/sums_index.py", "local/device_memory_file.py"}
+# `released/sums_index_file.py` removes its temporary file, whose name nobody else knows. The memory
+# of a device works relative to an open folder; `tests/local/test_memory_faults.py` makes its calls
+# fail.
+KNOWN = {"_atomic_files.py", "released/sums_index_file.py", "local/device_memory_file.py"}
 
 
 def test_no_other_module_makes_these_calls():

@@ -15,7 +15,7 @@ from tests.depth import examples
 from tidegate.perturb import forest_geometry
 from tidegate.perturb.consistency import own_weights
 from tidegate.perturb.forest_geometry import Forest, level_count
-from tidegate.perturb.hierarchy import best_levels
+from tidegate.perturb.hierarchy_and_flat import best_levels
 
 
 @st.composite

@@ -5,7 +5,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import QueryError
-from tidegate.record.time_ranges import TimeTable
+from tidegate.record.times.time_ranges import TimeTable
 from tidegate.service.answers_json import table as served
 
 HOURS, MINUTES = 24, 60

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.record.segment import Segment
+from tidegate.record.segments.segment import Segment
 
 THETA, HORIZON, COUNT = 20, 512, 2100
 # Per stream. Ranges of one release are not independent, those of different horizons are. Error bars

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.run.non_negative import Remainder
+from tidegate.run.non_negative import NonNegativeRemainder
 
 
 def naive(values: Sequence[float]) -> list[float]:
@@ -28,7 +28,7 @@ NUMBERS = st.lists(st.one_of(st.integers(-50, 50).map(float), st.floats(-1e6, 1e
 @given(NUMBERS)
 def test_it_is_the_plain_loop(values: list[float]) -> None:
     settled = np.array(values, dtype=np.float64)
-    Remainder().settle(settled)
+    NonNegativeRemainder().settle(settled)
     assert np.all(settled >= 0)
     np.testing.assert_array_equal(settled, naive(values))
 
@@ -36,8 +36,8 @@ def test_it_is_the_plain_loop(values: list[float]) -> None:
 @given(NUMBERS, st.lists(st.integers(0, 400), max_size=6))
 def test_any_split_gives_the_same_bits(values: list[float], cuts: list[int]) -> None:
     whole = np.array(values, dtype=np.float64)
-    Remainder().settle(whole)
-    run = Remainder()
+    NonNegativeRemainder().settle(whole)
+    run = NonNegativeRemainder()
     parts = [part.copy() for part in np.split(np.array(values, dtype=np.float64), sorted(cuts))]
     for part in parts:
         run.settle(part)
@@ -46,7 +46,7 @@ def test_any_split_gives_the_same_bits(values: list[float], cuts: list[int]) -> 
 
 def test_by_hand() -> None:
     values = np.array([3.0, -5.0, 2.0, 1.0, 4.0, -1.0, -1.0, 0.0, 10.0, -3.0])
-    Remainder().settle(values)
+    NonNegativeRemainder().settle(values)
     assert values.tolist() == [3, 0, 0, 0, 2, 0, 0, 0, 8, 0]
 
 

@@ -14,7 +14,7 @@ import tidegate as tg
 from tests.depth import examples
 from tidegate.lattice import Lattice
 from tidegate.noise import float_laplace
-from tidegate.perturb.hierarchy import paper_skipped_levels
+from tidegate.perturb.hierarchy_and_flat import paper_skipped_levels
 from tidegate.threshold.smooth_sensitivity import smooth_sensitivity
 
 

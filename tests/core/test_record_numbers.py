@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.record.leaf_buffers import RingBuffer, SpanBuffer
-from tidegate.record.segment_codec import from_text, restored_segment, segment_state
+from tidegate.record.segments.leaf_buffers import RingBuffer, SpanBuffer
+from tidegate.record.segments.segment_codec_and_joining import (
+    from_text,
+    restored_segment,
+    segment_state,
+)
 
 PIPELINES = {
     "tops": tg.tops(epsilon=1, bound=9, holdout=4, horizon=64),

@@ -13,7 +13,7 @@ from tidegate import perturb, threshold
 from tidegate.errors import SettingError
 from tidegate.guarantee import parallel, sequential
 from tidegate.randomness import Epoch
-from tidegate.run.reselection import Reselection
+from tidegate.run.threshold_schedule_and_reselection import Reselection
 
 
 def selector(window, epsilon=1, bound=1000):

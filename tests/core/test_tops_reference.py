@@ -11,7 +11,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.noise import discrete_laplace, permute_and_flip
-from tidegate.perturb.hierarchy import paper_skipped_levels
+from tidegate.perturb.hierarchy_and_flat import paper_skipped_levels
 from tidegate.randomness import Epoch, Keystream
 
 EPSILON, BOUND, HORIZON, HOLDOUT, FANOUT = Fraction(1, 2), 50, 256, 200, 4

@@ -28,9 +28,9 @@ import zstandard  # noqa: F401  # the same
 import tidegate.io
 from tidegate import _atomic_files
 from tidegate.cli import release as command
-from tidegate.cli.pipelines import build
+from tidegate.cli.pipeline_from_options import build_pipeline
 from tidegate.durable import DurableRelease
-from tidegate.durable.folder_store import Store
+from tidegate.durable.state_stores import FolderStore
 from tidegate.io import output_recovery
 from tidegate.io.batches import Batch
 from tidegate.io.output_file_or_pipe import OutputBytes
@@ -171,14 +171,14 @@ def commit_sees_kill(number):
 
         threading.Thread(target=shoot, daemon=True).start()
 
-    countdown(Store, "commit", number, before=arm)
+    countdown(FolderStore, "commit", number, before=arm)
 
 
 FAULTS = {
     "output write torn": lambda n: countdown(OutputBytes, "write", n, before=half_of_output),
     "after output write": lambda n: countdown(OutputBytes, "write", n, after=dies),
-    "before commit": lambda n: countdown(Store, "commit", n, before=dies),
-    "after commit": lambda n: countdown(Store, "commit", n, after=dies),
+    "before commit": lambda n: countdown(FolderStore, "commit", n, before=dies),
+    "after commit": lambda n: countdown(FolderStore, "commit", n, after=dies),
     "inside commit": commit_sees_kill,
     "before charge": lambda n: countdown(Ledger, "charge", 1 + n % 2, before=dies),
     "charged, not committed": lambda n: countdown(Ledger, "charge", 1 + n % 2, after=dies),
@@ -283,7 +283,7 @@ def scenario(folder, name, kills, rng, faults):
     work, reference, pristine = folder / "work", folder / "reference", folder / "pristine"
     work.mkdir()
     (work / "key").write_bytes(KEY)
-    DurableRelease.open(work / "state", build(names), key=KEY if key else None).close()
+    DurableRelease.open(work / "state", build_pipeline(names), key=KEY if key else None).close()
     shutil.copytree(work, reference)
     shutil.copytree(work, pristine)
     options = options_of(work, extension, key, extra)

@@ -15,7 +15,7 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.io import Batch, read_metadata, read_released
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.record.answer import Answer
-from tidegate.record.ratio import ratio
+from tidegate.record.mean_and_ratio import ratio
 from tidegate.released.released_columns import column_file, open_columns
 
 COUNT = 60

@@ -11,8 +11,8 @@ import pytest
 import tidegate as tg
 from tidegate.durable import DurableRelease, StateError, StorageError
 from tidegate.durable.commit import Committer
-from tidegate.durable.folder_store import Store
 from tidegate.durable.input_digests import InputDigests
+from tidegate.durable.state_stores import FolderStore
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.run.release import Release
@@ -57,7 +57,7 @@ def test_charge_then_release_then_commit(tmp_path, monkeypatch):
             (os, "fsync"),
             (Ledger, "charge"),
             (Release, "push_rows"),
-            (Store, "commit"),
+            (FolderStore, "commit"),
         ):
             spy(owner, name)
         run.push(VALUES[:30])
@@ -98,7 +98,7 @@ def interrupted(run, monkeypatch, owner, name, error, after=False):
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (Store, "commit"),
+        (FolderStore, "commit"),
         (Committer, "_state"),
         (Release, "push_rows"),
         (Release, "journal_entries"),
@@ -151,7 +151,7 @@ def test_a_full_disk_is_told_and_harms_nothing(tmp_path):
 def test_after_an_interruption_nothing_more_is_released(tmp_path, monkeypatch):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         run.push(VALUES[:50])
-        interrupted(run, monkeypatch, Store, "commit", KeyboardInterrupt)
+        interrupted(run, monkeypatch, FolderStore, "commit", KeyboardInterrupt)
         with pytest.raises(KeyboardInterrupt):
             run.push(VALUES[50:60])
         with pytest.raises(StateError, match="cut short"):
@@ -329,7 +329,7 @@ def test_a_threshold_that_was_chosen_again_but_not_committed_is_not_told(tmp_pat
     pipeline = replace(chosen, threshold=Fixed(100), reselect=again)
     with DurableRelease.open(tmp_path / "s", pipeline) as run:
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "commit", _full)
+            patch.setattr(FolderStore, "commit", _full)
             with pytest.raises(StorageError):
                 run.push(np.full(100, 3))
         assert run._release.threshold < 100  # the choice was made

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 # Where something changes: what lies between only computes.
 PLACES = (
-    "durable/durable_release", "durable/commit", "durable/folder_store", "durable/charging",
+    "durable/durable_release", "durable/commit", "durable/state_stores", "durable/charging",
     "durable/folder_lock", "durable/user_counts_log", "ledger/ledger", "ledger/ledger_file",
     "_atomic_files",
 )  # fmt: skip
@@ -194,7 +194,7 @@ def test_another_key(place):
     kills(place / "base", act, look)
     assert {OLD, NEW} == set(found)
     found.clear()
-    interruptions(place / "base", act, look, ("durable/commit", "durable/folder_store"))
+    interruptions(place / "base", act, look, ("durable/commit", "durable/state_stores"))
     assert {OLD, NEW} == set(found)
 
 
@@ -212,7 +212,7 @@ def test_a_key_for_what_was_not_sealed_leaves_no_copy_of_the_secret(place):
             sealed.append(shows(folder, secret))  # opening has completed what was begun
 
     kills(place / "base", act, look)
-    interruptions(place / "base", act, look, ("durable/folder_store",))
+    interruptions(place / "base", act, look, ("durable/state_stores",))
     assert len(sealed) > 2
     assert not any(sealed)
 
@@ -235,7 +235,7 @@ def test_erasure(place):
             erased.append(("erased" in str(error), shows(folder, secret)))
 
     kills(place / "base", act, look)
-    interruptions(place / "base", act, look, ("durable/folder_store",))
+    interruptions(place / "base", act, look, ("durable/state_stores",))
     assert len(erased) > 2
     assert set(erased) == {(True, False)}
 
@@ -277,6 +277,6 @@ def test_a_new_epoch(place, damaged):
         place / "base",
         act,
         look,
-        ("durable/durable_release", "durable/folder_store", "durable/commit"),
+        ("durable/durable_release", "durable/state_stores", "durable/commit"),
     )
     assert {"new", "damaged" if damaged else "old"} <= set(kinds)

@@ -14,7 +14,7 @@ import tidegate as tg
 from tests.depth import examples
 from tidegate.durable import DurableRelease, StateError
 from tidegate.record import record_from_journal
-from tidegate.record.record_from_journal import Recorder
+from tidegate.record.record_from_journal import JournalRecorder
 
 
 def _again(share, blocking):
@@ -216,7 +216,7 @@ def test_the_record_of_an_endless_guided_release_is_bounded(monkeypatch):
     pipeline = PIPELINES["adaptive, shared"]
     release = pipeline.start(tg.seeded(3))
     release.journal_entries()
-    recorder, starts = Recorder(pipeline), []
+    recorder, starts = JournalRecorder(pipeline), []
     for part in np.array_split(np.random.default_rng(1).integers(0, 100, 3000), 70):
         release.push(part)
         phases = {phase.start: phase for phase in release.phases}

@@ -12,10 +12,10 @@ import tidegate as tg
 from tests.adaptive.test_refined_release import PIPELINE, growing
 from tests.laws.catalogue import bits
 from tidegate.cli.app import app
-from tidegate.cli.exits import NOTHING
+from tidegate.cli.exit_codes_and_signals import NOTHING
 from tidegate.durable import DurableRelease, transfer
 from tidegate.durable.charging import costs
-from tidegate.durable.output_writer import Output, Writer
+from tidegate.durable.output_writer import Output, OutputWriter
 from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.released import ReleasedFile
 from tidegate.run.snapshot import plain_record
@@ -146,7 +146,7 @@ def test_a_file_in_its_warm_up_says_what_it_is(tmp_path) -> None:
     """Before its first rows: a reader may come at any time, and a process be killed."""
     path = tmp_path / "private.csv"
     run = MemoryRun(PIPELINE.start())
-    with Writer(Output.to(path, None), run, 0, print) as writer:
+    with OutputWriter(Output.to(path, None), run, 0, print) as writer:
         writer.write(run.push_rows([1, 2, 3]))
         with pytest.raises(tg.QueryError, match="still open"):
             ReleasedFile.open(str(path))

@@ -34,9 +34,9 @@ def opened(folder, **options):
 def test_a_second_process_is_kept_out(folder):
     script = (
         "import sys\n"
-        "from tidegate.durable.folder_store import Store\n"
+        "from tidegate.durable.state_stores import FolderStore\n"
         "from pathlib import Path\n"
-        "store = Store(Path(sys.argv[1]))\n"
+        "store = FolderStore(Path(sys.argv[1]))\n"
         "store.open(create=False)\n"
         "print('open', flush=True)\n"
         "sys.stdin.read()\n"
@@ -70,9 +70,9 @@ def test_a_second_release_in_this_process_is_kept_out(folder):
 def test_the_lock_of_a_killed_process_is_gone(tmp_path):
     script = (
         "import os, sys\n"
-        "from tidegate.durable.folder_store import Store\n"
+        "from tidegate.durable.state_stores import FolderStore\n"
         "from pathlib import Path\n"
-        "Store(Path(sys.argv[1])).open(create=True)\n"
+        "FolderStore(Path(sys.argv[1])).open(create=True)\n"
         "os._exit(9)\n"
     )
     killed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "state")], check=False)

@@ -21,8 +21,8 @@ import numpy as np
 from tests.fuzz.json_mutations import NASTY, broken, mutated
 from tests.local.devices import asked, coin, device
 from tidegate.errors import TidegateError
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Announcement, Report
 from tidegate.local.questions import TailQuestion, WaveQuestion
 from tidegate.local.server import Server
 from tidegate.local.shuffle import Shuffled

@@ -65,12 +65,12 @@ def _arrow_tables() -> tuple[pa.Table, ...]:
 
 def service_body(rng: random.Random) -> None:
     """The body of a request: values, or an error that quotes nothing."""
-    from tidegate.service.request_bodies import parsed
+    from tidegate.service.request_bodies import parsed_body
 
     body, kind = _body(rng)
     try:
         with refused():
-            assert parsed(body, kind, rng.choice(ZONES)).values.dtype == np.float64
+            assert parsed_body(body, kind, rng.choice(ZONES)).values.dtype == np.float64
     except BaseException as error:
         error.add_note(f"{kind}: {body[:80]!r}")
         raise
@@ -178,17 +178,17 @@ def _posted(rng: random.Random, path: str, tree: Any, headers: dict[str, Any]) -
 
 def service_rows(rng: random.Random) -> None:
     """Released rows as the database keeps them."""
-    from tidegate.service.released_rows import Block, packed, unpacked
+    from tidegate.service.released_rows import RowBlock, packed_rows, unpacked_rows
 
     numbers, whole = np.arange(3.0), np.arange(3)
     more = rng.choice([(), (whole,), (None, whole, whole), (whole, whole, whole)])
-    body, first, end = packed(Block(5, numbers, numbers, *more)), 5, 8
+    body, first, end = packed_rows(RowBlock(5, numbers, numbers, *more)), 5, 8
     if rng.random() < 0.7:
         body = scrambled(rng, body)
     if rng.random() < 0.3:
         first, end = rng.choice([-1, 0, 5, 2**62]), rng.choice([-1, 8, 9, 2**62])
     with refused():
-        found = unpacked(first, end, body)
+        found = unpacked_rows(first, end, body)
         assert found.values.size == found.levels.size == end - first
 
 

@@ -123,12 +123,12 @@ def journal_rows(rng: random.Random) -> None:
     """A row of the journal, before and after its bytes are understood."""
     trace = journal.Trace(sums=np.arange(3), predictions=np.arange(3.0))
     piece = journal.JournalEntry(0, 12, 0, 1.0, True, trace)
-    body, _ = journal.encoded(piece, bytes(32), bytes(32))
+    body, _ = journal.encoded_entry(piece, bytes(32), bytes(32))
     data = sealed_again(rng, *unseal(body, None))
     if data is None:
         return
     with refused():
-        assert len(list(journal.entries([data]))) == 1
+        assert len(list(journal.journal_entries([data]))) == 1
 
 
 @cache

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from tests.fuzz.mutation import atom, number_text, refused, scrambled
 from tests.io.test_io_text_sources import outcome
-from tidegate.cli.pipelines import build, unit, with_config
+from tidegate.cli.pipeline_from_options import build_pipeline, unit, with_config
 from tidegate.cli.query import _read_ranges
 from tidegate.cli.release_options import KINDS
 from tidegate.errors import InputError, TidegateError
@@ -69,7 +69,7 @@ def options(rng: random.Random) -> None:
     given["unit"] = rng.choice(["event", "window:", "user-horizon:"]) + number_text(rng)
     with refused():
         unit(given["unit"])
-        build({**given, "holdout": 4, "horizon": 64})
+        build_pipeline({**given, "holdout": 4, "horizon": 64})
 
 
 def config(rng: random.Random) -> None:
@@ -81,7 +81,7 @@ def config(rng: random.Random) -> None:
     with refused():
         found = with_config(dict.fromkeys([*_OPTIONS, "quiet"]), path, KINDS)
         if found.get("preset", "tops") == "tops":
-            build(found)
+            build_pipeline(found)
 
 
 def lattice(rng: random.Random) -> None:

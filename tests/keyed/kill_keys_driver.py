@@ -24,11 +24,11 @@ import kill_driver as driver
 
 from tidegate.cli import release as command
 from tidegate.cli import release_events
-from tidegate.cli.release_by import _specification
+from tidegate.cli.release_by_key import _specification
 from tidegate.cli.release_columns import pipelines_of
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
-from tidegate.durable.folder_store import Store
+from tidegate.durable.state_stores import FolderStore
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.store import KeyedStore
@@ -52,7 +52,7 @@ SCENARIOS = {
 
 def both_commits(number, **how):
     """Of whichever store is used."""
-    for owner in (Store, KeyedStore):
+    for owner in (FolderStore, KeyedStore):
         driver.countdown(owner, "commit", number, **how)
 
 
@@ -84,7 +84,9 @@ def begin(source, options):
     if "by" in named:
         opened = DurableKeyed.open(named["state"], _specification(source, one), key=driver.KEY)
     elif "every" in named:
-        opened = DurableRelease.open(named["state"], release_events.build(one), key=driver.KEY)
+        opened = DurableRelease.open(
+            named["state"], release_events.build_event_pipeline(one), key=driver.KEY
+        )
     else:
         pipelines = pipelines_of(named["column"], named)
         opened = DurableColumns.open(named["state"], pipelines, key=driver.KEY)

@@ -16,7 +16,7 @@ import numpy as np
 
 import tidegate as tg
 from tidegate import methods
-from tidegate.record.segment import Segment
+from tidegate.record.segments.segment import Segment
 
 # Small numbers, so that a short stream crosses blocks, trees and horizons.
 SETTINGS: dict[str, Any] = {

@@ -12,14 +12,19 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import answers, bits, inputs, length, pipelines, smoothers, stream
-from tidegate.durable.journal import encoded, entries, merged, published
+from tidegate.durable.journal import encoded_entry, journal_entries, merged, published_from_journal
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.forest_perturber import ForestRun
-from tidegate.record.segment_codec import as_text, from_text, restored_segment, segment_state
-from tidegate.run.non_negative import Remainder
+from tidegate.record.segments.segment_codec_and_joining import (
+    as_text,
+    from_text,
+    restored_segment,
+    segment_state,
+)
+from tidegate.run.non_negative import NonNegativeRemainder
 from tidegate.run.snapshot import plain_record, record_of
-from tidegate.run.stream_of_one_phase import Stream
+from tidegate.run.stream_of_one_phase import PhaseStream
 
 # One of each kind: leaves of one and of several values, gaps, chosen layouts, a followed forest.
 KINDS = (
@@ -38,7 +43,7 @@ def released(name: str, count: int | None = None) -> tg.Release:
     return release
 
 
-def streams(release: tg.Release) -> Stream:
+def streams(release: tg.Release) -> PhaseStream:
     run = release._run
     assert run is not None
     return run.stream
@@ -142,19 +147,22 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
     for size in itertools.cycle((1, 7, 2, 0, 31, 3)):
         outs.append(release.push(values[at : at + size]))
         for piece in merged(release.journal_entries()):
-            body, head = encoded(piece, head, bytes(32))
+            body, head = encoded_entry(piece, head, bytes(32))
             bodies.append(body)
         at += size
         if at >= values.size:
             break
-    again = [rows.values for rows in published(pipeline, entries(bodies), release.phases)]
+    again = [
+        rows.values
+        for rows in published_from_journal(pipeline, journal_entries(bodies), release.phases)
+    ]
     assert bits(np.concatenate(again)) == bits(np.concatenate(outs))
 
 
 def test_named_state_is_plain_attributes() -> None:
     """No setter that works only after another one."""
     made = [stage.predictor(threshold=9, block=6, blocks=7) for stage in smoothers().values()]
-    for one in (*map(type, made), ForestRun, CapSteps, Remainder):
+    for one in (*map(type, made), ForestRun, CapSteps, NonNegativeRemainder):
         assert not [name for name in one.STATE if isinstance(vars(one).get(name), property)]
 
 
@@ -163,11 +171,11 @@ def test_resuming_starts_each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = released("adaptive").snapshot()
     started: list[Any] = []
     begun: list[int] = []
-    start, begin = AdaptiveTrees.start, Stream._begin_block
+    start, begin = AdaptiveTrees.start, PhaseStream._begin_block
     monkeypatch.setattr(
         AdaptiveTrees, "start", lambda *given: started.append(given[-1]) or start(*given)
     )
-    monkeypatch.setattr(Stream, "_begin_block", lambda one: begun.append(1) or begin(one))
+    monkeypatch.setattr(PhaseStream, "_begin_block", lambda one: begun.append(1) or begin(one))
     pipelines()["adaptive"].resume(snapshot)
     assert [type(state) for state in started] == [dict]
     assert begun == []

@@ -10,7 +10,7 @@ from tests.laws.catalogue import bits, stream
 from tidegate.clock import SECOND, Clock
 from tidegate.durable import DurableRelease
 from tidegate.errors import InputError, QueryError, SettingError, TidegateError
-from tidegate.record.time_index import Knots, TimeIndex
+from tidegate.record.times.time_index import TimeIndex, TimeKnots
 
 PIPELINES = {
     "adaptive": tg.adaptive(epsilon=1, bound=60, horizon=512),
@@ -37,14 +37,14 @@ def test_the_index_agrees_with_brute_force(times, cuts, first, late):
         index.push(first + at, times[at : at + size])
         at += min(size, times.size - at)
         index = TimeIndex(Clock(), index.knots)
-    whole = Knots.through(ordered, first)
+    whole = TimeKnots.through(ordered, first)
     assert all(map(np.array_equal, index.knots, whole))  # the same for any split
     asked = np.arange(ordered[0] - 2, ordered[-1] + 3)
     found = first + np.searchsorted(ordered, asked, side="left")
     np.testing.assert_array_equal(index.positions(asked), found)
     places = np.arange(first, first + times.size)
     np.testing.assert_array_equal(index.times(places), ordered)
-    np.testing.assert_array_equal(Knots.through(times).between(0, times.size), times)
+    np.testing.assert_array_equal(TimeKnots.through(times).between(0, times.size), times)
 
 
 def test_a_regular_stream_needs_two_knots():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.ledger.composition import Amount, most
+from tidegate.ledger.composition import ComposedAmount, most
 
 CHARGES = st.lists(
     st.tuples(
@@ -27,7 +27,7 @@ def test_a_value_pays_for_its_part_and_for_what_reads_all(
     charges: list[tuple[str, int, int, int]],
 ) -> None:
     amounts = [
-        Amount(part, start, start + size, Fraction(epsilon))
+        ComposedAmount(part, start, start + size, Fraction(epsilon))
         for part, start, size, epsilon in charges
     ]
     # By brute force: every value there can be, of every part.

@@ -4,10 +4,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.client import Client
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Announcement, Report
-from tidegate.local.privacy_loss import coin_weights
+from tidegate.local.integer_weights import coin_weights
 from tidegate.local.questions import ValueQuestion
 
 ONE = Fraction(1)

@@ -10,9 +10,9 @@ import pytest
 import tidegate as tg
 from tidegate.local.mechanisms import stochastic_rounding
 from tidegate.local.questions import TailQuestion
-from tidegate.local.round_schedule import Repetition
-from tidegate.local.server_collection import STREAM, THRESHOLD, Collection
-from tidegate.local.survey import Decision, Given, Round
+from tidegate.local.round_schedule import RoundRepetition
+from tidegate.local.server_collection import STREAM, THRESHOLD, ServerCollection
+from tidegate.local.survey import GivenThreshold, SurveyDecision, SurveyRound
 
 EPSILON = Fraction(1)
 ASKED, REST = 40, 200  # devices of each of two rounds, and positions between surveys
@@ -22,14 +22,14 @@ ASKED, REST = 40, 200  # devices of each of two rounds, and positions between su
 class TwoRounds:
     """Says whatever it was made to say, once two rounds were asked."""
 
-    decision: Decision
+    decision: SurveyDecision
 
     def next_round(self, tallies):
         if len(tallies) == 2:
             return None
         levels = (5.0 + len(tallies), 9.0)
         questions = tuple(TailQuestion.at(level, EPSILON, dither=1.0) for level in levels)
-        return Round(questions=questions, participants=ASKED)
+        return SurveyRound(questions=questions, participants=ASKED)
 
     def decide(self, tallies):
         assert len(tallies) == 2
@@ -37,13 +37,13 @@ class TwoRounds:
 
 
 def _collection(**decision):
-    later = Decision(**{"threshold": 80, "low": 60, "high": 90, **decision})
-    return Collection(
-        survey=Given(20),
+    later = SurveyDecision(**{"threshold": 80, "low": 60, "high": 90, **decision})
+    return ServerCollection(
+        survey=GivenThreshold(20),
         reporter=lambda threshold: stochastic_rounding(threshold, EPSILON),
         threshold_epsilon=EPSILON,
         epsilon=EPSILON,
-        again=Repetition(TwoRounds(later), REST),
+        again=RoundRepetition(TwoRounds(later), REST),
     )
 
 

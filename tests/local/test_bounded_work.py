@@ -10,11 +10,11 @@ import pytest
 from tests.local.devices import asked, device
 from tests.local.settings import GIVEN
 from tidegate.errors import RefusedError
-from tidegate.local import canonical_json, privacy_loss
+from tidegate.local import canonical_json, integer_weights
+from tidegate.local.announcements_and_reports import Announcement, MessageError, Report
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Announcement, MessageError, Report
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.report_noise import MECHANISMS
+from tidegate.local.report_variance import MECHANISMS
 from tidegate.local.topl import Topl
 
 REPORT = Report(round="r1", phase="stream", epsilon=Fraction(1), slot=0, client="a", report=1)
@@ -94,14 +94,14 @@ def test_everything_that_tidegate_says_is_short_enough() -> None:
 def test_a_device_computes_one_exponential_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """One for each column took 18 seconds for the widest table that was allowed."""
     calls: list[int] = []
-    bounds = privacy_loss.exponential_bounds
+    bounds = integer_weights.exponential_bounds
 
     def counted(*arguments: int) -> tuple[int, int]:
         calls.append(1)
         return bounds(*arguments)
 
-    monkeypatch.setattr(privacy_loss, "exponential_bounds", counted)
-    privacy_loss._shrinkage.cache_clear()  # another test may have asked for the same epsilon
+    monkeypatch.setattr(integer_weights, "exponential_bounds", counted)
+    integer_weights._shrinkage.cache_clear()  # another test may have asked for the same epsilon
     columns = 8192
     rows = [[2**19 + 1] * (columns // 2) + [2**19 - 1] * (columns // 2)]
     rows.append(rows[0][::-1])

@@ -16,10 +16,10 @@ from scipy import stats
 import tidegate as tg
 from tidegate.errors import InputError, RefusedError, SettingError
 from tidegate.local import device_memory as memory_module
+from tidegate.local.announcements_and_reports import Announcement, MessageError
 from tidegate.local.client import Client
 from tidegate.local.device_memory import DeviceMemoryError, Memory, Pin
-from tidegate.local.messages import Announcement, MessageError
-from tidegate.local.privacy_loss import WORDS, coin_weights
+from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
 
 ONE = Fraction(1)

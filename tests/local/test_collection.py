@@ -13,8 +13,8 @@ import tidegate as tg
 from tests.depth import examples
 from tidegate.local.mechanisms import stochastic_rounding
 from tidegate.local.questions import TailQuestion
-from tidegate.local.server_collection import STREAM, THRESHOLD, Collection
-from tidegate.local.survey import Decision, Round
+from tidegate.local.server_collection import STREAM, THRESHOLD, ServerCollection
+from tidegate.local.survey import SurveyDecision, SurveyRound
 
 VALUES = tg.synthetic.baskets(6000)
 HOLDOUT, ASKED = 2000, 1024
@@ -32,18 +32,18 @@ class Ladder:
             return None
         ones = sum(counts[1] for tally in tallies for counts in tally.counts)
         levels = [5.0 + ones % 7 + rung for rung in range(3)]
-        return Round(
+        return SurveyRound(
             questions=tuple(TailQuestion.at(level, self.epsilon, dither=1.0) for level in levels),
             participants=HOLDOUT // 5 if number < 5 else ASKED // 4,
             in_stream=number >= 5,
         )
 
     def decide(self, tallies):
-        return Decision(threshold=30 + len(tallies), offset=0.25, low=20.0, high=60.0)
+        return SurveyDecision(threshold=30 + len(tallies), offset=0.25, low=20.0, high=60.0)
 
 
 def _collection(epsilon=Fraction(2), threshold_epsilon=Fraction(2), capacity=1 << 16):
-    return Collection(
+    return ServerCollection(
         survey=Ladder(threshold_epsilon),
         reporter=lambda threshold: stochastic_rounding(threshold, epsilon),
         threshold_epsilon=threshold_epsilon,

@@ -20,8 +20,8 @@ from tests.local.devices import asked, coin, device
 from tests.local.system import Child, System
 from tests.local.test_interruptions import PURE
 from tidegate.errors import RefusedError, TidegateError
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.device_memory import DeviceMemoryError, Memory
-from tidegate.local.messages import Report
 
 LIFETIME = Fraction(4)
 HALF = Fraction(1, 2)

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.mechanisms import generalised_piecewise, piecewise, published_error
-from tidegate.local.mechanisms.generalised_piecewise import plateau
+from tidegate.local.mechanisms.piecewise import plateau
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 

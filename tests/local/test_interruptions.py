@@ -16,8 +16,8 @@ from tests.interruptions import all_interruptions, interrupted
 from tests.local.devices import asked, coin, device
 from tests.local.settings import GIVEN
 from tidegate.errors import TidegateError
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Report
 from tidegate.local.report_checks import RejectedError
 from tidegate.local.server import Server
 from tidegate.local.server_store import ServerStateError
@@ -27,9 +27,9 @@ from tidegate.local.topl import Topl
 PURE = (
     *(
         "local/canonical_json.py",
-        "local/messages.py",
+        "local/announcements_and_reports.py",
         "local/questions/",
-        "local/privacy_loss.py",
+        "local/integer_weights.py",
         "local/question_assignment.py",
     ),
     *(

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.local.browser import CHROMIUM, Site, all_said, visited
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.mechanisms import hybrid
-from tidegate.local.messages import Announcement, Report
 from tidegate.local.report_checks import RejectedError
 from tidegate.local.topl import Topl
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from tests.depth import examples
-from tidegate.local.linear_program import least
+from tidegate.local.mechanisms.optimal_by_linear_program import linear_program
 
 
 @settings(max_examples=examples(60))
@@ -27,7 +27,7 @@ def test_same_value_as_scipy_and_proven_by_its_multipliers(seed, rows, more, who
     inside = random.exponential(size=rows + more) * (random.random(rows + more) < 0.5)
     slack = random.exponential(size=rows + more) * (random.random(rows + more) < 0.7)
     sides, cost = matrix @ inside, matrix.T @ random.normal(size=rows) + slack
-    solution = least(cost, matrix, sides)
+    solution = linear_program(cost, matrix, sides)
     reference = linprog(cost, A_eq=matrix, b_eq=sides, bounds=(0, None))
     assert solution.value == pytest.approx(reference.fun, rel=1e-7, abs=1e-7)
     assert (solution.point >= 0).all()
@@ -43,4 +43,4 @@ def test_same_value_as_scipy_and_proven_by_its_multipliers(seed, rows, more, who
 )
 def test_a_program_without_a_solution_says_so(cost, matrix, sides):
     with pytest.raises(ArithmeticError, match="no finite solution"):
-        least(np.array(cost), np.array(matrix), np.array(sides))
+        linear_program(np.array(cost), np.array(matrix), np.array(sides))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tidegate.errors import RefusedError
+from tidegate.local.announcements_and_reports import Announcement
 from tidegate.local.client import Client
 from tidegate.local.device_memory import Memory
 from tidegate.local.mechanisms import stochastic_rounding
-from tidegate.local.messages import Announcement
 from tidegate.local.questions import TailQuestion, ValueQuestion
 from tidegate.randomness import seeded
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.local.messages import Announcement
-from tidegate.local.privacy_loss import WORDS, least_weight
+from tidegate.local.announcements_and_reports import Announcement
+from tidegate.local.integer_weights import WORDS, least_weight
 from tidegate.local.questions import TailQuestion, ValueQuestion
-from tidegate.local.report_noise import MECHANISMS
+from tidegate.local.report_variance import MECHANISMS
 from tidegate.local.server_collection import THRESHOLD
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(4))

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from tidegate.local.mechanisms import hybrid_variance, optimal
-from tidegate.local.mechanisms.optimal import (
+from tidegate.local.mechanisms.optimal_by_linear_program import (
     INPUTS,
     allowed_outputs,
     expected_shares,

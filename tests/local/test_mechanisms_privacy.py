@@ -11,6 +11,7 @@ from scipy import stats
 
 from tests.depth import examples
 from tidegate.errors import RefusedError, SettingError
+from tidegate.local.integer_weights import least_weight, whole_weights
 from tidegate.local.mechanisms import (
     generalised_piecewise,
     hybrid,
@@ -20,8 +21,6 @@ from tidegate.local.mechanisms import (
     square_wave,
     stochastic_rounding,
 )
-from tidegate.local.mechanisms.rounding import whole_weights
-from tidegate.local.privacy_loss import least_weight
 from tidegate.local.questions import TailQuestion
 from tidegate.randomness import seeded
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.local.devices import asked, device
 from tests.local.system import Child, System, living_child
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.device_memory import DeviceMemoryError, Memory
-from tidegate.local.messages import Report
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.canonical_json import MessageError
 from tidegate.local.message_schemas import schemas
-from tidegate.local.messages import Report
 from tidegate.local.report_checks import REASONS
 from tidegate.local.task_messages import FINAL, RoundMessage, outcomes_from_json, outcomes_json
 from tidegate.local.topl import Topl

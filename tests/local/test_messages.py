@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.local.messages import Announcement, MessageError, Report
+from tidegate.local.announcements_and_reports import Announcement, MessageError, Report
 from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
 
 QUESTIONS = {

@@ -13,8 +13,8 @@ import pytest
 import tidegate as tg
 from tidegate.errors import InputError, RefusedError
 from tidegate.local.series import Patterns, simulate
-from tidegate.local.series.pattern_collector import PatternCollector
-from tidegate.local.series.pattern_devices import PatternDevices
+from tidegate.local.series.collectors import PatternCollector
+from tidegate.local.series.devices import PatternDevices
 
 
 def words(name: str = "patterns") -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.local.devices import reply
 from tidegate.local.mechanisms import hybrid, piecewise, stochastic_rounding
-from tidegate.local.poisoning import bound_of, tail_shift
+from tidegate.local.poisoning import poisoning_bound_of, tail_shift
 from tidegate.local.questions import TailQuestion, ValueQuestion
 from tidegate.local.server import Server
 from tidegate.local.shuffle import Shuffled
@@ -76,7 +76,7 @@ def test_the_bound_speaks_of_the_largest_threshold_that_was_in_use() -> None:
 
 def test_no_other_column_does_more() -> None:
     question = hybrid(100, Fraction(1))
-    bound = bound_of(question, 1.0)
+    bound = poisoning_bound_of(question, 1.0)
     assert bound.highest == question.decoded.max()
     assert bound.lowest == question.decoded.min()
     honest = [0.0, 100.0]
@@ -87,11 +87,11 @@ def test_no_other_column_does_more() -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 5), Fraction(1), Fraction(3)])
 def test_noise_amplifies_lies_as_stated(epsilon: Fraction) -> None:
     power = np.exp(float(epsilon))
-    bound = bound_of(stochastic_rounding(100, epsilon), 0.1)
+    bound = poisoning_bound_of(stochastic_rounding(100, epsilon), 0.1)
     assert bound.amplification == pytest.approx(power / (power - 1), rel=1e-6)
     assert bound.by_lying(10) == pytest.approx(100)
     assert bound.expected(10) == pytest.approx(100 * power / (power - 1), rel=1e-6)
-    assert bound_of(piecewise(100, epsilon), 0.1).amplification > 1
+    assert poisoning_bound_of(piecewise(100, epsilon), 0.1).amplification > 1
 
 
 def test_one_client_with_many_reports_counts_once() -> None:

@@ -11,8 +11,8 @@ from tests.durable.power_disks import different
 from tests.local.devices import asked, device
 from tests.local.power_driver import BATCHES, ROUNDS
 from tests.local.test_server_faults import TOPL, reports
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Report
 
 WHY_NOT = traceable()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))

@@ -9,7 +9,12 @@ import tidegate as tg
 from tidegate.errors import SettingError
 from tidegate.local.mechanisms import square_wave
 from tidegate.local.questions import WaveQuestion
-from tidegate.local.square_wave_survey import Objective, best_threshold, prune, published_threshold
+from tidegate.local.square_wave_survey import (
+    Objective,
+    best_wave_threshold,
+    prune,
+    square_wave_threshold,
+)
 
 R = 2**20
 
@@ -53,7 +58,7 @@ def test_the_threshold_has_the_least_predicted_error_of_all_bins(objective):
         question = WaveQuestion(top=top, bins=bins, half=1, high=2**26, low=2**25)
         decay = np.exp(-np.arange(bins) * random.uniform(0.1, 3))
         density = decay / decay.sum()
-        chosen = best_threshold(question, density, 4.3, R, objective)
+        chosen = best_wave_threshold(question, density, 4.3, R, objective)
         ends = {
             max(v for v in range(top + 1) if v * bins // (top + 1) == each) for each in range(bins)
         }
@@ -68,10 +73,10 @@ def test_the_authors_objective_fears_noise_sixteen_times_as_much():
     question = square_wave(999, Fraction(1), bins=100)
     decay = np.exp(-np.arange(100) / 3)
     density = decay / decay.sum()
-    corrected = best_threshold(question, density, 4.0, R, Objective.CORRECTED)
-    authors = best_threshold(question, density, 4.0, R, Objective.AUTHORS)
+    corrected = best_wave_threshold(question, density, 4.0, R, Objective.CORRECTED)
+    authors = best_wave_threshold(question, density, 4.0, R, Objective.AUTHORS)
     assert authors < corrected
-    assert authors == best_threshold(question, density, 64.0, R, Objective.CORRECTED)
+    assert authors == best_wave_threshold(question, density, 64.0, R, Objective.CORRECTED)
 
 
 @pytest.mark.parametrize("smoothing", [False, True])
@@ -81,7 +86,7 @@ def test_from_reports_to_a_threshold(smoothing):
     words = tg.seeded(1).new_epoch().keystream("wave", b"").at()
     counts = np.bincount(question.answers(values, words), minlength=question.reports)
     steps = []
-    chosen = published_threshold(
+    chosen = square_wave_threshold(
         question,
         counts,
         epsilon=Fraction(1),
@@ -101,19 +106,21 @@ def test_values_that_are_all_large_get_a_large_threshold():
     values = np.random.default_rng(1).integers(6_000, 6_500, size=65_536)
     words = tg.seeded(1).new_epoch().keystream("wave", b"").at()
     counts = np.bincount(question.answers(values, words), minlength=question.reports)
-    chosen = published_threshold(question, counts, epsilon=Fraction(1), horizon=R)
+    chosen = square_wave_threshold(question, counts, epsilon=Fraction(1), horizon=R)
     assert chosen.threshold > 5_500
 
 
 def test_a_horizon_below_one_is_refused():
     question = square_wave(99, Fraction(1), bins=10)
     with pytest.raises(SettingError, match="horizon"):
-        best_threshold(question, np.full(10, 0.1), 4.0, 0)
+        best_wave_threshold(question, np.full(10, 0.1), 4.0, 0)
 
 
 def test_a_percentile_is_the_first_bin_that_nine_tenths_lie_below():
     """S&P 2018, by hand: shares 0.5, 0.3, 0.15, 0.05 of four bins of five steps each."""
     question = square_wave(19, Fraction(1), 4)
     shares = np.array([0.5, 0.3, 0.15, 0.05])
-    assert best_threshold(question, shares, 4.0, 100, Objective.PERCENTILE) == 14
-    assert best_threshold(question, np.array([1.0, 0, 0, 0]), 4.0, 100, Objective.PERCENTILE) == 4
+    assert best_wave_threshold(question, shares, 4.0, 100, Objective.PERCENTILE) == 14
+    assert (
+        best_wave_threshold(question, np.array([1.0, 0, 0, 0]), 4.0, 100, Objective.PERCENTILE) == 4
+    )

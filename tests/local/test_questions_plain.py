@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.depth import examples
 from tidegate.errors import RefusedError, SettingError
+from tidegate.local.announcements_and_reports import question_from_plain
 from tidegate.local.mechanisms import hybrid, optimal, piecewise, square_wave, stochastic_rounding
-from tidegate.local.messages import question_from_plain
 from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
 
 ONE = Fraction(1)

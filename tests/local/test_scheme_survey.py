@@ -8,7 +8,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.local.questions import TailQuestion
-from tidegate.local.survey import Tally
+from tidegate.local.survey import SurveyTally
 from tidegate.local.tail.survey_size import held_out
 from tidegate.local.tail.tail_survey import TailSurvey
 
@@ -33,7 +33,7 @@ def _asked(survey, values):
         for index, question in enumerate(asked.questions):
             reports = question.answers(devices[index :: len(asked.questions)], words)
             counts.append(tuple(np.bincount(reports, minlength=2).tolist()))
-        tallies.append(Tally(questions=asked.questions, counts=tuple(counts)))
+        tallies.append(SurveyTally(questions=asked.questions, counts=tuple(counts)))
     return tallies
 
 
@@ -99,7 +99,7 @@ def test_a_busy_round_does_not_outvote_the_others(tallies):
     lie = question.lie / 2**32
     ones = round(count * (lie + (1 - 2 * lie) * share))
     counts = ((count - ones, ones), *tallies[2].counts[1:])
-    busy[2] = Tally(questions=tallies[2].questions, counts=counts)
+    busy[2] = SurveyTally(questions=tallies[2].questions, counts=counts)
     calm, moved = SURVEY.decide(tallies).threshold, SURVEY.decide(busy).threshold
     assert calm / 1.4 < moved < calm * 1.4
 

@@ -6,11 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tidegate.local.privacy_loss import WORDS, coin_weights
+from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion
-from tidegate.local.survey import Tally
-from tidegate.local.tail.tail_location import located, location_levels
-from tidegate.local.tail.tail_posterior import Bits, Tails, posterior, weighted_quantiles
+from tidegate.local.survey import SurveyTally
+from tidegate.local.tail.tail_location_and_posterior import (
+    TailBits,
+    Tails,
+    located_tail,
+    location_levels,
+    posterior,
+    weighted_quantiles,
+)
 from tidegate.local.tail.threshold_decision import (
     best_share,
     candidates,
@@ -27,7 +33,7 @@ def _bits(share, levels, count=200_000):
     levels = np.array(levels, dtype=np.float64)
     chance = LIE + (1 - 2 * LIE) * np.array([share(level) for level in levels])
     counts = np.full(levels.size, float(count))
-    return Bits(levels, chance * counts, counts, np.full(levels.size, LIE))
+    return TailBits(levels, chance * counts, counts, np.full(levels.size, LIE))
 
 
 # ------------------------------------------------------------------------------------- target
@@ -52,8 +58,8 @@ def test_two_rungs_where_three_would_crowd():
 
 def test_bits_are_read_from_tallies_and_lies_taken_into_account():
     question = TailQuestion.at(20.0, Fraction(1), dither=1.0)
-    tally = Tally(questions=(question,), counts=((600, 400),))
-    bits = Bits.of([tally, Tally(questions=(question,), counts=((0, 0),))])
+    tally = SurveyTally(questions=(question,), counts=((600, 400),))
+    bits = TailBits.of([tally, SurveyTally(questions=(question,), counts=((0, 0),))])
     assert bits.count.tolist() == [1000]
     shares = np.linspace(0.01, 0.99, 99)[:, None]
     likeliest = float(shares[np.argmax(bits.log_likelihood(shares)), 0])
@@ -76,14 +82,14 @@ def test_the_tail_is_located_over_orders_of_magnitude(median):
     top, slope = 50_000, 2.5
     bits = _bits(lambda x: 1 / (1 + (x / median) ** slope), location_levels(top))
     shares = (0.12, 0.042, 0.0147)
-    found = located(bits, top, shares).levels
+    found = located_tail(bits, top, shares).levels
     wanted = [median * (1 / share - 1) ** (1 / slope) for share in shares]
     assert found == pytest.approx(wanted, rel=0.1)
 
 
 def test_levels_never_exceed_the_bound():
     bits = _bits(lambda _: 1.0, location_levels(100))  # all values at the bound
-    assert max(located(bits, 100, (0.12, 0.01)).levels) <= 100
+    assert max(located_tail(bits, 100, (0.12, 0.01)).levels) <= 100
 
 
 # ------------------------------------------------------------------------------------- family
@@ -113,7 +119,7 @@ def test_the_posterior_finds_the_tail(name):
 
 
 def test_without_bits_the_prior_speaks():
-    nothing = Bits.of([])
+    nothing = TailBits.of([])
     tails = posterior(nothing, 20.0, 0.12)
     assert tails.mean_shares(np.array([20.0]))[0] == pytest.approx(0.12, rel=0.8)
     assert math.exp(tails.weights @ np.log(tails.slope)) == pytest.approx(1.8, rel=0.2)

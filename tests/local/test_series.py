@@ -12,7 +12,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import InputError, RefusedError, SettingError
-from tidegate.local.privacy_loss import WORDS, coin_weights
+from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.local.series import Changes, PopulationDivision, Updates, simulate
 from tidegate.local.series import randomized_response as coins
 from tidegate.local.series.collectors import PopulationCollector, UpdateCollector

@@ -21,8 +21,8 @@ from tests.local.devices import reply
 from tests.local.settings import ASKING, GIVEN
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.local import server_store as store
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Report
 from tidegate.local.report_checks import REASONS, RejectedError
 from tidegate.local.server import Server
 from tidegate.local.server_store import ServerStateError, ServerStorageError
@@ -415,7 +415,7 @@ def watched(function):
     return call
 
 for name in ("is_new", "append", "count_rejected", "set_facts", "write_state"):
-    setattr(store.Store, name, watched(getattr(store.Store, name)))
+    setattr(store.ServerStore, name, watched(getattr(store.ServerStore, name)))
 store._MOST_ROWS = 1
 server.collect_many(sys.stdin.read().splitlines())
 print("committed")

@@ -13,7 +13,7 @@ import pytest
 from tests.local.settings import GIVEN
 from tests.local.system import Child
 from tidegate.errors import TidegateError
-from tidegate.local.messages import Report
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.server import Server
 from tidegate.local.server_store import ServerStateError
 from tidegate.local.topl import Topl

@@ -16,7 +16,7 @@ from tests.local.settings import GIVEN
 from tests.local.test_interruptions import PURE
 from tests.local.test_server_faults import FailingDatabase
 from tidegate.errors import TidegateError
-from tidegate.local.messages import Report
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.server_store import ServerStateError
 from tidegate.local.topl import Topl
 

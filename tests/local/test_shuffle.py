@@ -10,7 +10,7 @@ from scipy import stats
 
 import tidegate as tg
 from tidegate.errors import SettingError
-from tidegate.local.messages import Report
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.shuffle import Shuffler, amplified
 
 

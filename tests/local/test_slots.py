@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tidegate.errors import SettingError
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Report
 from tidegate.local.question_assignment import slot_of
 from tidegate.local.report_checks import RejectedError
 from tidegate.local.server import Server

@@ -14,9 +14,9 @@ import pytest
 import tidegate as tg
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import Lattice
+from tidegate.local.announcements_and_reports import Announcement, MessageError, question_from_plain
 from tidegate.local.client import Client
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Announcement, MessageError, question_from_plain
 from tidegate.local.question_assignment import slot_of
 from tidegate.noise import exponential_bounds
 

@@ -12,7 +12,7 @@ import tidegate as tg
 from tidegate.durable.charging import costs
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
-from tidegate.perturb.flat import Flat
+from tidegate.perturb.hierarchy_and_flat import Flat
 from tidegate.units import UserHorizon, Window
 
 

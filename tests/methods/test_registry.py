@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import tidegate as tg
 from tidegate import methods
 from tidegate.cli.app import app
-from tidegate.cli.pipelines import PRESETS, build
+from tidegate.cli.pipeline_from_options import PRESETS, build_pipeline
 from tidegate.errors import SettingError
 from tidegate.local import series
 from tools import methods_table
@@ -94,14 +94,14 @@ def test_the_docs_are_current(monkeypatch):
 
 def test_arguments_of_one_method_on_the_command_line():
     given = {"preset": "fast", "epsilon": "1", "bound": "9", "set": "samples=7,movement=0.5"}
-    assert build(given) == tg.fast(1, 9, samples=7, movement=0.5)
+    assert build_pipeline(given) == tg.fast(1, 9, samples=7, movement=0.5)
     for wrong, words in (
         ("samples", "name=value"),
         ("levels=3", "'levels' is not an option of --preset fast"),
         ("horizon=3", "has its own option"),
     ):
         with pytest.raises(SettingError, match=words) as caught:
-            build({**given, "set": wrong})
+            build_pipeline({**given, "set": wrong})
         assert str(caught.value).startswith("set:")
 
 

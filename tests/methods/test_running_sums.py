@@ -14,7 +14,12 @@ from tests.methods.coverage import coverage
 from tidegate.errors import SettingError
 from tidegate.methods.honaker import BottomUpForest, BottomUpTree, honaker
 from tidegate.methods.signed_digit_tree import SignedDigitNoise, SignedDigits, signed_digit_tree
-from tidegate.methods.smooth_binary import BalancedNoise, SmoothBinary, smooth_binary, zeros_needed
+from tidegate.methods.smooth_binary import (
+    SmoothBinary,
+    SmoothBinaryNoise,
+    smooth_binary,
+    zeros_needed,
+)
 
 WRONG = (0.7, 1.3)
 BIG = 1 << 40  # rounding does not show in draws as large
@@ -77,8 +82,8 @@ LAWS = {
     "bottom up, 3": BottomUpForest(3, 27, (Fraction(2000), Fraction(900), Fraction(500))),
     "signed digits": SignedDigitNoise(5, 60, equal(3)),
     "signed digits, 3": SignedDigitNoise(3, 40, (Fraction(700), *equal(3))),
-    "balanced": BalancedNoise(40, 10**6),
-    "balanced, whole": BalancedNoise(19, 10**6),
+    "balanced": SmoothBinaryNoise(40, 10**6),
+    "balanced, whole": SmoothBinaryNoise(19, 10**6),
 }
 
 
@@ -97,7 +102,7 @@ def test_what_is_published_is_a_function_of_the_noisy_nodes(name):
 def test_variance_of_ranges_is_that_of_the_linear_map(name):
     law = LAWS[name]
     shapes = [draws.size for draws in law.nodes(keystream(), 0, 0)]
-    if isinstance(law, BalancedNoise):
+    if isinstance(law, SmoothBinaryNoise):
         variances = [float(law.variance)] * len(shapes)
     else:
         variances = [2.0 * float(scale) ** 2 for scale in law.scales]
@@ -140,7 +145,7 @@ def test_signed_digits_by_hand():
 
 def test_balanced_by_hand():
     """m = 2: leaves 0011, 0101, 0110, 1001, 1010, 1100."""
-    law = BalancedNoise(5, 1)
+    law = SmoothBinaryNoise(5, 1)
     assert balanced(5)[1] == [[(0, 0)], [(1, 0), (1, 2)], [(2, 2), (2, 4)], []]
     draws = [np.array([1000]), np.array([10, 20]), np.array([1, 2]), np.array([], dtype=np.int64)]
     running = np.cumsum(law.combine(draws, 0.0)[0]).tolist()
@@ -168,7 +173,7 @@ def test_a_value_lies_in_as_many_nodes_as_it_pays_for(name):
     law = LAWS[name]
     units = np.eye(law.leaves, dtype=np.int64).tolist()
     counts = [[int(np.abs(level).sum()) for level in held(law, unit)] for unit in units]
-    if isinstance(law, BalancedNoise):
+    if isinstance(law, SmoothBinaryNoise):
         assert max(map(sum, counts)) <= law.zeros
     else:
         assert max(map(max, counts)) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tidegate.noise import discrete_laplace, one_discrete_laplace
-from tidegate.noise.discrete_laplace import Inversion, in_arrays, one_by_one
+from tidegate.noise.discrete_laplace import LaplaceInversion, in_arrays, one_by_one
 from tidegate.randomness import seeded
 
 SCALES = [Fraction(1, 50), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(7)]
@@ -63,7 +63,7 @@ def attempt(scale):
     """One attempt: its outcome, or None for −0. Its tree has no loop of redraws: sharp bounds."""
 
     def draw(words):
-        outcome = Inversion(words, scale, 1).attempt(1).tolist()
+        outcome = LaplaceInversion(words, scale, 1).attempt(1).tolist()
         return outcome[0] if outcome else None
 
     return draw

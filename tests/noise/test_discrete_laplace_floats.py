@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tidegate.noise import discrete_laplace, exponential_bounds
-from tidegate.noise.discrete_laplace import LOG_ERROR, Inversion
+from tidegate.noise.discrete_laplace import LOG_ERROR, LaplaceInversion
 
 MODULE = sys.modules["tidegate.noise.discrete_laplace"]  # the function of that name hides it
 
 
 def proposals(exact, cells, bits, scale):
-    inversion = Inversion(exact.ScriptedWords(bits, []), scale, cells.size)
+    inversion = LaplaceInversion(exact.ScriptedWords(bits, []), scale, cells.size)
     magnitudes, places = inversion.propose(cells)
     doubtful = np.zeros(cells.size, dtype=bool)
     doubtful[places] = True

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from tests.noise.neighbours import neighbour_ratios
 from tidegate.errors import SettingError
-from tidegate.noise import exponential_mechanism, selection
+from tidegate.noise import exponential_mechanism, selection_mechanisms
 
 
 def weights(exact, scores, rate):
@@ -26,7 +26,7 @@ def weights(exact, scores, rate):
 )
 def test_law_is_exact(exact, scores, rate, monkeypatch):
     """One attempt at a time; three candidates do not divide the words, so some are left out."""
-    monkeypatch.setattr(selection, "_ATTEMPTS", 1)
+    monkeypatch.setattr(selection_mechanisms, "_ATTEMPTS", 1)
     law = exact.walk(
         lambda words: exponential_mechanism(words, np.array(scores), rate), 3, budget=2500
     )

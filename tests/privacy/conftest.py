@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import tidegate as tg
-from tidegate.perturb import flat, hierarchy
+from tidegate.perturb import hierarchy_and_flat
 from tidegate.randomness import Epoch, Keystream
 
 # -- laws ---------------------------------------------------------------------------------------
@@ -169,15 +169,12 @@ def plant_scales(monkeypatch) -> Callable[[Callable[..., Sequence[Fraction]]], N
     """Plants a fault: noise scales other than the accounted ones, in every perturber."""
 
     def plant(faulty):
-        for module in (hierarchy, flat):
-            right = module.level_scales
-            monkeypatch.setattr(
-                module,
-                "level_scales",
-                lambda threshold, epsilon, shares, right=right: faulty(
-                    right, threshold, epsilon, shares
-                ),
-            )
+        right = hierarchy_and_flat.level_scales
+        monkeypatch.setattr(
+            hierarchy_and_flat,
+            "level_scales",
+            lambda threshold, epsilon, shares: faulty(right, threshold, epsilon, shares),
+        )
 
     return plant
 

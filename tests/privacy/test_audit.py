@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.perturb import flat, hierarchy
+from tidegate.perturb import hierarchy_and_flat
 from tidegate.perturb.forest_perturber import ForestRun
 
 THETA = 20
@@ -150,8 +150,8 @@ FEWER = 1500  # where what is released after the choice tells the neighbours apa
 
 
 def remember_scales(patch):
-    for module in (hierarchy, flat):
-        patch.setattr(module, "level_scales", lru_cache(module.level_scales))
+    known = lru_cache(hierarchy_and_flat.level_scales)
+    patch.setattr(hierarchy_and_flat, "level_scales", known)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ PURE = (
         "guarantee.py",
         "randomness.py",
         "lattice.py",
-        "run/reselection.py",
+        "run/threshold_schedule_and_reselection.py",
         "run/two_sided_caps.py",
         "run/pipeline.py",
     ),
@@ -42,21 +42,26 @@ PURE = (
         "perturb/forest_geometry.py",
     ),
     *(
-        "perturb/hierarchy.py",
+        "perturb/hierarchy_and_flat.py",
         "perturb/adaptive/tree_shapes.py",
         "perturb/adaptive/adaptive_trees.py",
         "user_ids.py",
     ),
     *(
-        "estimate/mixture/cells.py",
+        "estimate/mixture/kalman_filter/block_cells.py",
         "estimate/mixture/tree_choice.py",
-        "estimate/mixture/leaf_noise.py",
+        "estimate/mixture/kalman_filter/leaf_noise.py",
     ),
 )
 # The end of a warm-up has thousands of lines of these. They change the filters' numbers, and are
 # interrupted line by line in the other adaptive cases.
 FILTERS = tuple(
-    f"estimate/mixture/{name}.py" for name in ("kalman_filters", "models", "portable_math")
+    f"estimate/mixture/{name}.py"
+    for name in (
+        "kalman_filter/kalman_filters",
+        "kalman_filter/state_space_models",
+        "portable_math",
+    )
 )
 USER = tg.units.UserHorizon(most=1)
 SAVED = "run/release_snapshots_and_forks.py"

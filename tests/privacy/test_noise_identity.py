@@ -178,7 +178,7 @@ def test_what_was_decided_is_part_of_the_settings(tools, spy, monkeypatch):
     # Another version may decide on other levels or scales: then the noise must be other noise.
     pipeline = tools.pipeline(perturber={"levels": None})
     pipeline.start(tg.seeded(7)).push(np.zeros(10))
-    monkeypatch.setattr("tidegate.perturb.hierarchy.best_levels", lambda *_: 2)
+    monkeypatch.setattr("tidegate.perturb.hierarchy_and_flat.best_levels", lambda *_: 2)
     other = tools.pipeline(perturber={"levels": None})
     assert other.perturber.tree_levels != pipeline.perturber.tree_levels
     snapshot = pipeline.start(tg.seeded(7)).snapshot()

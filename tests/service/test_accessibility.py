@@ -14,7 +14,7 @@ from tests.depth import depth
 from tests.service.conftest import Place, sender, served
 from tests.service.test_page import CHROMIUM, FLAGS, PATIENCE, _wait_for_text, sync_api
 from tests.typescript import modules, needs_npm
-from tidegate.demo.phones import Phones
+from tidegate.demo.city_and_phones import Phones
 
 AXE = "axe-core@4.10.3"
 PICTURES = os.environ.get("TIDEGATE_PICTURES")  # a folder: look at what was checked
@@ -56,7 +56,12 @@ def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
             page.click("#streams [data-name=zones]")
             _wait_for_text(page, "#name", "zones")
             page.wait_for_selector("#chart .nsewdrag")
-            page.click("#numbers summary")
+            page.click("#keys label:nth-child(2)")
+            page.click("#visible")
+            _wait_for_text(page, "#answer", "south: Sum")
+            for closed in page.locator("section:visible summary").all():
+                closed.click()
+            page.wait_for_selector("#ranges-chart .bars path")
             page.click("#create summary")
             page.fill("#create-form [name=bound]", "50")
             page.select_option("#create-form [name=kind]", "keyed")
@@ -66,6 +71,7 @@ def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
             page.click("#tasks button")
             page.wait_for_selector("#task-chart .nsewdrag")
             page.click("#task summary")
+            _wait_for_text(page, "#task-chart", "mean of a device")
             _check(page, f"task and form of events, {theme}, {width}", found)
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width, f"{theme}: the page is {wide} pixels wide, and the screen {width}"

@@ -13,7 +13,7 @@ from tests.service.test_http import Clients, http
 from tidegate.errors import RefusedError
 from tidegate.ledger import CapExceeded
 from tidegate.service.pending_requests import Pending, WholeRows
-from tidegate.service.released_rows import between
+from tidegate.service.released_rows import rows_between
 from tidegate.service.service_process import Service
 
 __all__ = ["http"]  # a fixture
@@ -40,7 +40,7 @@ def test_each_column_is_released_as_a_stream_of_its_share(place: Place) -> None:
         for first, last in ((0, 1), (1, 120), (120, 300)):
             gate.push_columns("trips", {"tip": TIPS[first:last], "fare": FARES[first:last]})
         for column, values in (("fare", FARES), ("tip", TIPS)):
-            rows = between(service.gate.database, f"trips.{column}", 0, 10**9)
+            rows = rows_between(service.gate.database, f"trips.{column}", 0, 10**9)
             found = np.concatenate([block.values for block in rows])
             assert found.tobytes() == alone[column].push(values).tobytes()
         assert service.gate.streams.ledger.total("trips").epsilon == 1
@@ -183,7 +183,7 @@ def test_a_column_that_fails_late_takes_its_row_back_and_no_other(place: Place) 
     assert (rows.seen, service.gate.failure) == ([2, 3], None)
     pushed = ([9.0, 9.0], [5.0, 1.0, 1.0])
     for column, run, values in zip(make, alone, pushed, strict=True):
-        found_rows = between(service.gate.database, f"trips.{column}", 0, 10**9)
+        found_rows = rows_between(service.gate.database, f"trips.{column}", 0, 10**9)
         released = np.concatenate([block.values for block in found_rows])
         assert released.tobytes() == run.push(np.array(values)).tobytes()
     assert service.gate.spent(lambda ledger: str(ledger.total("trips").epsilon)) == "1"

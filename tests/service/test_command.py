@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,8 @@ import pytest
 
 from tests.cli.invoking import run
 from tests.service.conftest import PLAIN, Place
+from tidegate.service.prometheus_metrics import Metrics
+from tidegate.service.server_sent_events import Live
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 
@@ -80,6 +83,30 @@ def test_a_service_from_the_command_line(tmp_path: Path) -> None:
     assert made.stdout.startswith("tg_")
     gone = run("token", str(tmp_path / "gate"), "producer", "--label", "meters", "--revoke")
     assert gone.stdout.startswith("1 tokens")
+
+
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
+
+
+@pytest.mark.parametrize("file", ["tidegate.service", "Containerfile"])
+def test_unit_and_container_start_what_there_is(file: str) -> None:
+    content = (HOW_TO / file).read_text(encoding="utf-8")
+    start = next(line for line in content.splitlines() if line.startswith(("ExecStart", "ENTRY")))
+    used = re.findall(r"--[a-z-]+", start)
+    known = run("serve", "--help").output
+    assert "serve" in start
+    assert used
+    assert all(option in known for option in used)
+
+
+def test_the_dashboard_shows_every_number_that_there_is() -> None:
+    board = json.loads((HOW_TO / "grafana.json").read_text(encoding="utf-8"))
+    shown = " ".join(each["expr"] for panel in board["panels"] for each in panel["targets"])
+    metrics = Metrics(Live(None))  # type: ignore[arg-type]  # nobody reads
+    told = re.findall(r"^# TYPE (\w+)", metrics.text().decode(), re.MULTILINE)
+    assert {*re.findall(r"tidegate_\w+", shown)} == {
+        one for one in told if not one.endswith("_created")
+    }
 
 
 def test_mistakes_are_told(tmp_path: Path) -> None:

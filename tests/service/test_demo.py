@@ -8,8 +8,7 @@ from pathlib import Path
 
 import tidegate as tg
 from tests.service.conftest import Place, served
-from tidegate.demo.city import ZONES, ticks
-from tidegate.demo.phones import Phones
+from tidegate.demo.city_and_phones import ZONES, Phones, ticks
 from tidegate.demo.serve import create_streams, push_ticks
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

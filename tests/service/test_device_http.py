@@ -18,11 +18,11 @@ from tests.service.conftest import PLAIN, Place, served
 from tidegate.errors import RefusedError
 from tidegate.local.client import Client
 from tidegate.local.report_delivery import (
-    Answer,
-    Delivered,
+    DeliveredReport,
+    HttpAnswer,
     NotAskedError,
     UnreachableError,
-    patiently,
+    deliver_patiently,
 )
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, REPORTS, ROUND
 from tidegate.local.topl import Topl
@@ -85,7 +85,7 @@ def test_one_call_reports_and_a_second_one_changes_nothing(fleet: Served, tmp_pa
     assert (done.outcome, done.taken) == ("accepted", True)
     assert client.unacknowledged == ()
     again = client.report(fleet.url, 99, event="tuesday", token=token)
-    assert again == Delivered(done.round, "duplicate")
+    assert again == DeliveredReport(done.round, "duplicate")
     assert len(client.ledger) == 1
     facts = fleet.request("GET", fleet.url, "reader").json()
     assert (facts["asked"], facts["reports"], facts["round"]) == (1, 1, done.round)
@@ -108,7 +108,7 @@ def test_a_report_that_did_not_arrive_is_queued_and_sent_as_it_was(
         later = device(path)
         assert later.unacknowledged == (waiting,)
         lossy.losing = False
-        assert later.deliver(url, token=token) == [Delivered(done.round, "duplicate")]
+        assert later.deliver(url, token=token) == [DeliveredReport(done.round, "duplicate")]
     assert len(lossy.lost) > 1
     assert set(lossy.lost) == {waiting.json().encode()}  # each attempt was the same report
     assert later.unacknowledged == ()
@@ -192,14 +192,16 @@ def test_waits_grow_and_what_the_service_asks_for_is_kept() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    answers = iter([Answer(503, b"", 7), Answer(429, b"", None), Answer(200, b"x", None)])
-    found = patiently(lambda: next(answers), 60, clock=lambda: now[0], sleep=sleep)
+    answers = iter(
+        [HttpAnswer(503, b"", 7), HttpAnswer(429, b"", None), HttpAnswer(200, b"x", None)]
+    )
+    found = deliver_patiently(lambda: next(answers), 60, clock=lambda: now[0], sleep=sleep)
     assert found.status == 200
     assert slept[0] == 7
     assert 0.25 <= slept[1] <= 0.5
     slept.clear()
     with pytest.raises(UnreachableError, match="503"):
-        patiently(lambda: Answer(503, b"", None), 20, clock=lambda: now[0], sleep=sleep)
+        deliver_patiently(lambda: HttpAnswer(503, b"", None), 20, clock=lambda: now[0], sleep=sleep)
     assert len(slept) >= 4
     assert slept[-1] > 4 * slept[0]
 

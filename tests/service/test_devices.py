@@ -14,9 +14,9 @@ import pytest
 
 from tests.service.conftest import Place
 from tidegate.durable import StorageError
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.client import Client
 from tidegate.local.device_memory import Memory
-from tidegate.local.messages import Report
 from tidegate.local.task.task import LEASE
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_requests import Asked, NotNow, Question, Reports

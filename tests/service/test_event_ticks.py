@@ -16,7 +16,7 @@ from tests.service.test_http import Clients, http
 from tidegate.errors import SettingError
 from tidegate.keyed.snapshot import resumed, sealed
 from tidegate.service.clock_ticks import ClockTicks
-from tidegate.service.released_rows import between
+from tidegate.service.released_rows import rows_between
 from tidegate.service.service_process import Service
 from tidegate.timestamps import read_times
 
@@ -42,7 +42,7 @@ def create(service: Service, **more: Any) -> None:
 
 
 def columns(service: Service, name: str = "calls") -> list[Any]:
-    blocks = list(between(service.gate.database, name, 0, 10**9))
+    blocks = list(rows_between(service.gate.database, name, 0, 10**9))
     fields = ("values", "levels", "codes", "positions", "times")
     return [np.concatenate([getattr(one, field) for one in blocks]) for field in fields]
 

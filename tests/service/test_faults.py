@@ -20,7 +20,7 @@ from tests.service.conftest import PLAIN, Place, PostgresServer, sender, served
 from tidegate.durable import StorageError
 from tidegate.service import gate
 from tidegate.service.pending_requests import Busy, Pending
-from tidegate.service.released_rows import between
+from tidegate.service.released_rows import rows_between
 from tidegate.service.service_process import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
@@ -40,7 +40,7 @@ def started(place: Place) -> tuple[Service, Any]:
 
 
 def released(service: Service) -> Any:
-    blocks = list(between(service.gate.database, "meters", 0, 10**9))
+    blocks = list(rows_between(service.gate.database, "meters", 0, 10**9))
     assert [one.first for one in blocks[1:]] == [one.end for one in blocks[:-1]]
     return np.concatenate([one.values for one in blocks])
 

@@ -15,7 +15,7 @@ from tidegate.durable import StateError, StorageError
 from tidegate.errors import MissingError, RefusedError
 from tidegate.ledger import CapExceeded
 from tidegate.service.pending_requests import Conflict, Pending
-from tidegate.service.released_rows import Block, between
+from tidegate.service.released_rows import RowBlock, rows_between
 from tidegate.service.service_process import Service
 
 PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=600)
@@ -26,8 +26,8 @@ def create(service: Service, name: str = "meters", pipeline: Any = PIPELINE, **m
     service.gate.call(lambda: service.gate.streams.create(name, pipeline, **more)).result()
 
 
-def rows_of(service: Service, name: str = "meters") -> list[Block]:
-    return list(between(service.gate.database, name, 0, 10**9))
+def rows_of(service: Service, name: str = "meters") -> list[RowBlock]:
+    return list(rows_between(service.gate.database, name, 0, 10**9))
 
 
 def released(service: Service, name: str = "meters") -> Any:

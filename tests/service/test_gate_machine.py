@@ -27,7 +27,7 @@ from tests.service.conftest import Place, sender
 from tidegate.errors import TidegateError
 from tidegate.ledger import CapExceeded
 from tidegate.service.pending_requests import Conflict, Pending
-from tidegate.service.released_rows import between
+from tidegate.service.released_rows import rows_between
 
 PIPELINES = [
     tg.tops(epsilon=1, bound=100, resolution=1, holdout=5, horizon=16, fanout=4, skipped=1),
@@ -230,7 +230,7 @@ class GateMachine(RuleBasedStateMachine):
         if self.service is None:
             return
         gate = self.service.gate
-        blocks = [block.values for block in between(gate.database, "meters", 0, 10**9)]
+        blocks = [block.values for block in rows_between(gate.database, "meters", 0, 10**9)]
         rows = np.concatenate(blocks) if blocks else np.empty(0)
         assert rows[: len(self.published)].tolist() == self.published
         self.published = rows.tolist()

@@ -13,8 +13,8 @@ import pytest
 from tests.fuzz.service_parsers import service
 from tidegate.durable import StorageError
 from tidegate.errors import InputError
-from tidegate.service.released_rows import unpacked
-from tidegate.service.request_bodies import ARROW, MOST_ROWS, parsed
+from tidegate.service.released_rows import unpacked_rows
+from tidegate.service.request_bodies import ARROW, MOST_ROWS, parsed_body
 
 SECRET = "Zq7secret"
 
@@ -33,11 +33,11 @@ def test_arrow_bodies_are_read(packing: str | None) -> None:
     times = pa.array(range(3), pa.timestamp("ns", "UTC"))
     for values in ([1.5, None, 3.0], [1, None, 3]):
         table = pa.table({"value": values, "time": times})
-        found, read, *_ = parsed(stream(table, compression=packing), ARROW, None)
+        found, read, *_ = parsed_body(stream(table, compression=packing), ARROW, None)
         assert str(found.tolist()) == str([float(values[0]), float("nan"), 3.0])
         assert read is not None
     again = pa.table({"value": pa.array([2, 7, 2]).dictionary_encode()})
-    assert parsed(stream(again, compression=packing), ARROW, None)[0].tolist() == [2, 7, 2]
+    assert parsed_body(stream(again, compression=packing), ARROW, None)[0].tolist() == [2, 7, 2]
 
 
 def test_a_few_bytes_of_arrow_do_not_become_gigabytes() -> None:
@@ -51,7 +51,7 @@ def test_a_few_bytes_of_arrow_do_not_become_gigabytes() -> None:
     ):
         assert len(body) < 100_000
         with pytest.raises(InputError, match="send it in parts"):
-            parsed(body, ARROW, None)
+            parsed_body(body, ARROW, None)
 
 
 def test_names_and_texts_that_are_no_utf_8_are_refused() -> None:
@@ -63,7 +63,7 @@ def test_names_and_texts_that_are_no_utf_8_are_refused() -> None:
         wrong = body.replace(word, b"\xf0" + word[1:])
         assert wrong != body
         with pytest.raises(InputError) as caught:
-            parsed(wrong, ARROW, None)
+            parsed_body(wrong, ARROW, None)
         assert "\\x" not in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
@@ -77,23 +77,25 @@ def test_what_is_no_table_of_numbers_is_not_quoted() -> None:
     ):
         for body in (stream(table), stream(table)[:-30], SECRET.encode()):
             with pytest.raises(InputError) as caught:
-                parsed(body, ARROW, None)
+                parsed_body(body, ARROW, None)
             assert SECRET not in str(caught.value)
 
 
 def test_times_are_a_list_and_every_row_has_one_or_none_has() -> None:
     for times in (5, 1e-300, {"a": 1}, "2024-02-01"):
         with pytest.raises(InputError, match=r"send a number|a list"):
-            parsed(json.dumps({"values": [1], "times": times}).encode(), "application/json", None)
+            parsed_body(
+                json.dumps({"values": [1], "times": times}).encode(), "application/json", None
+            )
     lines = b'{"value":1}\n{"value":2,"time":1706745600}\n'
     with pytest.raises(InputError, match="time at position 0 is missing"):
-        parsed(lines, "application/x-ndjson", None)
+        parsed_body(lines, "application/x-ndjson", None)
 
 
 def test_damaged_rows_of_the_database_are_an_error_of_ours() -> None:
     for first, end, body in ((0, 3, b"12345"), (0, 2**62, b""), (5, 3, b""), (0, 1, b"1" * 20)):
         with pytest.raises(StorageError, match="damaged"):
-            unpacked(first, end, body)
+            unpacked_rows(first, end, body)
 
 
 @pytest.mark.parametrize(

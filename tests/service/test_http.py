@@ -58,8 +58,8 @@ def create(http: Clients, name: str = "meters") -> None:
 # What each role may do, for every route that the interface has: a new one must be put here.
 ROUTES = {
     ("POST", "/v1/streams"): {"admin"},
-    ("GET", "/v1/streams"): {"admin", "reader"},
-    ("GET", "/v1/streams/{name}"): {"admin", "reader"},
+    ("GET", "/v1/streams"): {"admin", "auditor", "reader"},
+    ("GET", "/v1/streams/{name}"): {"admin", "auditor", "reader"},
     ("GET", "/v1/streams/{name}/kind"): {"producer"},
     ("POST", "/v1/streams/{name}/retire"): {"admin"},
     ("POST", "/v1/streams/{name}/epochs"): {"admin"},
@@ -69,20 +69,22 @@ ROUTES = {
     ("POST", "/v1/streams/{name}/finish"): {"producer"},
     ("POST", "/v1/check"): {"admin"},
     ("POST", "/v1/plan"): {"admin", "reader"},
+    ("GET", "/v1/sources/{source}"): {"admin", "auditor"},
     ("PUT", "/v1/sources/{source}"): {"admin"},
     ("GET", "/v1/audit"): {"admin", "auditor"},
     ("POST", "/v1/streams/{name}/values"): {"producer"},
     ("GET", "/v1/streams/{name}/values"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}/sum"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}/table"): {"admin", "reader"},
+    ("GET", "/v1/streams/{name}/moving"): {"admin", "reader"},
     ("POST", "/v1/streams/{name}/query"): {"admin", "reader"},
     ("GET", "/v1/streams/{name}/live"): {"admin", "reader"},
     ("POST", "/v1/columns"): {"admin"},
-    ("GET", "/v1/columns/{name}"): {"admin", "reader"},
+    ("GET", "/v1/columns/{name}"): {"admin", "auditor", "reader"},
     ("POST", "/v1/columns/{name}/values"): {"producer"},
     ("POST", "/v1/tasks"): {"admin"},
-    ("GET", "/v1/tasks"): {"admin", "reader"},
-    ("GET", "/v1/tasks/{task_id}"): {"admin", "reader"},
+    ("GET", "/v1/tasks"): {"admin", "auditor", "reader"},
+    ("GET", "/v1/tasks/{task_id}"): {"admin", "auditor", "reader"},
     ("POST", "/v1/tasks/{task_id}/retire"): {"admin"},
     ("GET", "/v1/tasks/{task_id}/collection"): {"admin", "reader"},
     ("GET", "/v1/tasks/{task_id}/round"): {"device", "shuffler"},
@@ -276,7 +278,7 @@ def test_a_fault_is_told_without_its_words(
     def broken(*_: object) -> None:
         raise ValueError(f"the value was {SECRET}")
 
-    monkeypatch.setattr("tidegate.service.request_bodies.parsed", broken)
+    monkeypatch.setattr("tidegate.service.request_bodies.parsed_body", broken)
     answer = http("producer", "POST", "/v1/streams/meters/values", content=b"[1]")
     assert (answer.status_code, answer.json()["title"]) == (500, "a fault of Tidegate")
     assert "ValueError in test_http.py" in answer.json()["detail"]

@@ -18,7 +18,7 @@ from tidegate.keyed.snapshot import resumed, sealed
 from tidegate.service.database import Database
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Pending, WholeRows
-from tidegate.service.released_rows import Block, between
+from tidegate.service.released_rows import RowBlock, rows_between
 from tidegate.service.service_process import Service
 
 PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=1000)
@@ -103,8 +103,8 @@ def killed_again_and_again(place: Place, kind: str) -> None:
     assert kills >= KILLS
 
 
-def released_rows(service: Service, name: str = "meters") -> list[Block]:
-    rows = list(between(service.gate.database, name, 0, 10**9))
+def released_rows(service: Service, name: str = "meters") -> list[RowBlock]:
+    rows = list(rows_between(service.gate.database, name, 0, 10**9))
     ends = np.cumsum([piece.values.size for piece in rows])
     assert [piece.first for piece in rows] == [0, *ends[:-1]]  # no gap, nothing twice
     return rows

@@ -15,7 +15,7 @@ from tests.service.test_http import Clients, http
 from tidegate.errors import InputError, SettingError
 from tidegate.keyed.snapshot import resumed, sealed
 from tidegate.service.pending_requests import Conflict
-from tidegate.service.released_rows import between, page
+from tidegate.service.released_rows import page, rows_between
 from tidegate.service.service_process import Service
 from tidegate.timestamps import read_times
 
@@ -62,7 +62,7 @@ def test_keys_are_released_as_the_library_does(place: Place, threshold: str) -> 
     service = place.opened(KEY)  # a restart changes nothing
     send(service, 500, 900)
     rows = whole.push(KEYS, VALUES, TIMES)
-    blocks = list(between(service.gate.database, "zones", 0, 10**9))
+    blocks = list(rows_between(service.gate.database, "zones", 0, 10**9))
     assert np.concatenate([one.values for one in blocks]).tobytes() == rows.values.tobytes()
     assert np.concatenate([one.codes for one in blocks]).tolist() == rows.codes.tolist()
     asked = {"key": "north", "from_": "2024-01-01T02:00", "to": "2024-01-01T08:00"}
@@ -124,7 +124,7 @@ def test_events_are_released_when_the_clock_says_so(place: Place) -> None:
     push = sender(service, "trips")
     receipt = push(*VALUES[:300], times=type(TIMES)(TIMES.ticks[:300], TIMES.clock))
     assert (receipt.start, receipt.count) == (None, 300)  # how many there are is not public
-    assert not list(between(service.gate.database, "trips", 0, 10**9))
+    assert not list(rows_between(service.gate.database, "trips", 0, 10**9))
     push(until="2024-01-01T02:30Z")
     push(
         *VALUES[300:400],
@@ -141,7 +141,7 @@ def test_events_are_released_when_the_clock_says_so(place: Place) -> None:
         TIMES.ticks[300:400].astype("datetime64[ns]").astype(str) + np.array("Z"), VALUES[300:400]
     )
     expected.append(alone.advance("2024-01-01T05:00Z").values)
-    found = [one.values for one in between(service.gate.database, "trips", 0, 10**9)]
+    found = [one.values for one in rows_between(service.gate.database, "trips", 0, 10**9)]
     assert np.concatenate(found).tobytes() == np.concatenate(expected).tobytes()
     with pytest.raises(SettingError, match="start"):
         push(1.0, times=type(TIMES)(TIMES.ticks[:1], TIMES.clock), start=400)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tidegate as tg
 import tidegate.service
 from tests.service.conftest import Place, sender, served
 from tests.typescript import compiler, needs_npm, run
+from tidegate.timestamps import read_times
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="the page's test needs the extra [test]"
@@ -27,7 +29,7 @@ PATIENCE = 240_000.0  # milliseconds: on a loaded machine slowness is no failure
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_the_page_follows_answers_creates_and_reconnects(tmp_path: Path) -> None:
     place = Place(tmp_path / "gate", None)
-    service = place.opened()
+    service = place.opened(cap=3)
     gate, tokens = service.gate, service.tokens
     admin = gate.call(lambda: tokens.make("admin", "page")).result()
     pipeline_settings = {"name": "meters", "epsilon": "1", "bound": "100"}
@@ -42,11 +44,7 @@ def test_the_page_follows_answers_creates_and_reconnects(tmp_path: Path) -> None
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1000, "height": 900})
         page.set_default_timeout(PATIENCE)
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on(
-            "console", lambda line: problems.append(line.text) if line.type == "error" else None
-        )
+        problems = _problems(page)
         with served(service) as address:
             page.goto(address)
             page.fill("#token", admin)
@@ -70,6 +68,8 @@ def test_the_page_follows_answers_creates_and_reconnects(tmp_path: Path) -> None
             )
             assert f"Sum of {rows} rows" in page.inner_text("#answer")
 
+            _moving_sums_are_drawn(page)
+            _ledger_is_drawn(page)
             page.click("#create summary")  # a stream by the form; a wrong setting is told
             page.fill("#create-form [name=name]", "second")
             page.fill("#create-form [name=bound]", "-5")
@@ -83,12 +83,79 @@ def test_the_page_follows_answers_creates_and_reconnects(tmp_path: Path) -> None
                 "() => document.querySelector('#ledger').offsetWidth > 0 && "
                 "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
             )
-            problems = [line for line in problems if "422" not in line]  # the refusal above
-            assert problems == []
+            assert [line for line in problems if "422" not in line] == []  # the refusal above
             port = int(address.rpartition(":")[2])
         _wait_for_text(page, "#connection", "Connection lost")
         with served(place.opened(), port=port):
             _wait_for_text(page, "#connection", "Live")
+        browser.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> None:
+    """What a newcomer sees; and streams whose times have a zone, none, or an offset."""
+    service = Place(tmp_path / "gate", None).opened()
+    roles = ("admin", "auditor", "producer")
+    admin, auditor, producer = (service.make_token(role, "page") for role in roles)
+    pipeline = tg.adaptive(epsilon=1, bound=100, horizon=600)
+    create = service.gate.streams.create
+    values = np.random.default_rng(1).gamma(2, 10, 400)
+    with served(service) as address, sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1000, "height": 900})
+        page.set_default_timeout(PATIENCE)
+        problems = _problems(page)
+        page.goto(address)
+        page.wait_for_selector("#welcome-sign-in:visible")
+        assert page.is_hidden("nav")
+        _sign_in(page, "no token at all")
+        _wait_for_text(page, "#connection", "This token is not known")
+        _sign_in(page, producer)
+        _wait_for_text(page, "#connection", "This token may not read: its role is producer")
+        _sign_in(page, admin)
+        page.wait_for_selector("#welcome-empty:visible")
+        page.wait_for_selector("#create-form [name=name]:visible")  # the form is what is next
+        assert all("401" in line for line in problems), problems  # the token that is none
+        problems.clear()
+
+        minutes = [f"2024-03-30T{at // 60:02d}:{at % 60:02d}" for at in range(400)]
+        zones = {"berlin": read_times(minutes, zone="Europe/Berlin"), "plain": read_times(minutes)}
+        for name, times in zones.items():
+            service.gate.call(lambda name=name: create(name, pipeline)).result()  # type: ignore[misc]
+            sender(service, name)(*values, times=times)
+        keys = {"names": ["north", "south", "west"], "threshold": "per key"}
+        service.gate.call(lambda: create("zones", pipeline, keys=keys)).result()
+        sender(service, "zones")(*values, keys=["north", "south"] * 200)
+        _an_auditor_sees_facts_and_the_ledger(page, auditor)
+        page.click("#sign-out")
+        page.wait_for_selector("#welcome-sign-in:visible")
+        _sign_in(page, admin)
+        for name, axis in (("berlin", "Time (UTC)"), ("plain", "Time")):
+            page.click(f"#streams [data-name={name}]")
+            _wait_for_text(page, "#name", name)
+            page.wait_for_selector("#chart .nsewdrag")
+            page.wait_for_function(_AXIS, arg=axis)
+            page.click("#visible")
+            _wait_for_text(page, "#answer", "Sum of 400 rows")
+            page.focus("#closer")  # all of it goes without a mouse
+            page.keyboard.press("Enter")
+            page.wait_for_function("() => document.querySelector('#chart').layout.xaxis.range")
+            page.click("#visible")
+            _wait_for_text(page, "#answer", "Sum of 200 rows")
+            ends = page.input_value("#range [name=from]")
+            assert ends.endswith("Z") is (name == "berlin")
+            page.fill("#range [name=from]", "yesterday")
+            page.click("#range button:not([type])")
+            _wait_for_text(page, "#answer", "No answer: from")
+
+        page.click("#streams [data-name=zones]")
+        page.wait_for_function(_KEYS, arg=1)
+        page.focus("#keys input[value=south]")
+        page.keyboard.press("Space")
+        page.wait_for_function(_KEYS, arg=2)
+        page.click("#visible")
+        _wait_for_text(page, "#answer", "south: Sum of 200 rows")
+        assert [line for line in problems if "422" not in line] == []  # of yesterday
         browser.close()
 
 
@@ -101,6 +168,64 @@ def test_the_scripts_hold_their_types() -> None:
     kind = ("--target", "ES2022", "--lib", "ES2022,DOM,DOM.Iterable,DOM.AsyncIterable")
     modules = ("--module", "ES2022", "--moduleResolution", "bundler")
     run(compiler() / ".bin" / "tsc", *strict, *kind, *modules, *scripts, folder=pages)
+
+
+_AXIS = "name => document.querySelector('#chart').layout?.xaxis.title.text === name"
+_SUMS = "document.querySelector('#chart').data?.filter(line => line.yaxis === 'y2' && line.name)"
+_KEYS = f"count => ({_SUMS} ?? []).length === count"
+
+
+def _sign_in(page: Any, token: str) -> None:
+    page.fill("#token", token)
+    page.click("#sign-in button")
+
+
+def _problems(page: Any) -> list[str]:
+    """Whatever the browser complains about, as it comes."""
+    found: list[str] = []
+    page.on("pageerror", lambda error: found.append(str(error)))
+    page.on("console", lambda line: found.append(line.text) if line.type == "error" else None)
+    return found
+
+
+def _moving_sums_are_drawn(page: Any) -> None:
+    """In a part of their own, with their interval, and as a table."""
+    page.select_option("#view [name=over]", "100")
+    _wait_for_text(page, "#chart .legend", "sum of the last 100 rows")
+    found = page.evaluate(
+        f"() => {{ const [line] = {_SUMS}; return {{x: [...line.x], y: [...line.y],"
+        " ends: line.customdata}; }"
+    )
+    ends, sums = found["x"], found["y"]
+    assert ends[0] >= 100
+    assert len(ends) > 50
+    assert all(low < total < high for total, (low, high) in zip(sums, found["ends"], strict=True))
+    assert 1000 < sums[-1] < 4000  # 100 values with a mean of 20
+    page.click("#numbers summary")
+    _wait_for_text(page, "#table-words", "the last 100 rows")
+    assert page.locator("#sums tr").count() == len(ends)
+    page.select_option("#view [name=over]", "")
+
+
+def _ledger_is_drawn(page: Any) -> None:
+    """A bar for each source, a box for each charge, the cap; and both as tables."""
+    page.wait_for_selector("#sources-chart .bars path")
+    page.wait_for_selector("#ranges-chart .bars path")
+    _wait_for_text(page, "#ranges-chart", "cap 3")
+    _wait_for_text(page, "#charges", "meters 1")
+    _wait_for_text(page, "#sources", "meters132")  # spent 1 of 3, 2 are left
+    _wait_for_text(page, "#streams", "budget left: 2 of 3")
+
+
+def _an_auditor_sees_facts_and_the_ledger(page: Any, token: str) -> None:
+    page.click("#sign-out")
+    page.wait_for_selector("#welcome-sign-in:visible")
+    _sign_in(page, token)
+    _wait_for_text(page, "#connection", "Connected: facts and ledger")
+    _wait_for_text(page, "#empty", "not what was released")
+    _wait_for_text(page, "#facts", "400")
+    page.wait_for_selector("#ranges-chart .bars path")
+    assert page.is_hidden("#chart")
 
 
 def _wait_for_text(page: Any, place: str, text: str) -> None:

@@ -46,7 +46,7 @@ def under_the_lock(run: Any) -> Any:
     """What the library answers while nothing else can happen."""
     whole = run.release if isinstance(run, CommittedKeyed) else run
     return {
-        name: answers_json._plain_column(column)
+        name: answers_json.plain_column(column)
         for name, column in whole.table("1h").columns().items()
     }
 

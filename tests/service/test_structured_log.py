@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.conftest import Place
 from tidegate.errors import SettingError
-from tidegate.service.structured_log import FACTS, LineFormatter
+from tidegate.service.logs_and_traces import FACTS, LineFormatter
 
 SECRET = "8675309.125"
 

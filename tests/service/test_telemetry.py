@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.conftest import PLAIN, Place, served
-from tidegate.service.telemetry import Telemetry
+from tidegate.service.logs_and_traces import Telemetry
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs the extra [test]")

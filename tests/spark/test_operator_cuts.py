@@ -21,11 +21,11 @@ from tests.keyed.test_keyed_ownership import HOME
 from tests.spark.streams import fixed
 from tests.spark.test_shard import QUERY, plan
 from tests.spark.test_spark_events import streaming_plan
-from tidegate.spark.event_stream import EventShard, EventShardProcessor
-from tidegate.spark.operators import ShardProcessor
+from tidegate.spark.event_shard import EventShard, EventShardProcessor
 from tidegate.spark.shard import Shard
+from tidegate.spark.shard_operators import ShardProcessor
 
-FOLLOWED = ("operators.py", "shard.py", "event_stream.py")  # the others change nothing
+FOLLOWED = ("shard_operators.py", "shard.py", "event_shard.py")  # the others change nothing
 OTHERS = tuple(
     str(path.relative_to(HOME))
     for path in (*HOME.glob("*.py"), *HOME.glob("*/"), *HOME.glob("spark/*.py"))

@@ -14,7 +14,7 @@ from tidegate.spark.sequence_numbers import (
     NOTHING_YET,
     REFUSE,
     InputRows,
-    Ordered,
+    OrderedRows,
     in_order,
 )
 
@@ -35,7 +35,7 @@ def new(count: int) -> np.ndarray:
     return np.full(count, NOTHING_YET)
 
 
-def listed(found: Ordered) -> dict[str, list[float]]:
+def listed(found: OrderedRows) -> dict[str, list[float]]:
     return {
         str(name): found.values[found.codes == code].tolist()
         for code, name in enumerate(found.names)

@@ -21,7 +21,7 @@ from tidegate.lattice import IntArray
 from tidegate.ledger import CapExceeded
 from tidegate.perturb import forest_geometry
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.executor_settings import Plan
+from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.sequence_numbers import InputRows
 from tidegate.spark.shard import ReleasedValues, Shard
@@ -29,11 +29,11 @@ from tidegate.spark.shard import ReleasedValues, Shard
 QUERY = "5bdb2f23-e9c2-4f25-81ac-f66490d742f6"
 
 
-def plan(pipeline: Pipeline, key_file: Path, **changed: Any) -> Plan:
+def plan(pipeline: Pipeline, key_file: Path, **changed: Any) -> ExecutorPlan:
     settings: dict[str, Any] = {
         "shards": 4, "gaps": "close", "cap": None, "packed": True, "timed": False, **changed
     }  # fmt: skip
-    return Plan(pipeline=pipeline, secret=MasterSecret(f"file:{key_file}"), **settings)
+    return ExecutorPlan(pipeline=pipeline, secret=MasterSecret(f"file:{key_file}"), **settings)
 
 
 def batch(data: dict[str, np.ndarray], start: int, end: int) -> InputRows:

@@ -18,9 +18,9 @@ from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import CapExceeded
 from tidegate.ownership import Ownership
 from tidegate.run.event_release import EventRelease
-from tidegate.spark.event_stream import EventShard, check_cap
-from tidegate.spark.events import event_function
-from tidegate.spark.executor_settings import Plan
+from tidegate.spark.event_shard import EventShard, check_cap
+from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.release_of_events import event_function
 from tidegate.spark.secret import MasterSecret
 
 START, UNTIL = "2024-02-01T00:00Z", "2024-02-03T00:00Z"
@@ -118,8 +118,8 @@ def expected(parts: list[Any], query: str, name: str, key_file: Path) -> list[An
     return found
 
 
-def streaming_plan(key_file: Path, cap: Fraction | None = None) -> Plan:
-    return Plan(
+def streaming_plan(key_file: Path, cap: Fraction | None = None) -> ExecutorPlan:
+    return ExecutorPlan(
         pipeline=pipeline(), secret=MasterSecret(f"file:{key_file}"), shards=4, gaps="close",
         cap=cap, packed=False, timed=True,
     )  # fmt: skip

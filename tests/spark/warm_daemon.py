@@ -8,7 +8,7 @@ import gc
 
 from pyspark import daemon
 
-import tidegate.spark.operators  # noqa: F401  # with pandas, pyarrow and what releases
+import tidegate.spark.shard_operators  # noqa: F401  # with pandas, pyarrow and what releases
 
 if __name__ == "__main__":
     gc.freeze()  # a worker collects garbage after every task: not among modules

@@ -14,16 +14,15 @@ except ModuleNotFoundError:  # the core alone is installed, and this script with
 from tidegate import __version__
 from tidegate.cli import (
     check,
-    demo,
+    demo_and_sample,
     ledger,
-    local,
+    local_announce_collect_query,
     local_simulate,
     methods,
     plan,
     query,
     release,
-    sample,
-    serve,
+    serve_token_backup,
     show,
     shuffle,
     state,
@@ -62,15 +61,15 @@ app.command("query")(query.query)
 app.command("show")(show.show)
 app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)
-app.command("sample")(sample.sample)
-app.command("demo")(demo.demo)
+app.command("sample")(demo_and_sample.sample)
+app.command("demo")(demo_and_sample.demo)
 app.command("ledger")(ledger.ledger)
 app.add_typer(state.app, name="state")
-app.command("serve")(serve.serve)
-app.command("token")(serve.token)
+app.command("serve")(serve_token_backup.serve)
+app.command("token")(serve_token_backup.token)
 app.command("shuffle")(shuffle.shuffle)
-app.command("backup")(serve.backup)
-app.command("restore")(serve.restore)
-local.app.command("simulate")(local_simulate.simulate)
-app.add_typer(local.app, name="local")
+app.command("backup")(serve_token_backup.backup)
+app.command("restore")(serve_token_backup.restore)
+local_announce_collect_query.app.command("simulate")(local_simulate.simulate)
+app.add_typer(local_announce_collect_query.app, name="local")
 examples_last(app)

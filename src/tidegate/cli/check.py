@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from tidegate.cli.check_streams import Streams
-from tidegate.cli.check_times import Timing
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.cli.show import sparkline
 from tidegate.errors import InputError, SettingError
@@ -19,7 +18,7 @@ from tidegate.exact_numbers import exact, positive, said
 from tidegate.tables.plain_text import shown, table
 
 if TYPE_CHECKING:
-    from tidegate.plan.data_profile import Profile
+    from tidegate.plan.data_profile import DataProfile
 
 _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
@@ -89,14 +88,15 @@ def check(
         reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
         if column is None and source != "-":
             _name_columns(source, reading)
-        timing, streams = Timing.found(source, time, zone, time_format, reading), Streams(by, every)
+        timing = CheckedTimes.found(source, time, zone, time_format, reading)
+        streams = CheckedStreams(by, every)
         streams.check(timing)
-        profile = _profile(source, column, timing, streams, reading)
+        profile = _check_profile(source, column, timing, streams, reading)
         if not profile.rows or profile.rows == profile.missing:
             raise InputError(_empty(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
-        for name, fact in [*_facts(profile, lower), *timing.facts(), *streams.facts()]:
+        for name, fact in [*_check_facts(profile, lower), *timing.facts(), *streams.facts()]:
             typer.echo(f"{name:<11}{fact}")
         means = profile.means
         if len(means) > 1:
@@ -104,7 +104,7 @@ def check(
         typer.echo("")
         reading |= {**timing.options(), **streams.options(timing)}
         told = {"column": column, **reading}
-        for line in _settings(profile, thought, source, told, (streams, timing)):
+        for line in _check_settings(profile, thought, source, told, (streams, timing)):
             typer.echo(line)
 
 
@@ -119,18 +119,18 @@ def _name_columns(source: str, reading: dict[str, Any]) -> None:
         typer.echo(f"Choose a column with --column: {', '.join(map(repr, names))}")
 
 
-def _profile(
+def _check_profile(
     source: str,
     column: str | None,
-    timing: Timing,
-    streams: Streams,
+    timing: CheckedTimes,
+    streams: CheckedStreams,
     reading: dict[str, Any],
-) -> Profile:
+) -> DataProfile:
     """What is in the values. Times that a release would refuse are looked at no further."""
     from tidegate.io import open_source
-    from tidegate.plan.data_profile import Profile
+    from tidegate.plan.data_profile import DataProfile
 
-    profile = Profile()
+    profile = DataProfile()
     try:
         how = {**timing.source(), **streams.source(), **reading}
         with open_source(source, column=column, **how) as opened:
@@ -143,11 +143,11 @@ def _profile(
             raise
         if streams.every is not None:
             raise
-        return _profile(source, column, timing, Streams(streams.by), reading)
+        return _check_profile(source, column, timing, CheckedStreams(streams.by), reading)
     return profile
 
 
-def _empty(profile: Profile, column: str | None) -> str:
+def _empty(profile: DataProfile, column: str | None) -> str:
     if not profile.rows:
         return "the input has no rows"
     named = f" in {column!r}" if column else ""
@@ -157,7 +157,7 @@ def _empty(profile: Profile, column: str | None) -> str:
     )
 
 
-def _facts(profile: Profile, lower: str | None) -> list[tuple[str, str]]:
+def _check_facts(profile: DataProfile, lower: str | None) -> list[tuple[str, str]]:
     rows = profile.rows
     kind = "whole numbers" if not profile.places else f"decimals, {profile.places} places"
     missing = f"{profile.missing:,} ({profile.missing / rows:.2%}); each counts as 0"
@@ -183,12 +183,12 @@ def _facts(profile: Profile, lower: str | None) -> list[tuple[str, str]]:
     return facts
 
 
-def _settings(
-    profile: Profile,
+def _check_settings(
+    profile: DataProfile,
     thought: dict[str, str | None],
     source: str,
     reading: dict[str, Any],
-    about: tuple[Streams, Timing],
+    about: tuple[CheckedStreams, CheckedTimes],
 ) -> list[str]:
     """What the settings that were thought of would do, and a command with good ones."""
     from tidegate.plan.data_profile import round_above
@@ -210,7 +210,7 @@ def _settings(
     low, cap = profile.quantiles(1 - _CAP, _CAP)
     cap = min(cap, float(bound))
     floor = max(float(lower), min(0.0, low))
-    errors, streams = _errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
+    errors, streams = _check_errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
     of_key = " of a key" if streams.by is not None else ""
     head = ["epsilon", f"a total{of_key} (95 %)", "a sixteenth of it", "rounding moves it by"]
     cells = [
@@ -251,7 +251,7 @@ def _settings(
     return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]
 
 
-def _lower(profile: Profile, given: str | None) -> Fraction:
+def _lower(profile: DataProfile, given: str | None) -> Fraction:
     """The lower bound that was thought of, or a round one that cuts no value."""
     from tidegate.plan.data_profile import round_above
 
@@ -263,12 +263,12 @@ def _lower(profile: Profile, given: str | None) -> Fraction:
     return lower
 
 
-def _errors(
-    profile: Profile,
+def _check_errors(
+    profile: DataProfile,
     bounds: tuple[Fraction, Fraction],
     thought: dict[str, str | None],
     cuts: tuple[float, float],
-    about: tuple[Streams, Timing],
+    about: tuple[CheckedStreams, CheckedTimes],
 ) -> dict[str, tuple[float, float, float] | None]:
     """By epsilon: errors of a total and of a sixteenth, and of rounding; None: hopeless."""
     from tidegate.plan import expect, half_width

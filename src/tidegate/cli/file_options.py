@@ -90,7 +90,7 @@ def file_of(released: Path, column: str | None) -> Path:
 
 def check_output(source: str, output: str | None, output_format: str | None) -> None:
     """Refuse an output that cannot be, before anything is read or spent."""
-    from tidegate.io.file_formats import kind_of  # on demand: `--help` needs no files
+    from tidegate.io.file_kind_and_row_count import kind_of  # on demand: `--help` needs no files
 
     kind_of(output, output_format, setting="output-format")
     if output in (None, "-") or source == "-":

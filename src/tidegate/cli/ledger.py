@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 
@@ -78,7 +78,7 @@ def ledger(
 def _place(folder: Path) -> Path:
     from tidegate.durable import StateError
     from tidegate.durable.folder_lock import kept_anchor
-    from tidegate.durable.folder_store import NO_LEDGER
+    from tidegate.durable.state_stores import NO_LEDGER
     from tidegate.io import SourceError
 
     path = folder / _NAME if folder.is_dir() else folder

@@ -8,8 +8,8 @@ import numpy as np
 import typer
 
 from tidegate.cli import file_options as streams
-from tidegate.cli.exits import complain, plain_errors
-from tidegate.cli.local import topl_of
+from tidegate.cli.exit_codes_and_signals import complain, plain_errors
+from tidegate.cli.local_announce_collect_query import topl_of
 from tidegate.cli.local_options import with_topl_options
 
 _NOTE = (

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import Method, registered, series_schemes

@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from tidegate.cli.pipelines import BY_COLUMN
+from tidegate.cli.pipeline_from_options import BY_COLUMN
 from tidegate.errors import SettingError
 
 FORMATS = ("csv", "jsonl", "parquet")

@@ -7,17 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.option_builders import PLANNED, offering
-from tidegate.cli.pipelines import DEFAULT_PRESET
-from tidegate.cli.pipelines import unit as parsed_unit
-from tidegate.cli.plan_report import Report, Row
+from tidegate.cli.pipeline_from_options import DEFAULT_PRESET
+from tidegate.cli.pipeline_from_options import unit as parsed_unit
+from tidegate.cli.plan_report import PlanReport, PlanRow
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact, positive, said
 from tidegate.methods.adaptive import adaptive
 from tidegate.methods.tops import tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
-from tidegate.plan.needed_epsilon import Target, compare_trees
+from tidegate.plan.best_tree_and_needed_epsilon import AccuracyTarget, compare_trees
 from tidegate.record.record import checked_confidence
 from tidegate.run.pipeline import Pipeline
 
@@ -120,9 +120,9 @@ def plan(
                 return adaptive(budget, bound, **shared)
             return tops(budget, bound, skipped=skipped, **shared)
 
-        asked = _lengths(lengths)
+        asked = _planned_lengths(lengths)
         checked_confidence(confidence)
-        wanted: Target | None = None
+        wanted: AccuracyTarget | None = None
         if target is not None:
             if epsilon is not None or length is None:
                 raise SettingError("target", "needs --length, and no --epsilon: it finds one")
@@ -144,11 +144,11 @@ def plan(
             raise SettingError("epsilon", "is missing: give --epsilon, or --target and --length")
         chosen = pipeline(epsilon)
 
-        def rows(assumed: str) -> list[Row]:
+        def rows(assumed: str) -> list[PlanRow]:
             expected = expect(chosen, asked, threshold=threshold, floor=floor, roughness=assumed)
-            return [Row(each, half_width(chosen, each, confidence)) for each in expected]
+            return [PlanRow(each, half_width(chosen, each, confidence)) for each in expected]
 
-        report = Report(
+        report = PlanReport(
             chosen,
             rows(roughness),
             _best(chosen, asked, roughness) if chosen.estimator.adds_up else None,
@@ -162,7 +162,7 @@ def plan(
         typer.echo(report.as_json() if as_json else report.as_text())
 
 
-def _lengths(text: str) -> list[int]:
+def _planned_lengths(text: str) -> list[int]:
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.plan import Choice, Expectation
-from tidegate.plan.needed_epsilon import Target
+from tidegate.plan.best_tree_and_needed_epsilon import AccuracyTarget
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables.plain_text import percent, shown, table
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """An expectation and the half width of its interval."""
 
     expectation: Expectation
@@ -26,15 +26,15 @@ def _skipped(best: Choice) -> int:
 
 
 @dataclass(frozen=True)
-class Report:
+class PlanReport:
     """What was predicted, for people and for programs."""
 
     pipeline: Pipeline
-    rows: list[Row]
+    rows: list[PlanRow]
     best: Choice | None  # adaptive releases choose their trees themselves
-    others: dict[str, list[Row]]  # of adaptive releases: what other assumptions lead to
+    others: dict[str, list[PlanRow]]  # of adaptive releases: what other assumptions lead to
     roughness: str
-    target: Target | None
+    target: AccuracyTarget | None
     confidence: float
     mean: float | None
     worst: bool  # the bound was assumed as threshold
@@ -57,7 +57,7 @@ class Report:
                 f"{row.expectation.length:,}",
                 shown(row.expectation.noise_error),
                 shown(row.expectation.prediction_error),
-                _truncation(row.expectation),
+                _planned_truncation(row.expectation),
                 shown(row.expectation.standard_error),
                 shown(row.half_width),
             ]
@@ -168,7 +168,7 @@ class Report:
         return json.dumps(facts, indent=1, ensure_ascii=False)
 
 
-def _truncation(expectation: Expectation) -> str:
+def _planned_truncation(expectation: Expectation) -> str:
     if expectation.excess is None:
         return "not known"
     return shown(expectation.truncation_error)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.answer_tables import facts, remarks
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
+from tidegate.cli.printed_answers import facts, remarks
 from tidegate.errors import QueryError, SettingError
 from tidegate.tables.plain_text import percent, shown, table
 
@@ -122,7 +122,7 @@ def query(
         )
         from tidegate.released.released_file import SimulationError
 
-        positions = asked(start, end, ranges)
+        positions = asked_ranges(start, end, ranges)
 
         def sums(file: ReleasedFile) -> tuple[list[str], Answers]:
             if every is not None:
@@ -138,44 +138,48 @@ def query(
         if every is not None and as_of is not None:
             raise SettingError("as-of", "cannot be used with --every")
         if ratio is not None:
-            from tidegate.cli import answer_tables
+            from tidegate.cli import printed_answers
 
             if column is not None:
                 raise SettingError("column", "cannot be used with --ratio, which names two columns")
-            typer.echo(answer_tables.printed_ratio(released, ratio, sums, format, as_json=as_json))
+            typer.echo(
+                printed_answers.printed_ratio(released, ratio, sums, format, as_json=as_json)
+            )
             return
         try:
             file = open_released(file_of(released, column), format)
         except SimulationError as rehearsal:
-            from tidegate.cli import query_simulation
+            from tidegate.cli.query_keys_and_simulations import answered_from_simulation
 
             wanted_or_none = None if by_time else positions
-            said = query_simulation.answered(rehearsal, wanted_or_none, confidence, as_json=as_json)
+            said = answered_from_simulation(rehearsal, wanted_or_none, confidence, as_json=as_json)
             typer.echo(said)
             return
         if isinstance(file, KeyedFile):
-            from tidegate.cli.query_keys import answered
+            from tidegate.cli.query_keys_and_simulations import answered_by_key
 
             if ranges is not None or as_of is not None:
                 raise SettingError("ranges", "and --as-of need a file with one stream")
             where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
             wanted = (key or None), every, confidence
-            typer.echo(answered(file, where, *wanted, total=total, as_json=as_json))
+            typer.echo(answered_by_key(file, where, *wanted, total=total, as_json=as_json))
             return
         if key or total:
             raise SettingError("key", "this file has no keys: it was released without --by")
         if every is not None:
-            from tidegate.cli.answer_tables import printed_times
+            from tidegate.cli.printed_answers import printed_times
 
             table = file.record.table(every, from_=from_, to=to, confidence=confidence)
             typer.echo(printed_times(table, file, as_json=as_json))
             return
         answers = sums(file)[1]
     note = file.note if as_of is None else file.debts
-    typer.echo(_as_json(file, answers, note) if as_json else _as_text(file, answers, note))
+    typer.echo(
+        _answers_as_json(file, answers, note) if as_json else _answers_as_text(file, answers, note)
+    )
 
 
-def asked(start: int | None, end: int | None, ranges: str | None) -> Ranged:
+def asked_ranges(start: int | None, end: int | None, ranges: str | None) -> Ranged:
     """The ranges that a user asks for: one, by default all that was released, or those of a file.
 
     Gives a function of how many values were released.
@@ -233,14 +237,14 @@ def _position(text: str) -> int:
     return position
 
 
-def _as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
+def _answers_as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
     columns = {name: getattr(answers, name).tolist() for name in ("start", "end", *_COLUMNS)}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     found = {**facts(file, answers, note), "answers": rows}
     return json.dumps(found, indent=1, ensure_ascii=False)
 
 
-def _as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
+def _answers_as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
     head = (
         "range",
         "sum",

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tidegate.cli import release_events
-from tidegate.cli.exits import NOTHING, complain, plain_errors, stopping
+from tidegate.cli.exit_codes_and_signals import NOTHING, complain, plain_errors, stopping
 from tidegate.cli.file_options import Source, check_output, holds_something
 from tidegate.cli.option_builders import EMITTED, LATE, PIPES, of_one_column
-from tidegate.cli.pipelines import build, with_config, with_length, with_rows
+from tidegate.cli.pipeline_from_options import build_pipeline, with_config, with_length, with_rows
 from tidegate.cli.release_broker import check_broker, of_broker, run_broker
-from tidegate.cli.release_by import check_by, run_by
+from tidegate.cli.release_by_key import check_by_key, run_by_key
 from tidegate.cli.release_options import KINDS, with_release_options
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError
@@ -53,10 +53,10 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
                 raise SettingError("column", "can be given only once with a broker")
             release_columns(source, options)
         else:
-            _run(source, of_one_column(options))
+            _run_release(source, of_one_column(options))
 
 
-def _run(source: str, options: dict[str, Any]) -> None:
+def _run_release(source: str, options: dict[str, Any]) -> None:
     from tidegate.cli.progress import Progress
     from tidegate.cli.release_summary import told_what_is_left
     from tidegate.durable import transfer
@@ -66,15 +66,19 @@ def _run(source: str, options: dict[str, Any]) -> None:
         check_broker(source, options)
         run_broker(source, options)
         return
-    check_options(source, options)
+    check_release_options(source, options)
     if not release_events.of_events(options):
         options = with_rows(options, source, source_options(options))
     if "by" in options:
-        run_by(source, options, options.get("output-format") or _followed(source, options))
+        run_by_key(source, options, options.get("output-format") or _followed(source, options))
         return
     replaced = holds_something(str(options.get("output") or ""))
     with_ticks = release_events.of_events(options)
-    pipeline = release_events.build(options) if with_ticks else build(with_length(options, source))
+    pipeline = (
+        release_events.build_event_pipeline(options)
+        if with_ticks
+        else build_pipeline(with_length(options, source))
+    )
     until = release_events.clock(options) if with_ticks else None
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     first = 0 if with_ticks else pipeline.warm_up or pipeline.holdout
@@ -97,7 +101,7 @@ def _run(source: str, options: dict[str, Any]) -> None:
             progress.close()
             close(once, result, quiet=quiet)
         else:
-            with _opened(pipeline, options) as run:
+            with _opened_to_release(pipeline, options) as run:
                 into.update(_after_a_restart(run, source, options))
                 with told_what_is_left(run, options.get("output")):
                     result = transfer(opened, run, **into)
@@ -111,7 +115,7 @@ def _run(source: str, options: dict[str, Any]) -> None:
 
 def _followed(source: str, options: dict[str, Any]) -> str | None:
     """The format of standard output: JSON Lines from JSON Lines; None: the usual one."""
-    from tidegate.io.file_formats import kind_of
+    from tidegate.io.file_kind_and_row_count import kind_of
 
     to_file = options.get("output") not in (None, "-")
     return None if to_file or kind_of(source, options.get("format")).format != "jsonl" else "jsonl"
@@ -140,7 +144,7 @@ def source_options(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _opened(pipeline: Pipeline, options: dict[str, Any]) -> DurableRelease:
+def _opened_to_release(pipeline: Pipeline, options: dict[str, Any]) -> DurableRelease:
     from tidegate.durable import DurableRelease
 
     run = DurableRelease.open(options["state"], pipeline, **state_options(options))
@@ -164,12 +168,12 @@ def _after_a_restart(run: DurableRelease, source: str, options: dict[str, Any]) 
     return {"start": run.seen if continues else None, "written": run.position if new else None}
 
 
-def check_options(source: str, options: dict[str, Any]) -> None:
+def check_release_options(source: str, options: dict[str, Any]) -> None:
     """Refuse options that do not go together, before anything is read or spent."""
     for name, choices in (("stdin", PIPES), ("emit", EMITTED), ("late", LATE)):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
-    check_by(options)
+    check_by_key(options)
     if "state" not in options:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):
             if name in options:
@@ -203,7 +207,7 @@ def close(
 ) -> None:
     """Summarise a run, or say why nothing was measured."""
     from tidegate.cli.release_summary import (
-        Outcome,
+        ReleaseOutcome,
         left_out,
         nothing_released,
         summarise,
@@ -211,7 +215,7 @@ def close(
     )
     from tidegate.durable import DurableRelease
 
-    outcome, named = Outcome.of(run, result), f"{column}: " if column else ""
+    outcome, named = ReleaseOutcome.of(run, result), f"{column}: " if column else ""
     for line in left_out(run):  # never hidden: the operator must know
         complain(f"{named}{line}")
     if not result.released:  # never hidden: a script would take a missing output for a good one

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.cli.exits import complain, stopping
-from tidegate.cli.pipelines import build
+from tidegate.cli.exit_codes_and_signals import complain, stopping
+from tidegate.cli.pipeline_from_options import build_pipeline
 from tidegate.errors import SettingError
 from tidegate.io.brokers.address import Address, is_broker
 
@@ -46,7 +46,7 @@ def run_broker(source: str, options: dict[str, Any]) -> None:
     from tidegate.io import open_source
     from tidegate.io.brokers import open_broker_sink
 
-    pipeline, quiet = build(options), bool(options.get("quiet"))
+    pipeline, quiet = build_pipeline(options), bool(options.get("quiet"))
     output = options.get("output")
     with DurableRelease.open(options["state"], pipeline, **state_options(options)) as run:
         tell_unsealed(run, options)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.exits import complain, stopping
+from tidegate.cli.exit_codes_and_signals import complain, stopping
 from tidegate.cli.file_options import holds_something
 from tidegate.cli.option_builders import by_column
-from tidegate.cli.pipelines import build, with_length
+from tidegate.cli.pipeline_from_options import build_pipeline, with_length
 from tidegate.cli.release import (
-    check_options,
+    check_release_options,
     close,
     source_options,
     state_options,
@@ -43,7 +43,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     sinks = {name: column_file(output, name) for name in names}
     replaced = any(holds_something(sink) for sink in sinks.values())
     for sink in sinks.values():
-        check_options(source, {**options, "output": sink})
+        check_release_options(source, {**options, "output": sink})
     pipelines = pipelines_of(names, with_length(options, source))
     quiet = bool(options.get("quiet"))
     continues = source == "-" and options.get("stdin", "resent") == "continues"
@@ -61,7 +61,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
             with told_what_is_left([*started.values()], output):
                 results = transfer_columns(opened, started, sinks, **into)
             progress.close()
-            _summarise(runs, results, sinks, quiet=quiet)
+            _summarise_columns(runs, results, sinks, quiet=quiet)
         else:
             with DurableColumns.open(options["state"], pipelines, **state_options(options)) as all_:
                 tell_unsealed(all_, options)
@@ -70,7 +70,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
                     results = transfer_columns(opened, all_, sinks, start=start, **into)
                 progress.close()
                 runs = {**all_.runs}
-                _summarise(runs, results, sinks, quiet=quiet)
+                _summarise_columns(runs, results, sinks, quiet=quiet)
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
     if replaced and options.get("overwrite") and not quiet:
@@ -93,11 +93,11 @@ def pipelines_of(names: list[str], options: dict[str, Any]) -> dict[str, Pipelin
         mine = {setting: each[name] for setting, each in own.items() if name in each}
         if "bound" not in mine:
             raise SettingError("bound", f"is required for {name!r}: give --bound {name}=NUMBER")
-        found[name] = build({**common, **mine, "epsilon": epsilon * shares[name]})
+        found[name] = build_pipeline({**common, **mine, "epsilon": epsilon * shares[name]})
     return found
 
 
-def _summarise(
+def _summarise_columns(
     runs: dict[str, DurableRelease | Release],
     results: dict[str, Any],
     sinks: dict[str, str],

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import tidegate as tg
-from tidegate.cli.pipelines import parts_of
+from tidegate.cli.pipeline_from_options import parts_of
 from tidegate.errors import QueryError, SettingError
-from tidegate.record.time_ranges import Moment, length_of
+from tidegate.record.times.time_ranges import Moment, length_of
 
 _NOW = "now"
 OPTIONS = ("every", "start", "until", "count")
@@ -88,7 +88,7 @@ _REQUIRED = {
 }
 
 
-def build(options: dict[str, Any]) -> tg.Pipeline:
+def build_event_pipeline(options: dict[str, Any]) -> tg.Pipeline:
     """The pipeline of an event stream; its horizon is the ticks that come, if that is known."""
     for name, what in _REQUIRED.items():
         if name not in options:

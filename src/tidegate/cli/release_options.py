@@ -24,7 +24,7 @@ from tidegate.cli.option_builders import (
     whole,
     with_options,
 )
-from tidegate.cli.pipelines import DEFAULT_PRESET, PRESETS, SMOOTHERS
+from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, PRESETS, SMOOTHERS
 
 OPTIONS: dict[str, Any] = {
     "output": OutputFile,

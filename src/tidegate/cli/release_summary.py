@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.cli.answer_tables import USELESS, at_bound, better
-from tidegate.cli.exits import complain
+from tidegate.cli.exit_codes_and_signals import complain
+from tidegate.cli.printed_answers import USELESS, at_bound, better
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
@@ -80,7 +80,7 @@ _LONGEST = 1 << 22
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReleaseOutcome:
     """What a run came to."""
 
     pipeline: Pipeline
@@ -93,7 +93,7 @@ class Outcome:
     total: Callable[[], Answer | None]  # of what was released, as far back as the record goes
 
     @classmethod
-    def of(cls, run: DurableRelease | Release, result: Transferred) -> Outcome:
+    def of(cls, run: DurableRelease | Release, result: Transferred) -> ReleaseOutcome:
         """The outcome of a transfer, while the release is still open."""
 
         def total() -> Answer | None:
@@ -112,7 +112,7 @@ class Outcome:
         )
 
 
-def summarise(outcome: Outcome, named: str = "") -> None:
+def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
     """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
@@ -139,7 +139,7 @@ def left_out(run: DurableRelease | Release) -> list[str]:
     return found
 
 
-def nothing_released(outcome: Outcome, *, durable: bool) -> str:
+def nothing_released(outcome: ReleaseOutcome, *, durable: bool) -> str:
     """Why there is no output, and what would do. Rows are counted, and their number is public."""
     pipeline, rows = outcome.pipeline, outcome.seen
     if pipeline.ticks is not None:
@@ -174,7 +174,7 @@ def unmeasured(result: Transferred, *, durable: bool) -> str:
     return f"{rows} {more}For a stream this short, give --horizon, the number of values to come."
 
 
-def _lines(outcome: Outcome) -> list[str]:
+def _lines(outcome: ReleaseOutcome) -> list[str]:
     rows, released = outcome.seen, outcome.released
     first = f"released {released:,} of {rows:,} rows"
     if outcome.pipeline.ticks is not None:  # how many events there were is not said
@@ -203,7 +203,7 @@ def _lines(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _counted(outcome: Outcome) -> str:
+def _counted(outcome: ReleaseOutcome) -> str:
     """What values beyond the ends count as."""
     if outcome.pipeline.ticks is not None:
         largest = f"{outcome.threshold:g}" if outcome.threshold is not None else "?"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError
-from tidegate.io.file_formats import Kind, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import LineTooLongError, read_lines
 
@@ -28,7 +28,7 @@ def report_lines(path: str) -> Iterator[list[bytes]]:
         incoming.close()
 
 
-def _kind(path: str) -> Kind | None:
+def _kind(path: str) -> FileKind | None:
     try:
         return kind_of(path, "jsonl" if path == "-" else None)
     except SettingError:  # it offers formats, and an option that there is not

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.answer_tables import warned
-from tidegate.cli.exits import plain_errors
+from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
+from tidegate.cli.printed_answers import warned
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.tables.plain_text import percent
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.lattice import FloatArray, IntArray
     from tidegate.record.range_queries_and_answers import Answers
     from tidegate.released import ReleasedFile
-    from tidegate.run.run_base import Phase
+    from tidegate.run.phased_run import Phase
 
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.-=+*%#"  # for terminals without Unicode
@@ -75,14 +75,14 @@ def show(
             raise SettingError("width", f"must lie between 1 and {_WIDEST}, not {columns}")
         if png is not None:
             _check_picture(png, released)
-        file = _opened(released, key, format)
-        length = _window(file, window)
-        for name, fact in _facts(file, confidence):
+        file = _opened_to_show(released, key, format)
+        length = _shown_window(file, window)
+        for name, fact in _shown_facts(file, confidence):
             typer.echo(f"{name:<11}{fact}")
         typer.echo("")
-        average = _average(file, length, columns, confidence)
+        average = _shown_average(file, length, columns, confidence)
         means = average.estimate / length
-        levels = _levels(file, columns)
+        levels = _shown_levels(file, columns)
         typer.echo(sparkline((means if levels is None else levels[1]).tolist()))
         if levels is not None:
             typer.echo(f"level: {levels[1].min():.4g} to {levels[1].max():.4g}")
@@ -97,11 +97,11 @@ def show(
         ):
             typer.echo(line)
         if png is not None:
-            _draw(png, file, length, confidence, _levels(file, _POINTS))
+            _show_picture(png, file, length, confidence, _shown_levels(file, _POINTS))
             typer.echo(f"picture: {png}")
 
 
-def _opened(released: Path, key: str | None, format: str | None) -> ReleasedFile:  # noqa: A002  # as in `show`
+def _opened_to_show(released: Path, key: str | None, format: str | None) -> ReleasedFile:  # noqa: A002  # as in `show`
     """The file, or one of its keys."""
     from tidegate.keyed.released_file import KeyedFile, open_released  # on demand, as in `query`
 
@@ -128,7 +128,7 @@ def _check_picture(picture: Path, released: Path) -> None:
             raise SettingError("png", f"is {kept.name}, which it would replace: give another name")
 
 
-def _window(file: ReleasedFile, wanted: int | None) -> int:
+def _shown_window(file: ReleasedFile, wanted: int | None) -> int:
     size = file.record.end - file.record.start
     if not size:
         raise QueryError(f"{file.path}: nothing was released yet")
@@ -139,7 +139,7 @@ def _window(file: ReleasedFile, wanted: int | None) -> int:
     return wanted
 
 
-def _facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
+def _shown_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     pipeline, record = file.pipeline, file.record
     total = record.query(record.start, record.end, confidence)
     size = record.end - record.start
@@ -184,7 +184,7 @@ def _ends(phase: Phase) -> str:
     return f"{f'{phase.floor:g} to ' if phase.floor else ''}{phase.threshold:g}"
 
 
-def _average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
+def _shown_average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
     """Sums over moving windows that end at evenly spaced positions."""
     import numpy as np
 
@@ -194,7 +194,7 @@ def _average(file: ReleasedFile, window: int, points: int, confidence: float) ->
     return record.queries(ends - window, ends, confidence)
 
 
-def _levels(file: ReleasedFile, points: int) -> tuple[IntArray, FloatArray] | None:
+def _shown_levels(file: ReleasedFile, points: int) -> tuple[IntArray, FloatArray] | None:
     """Where, and the mean of the levels around there; None: the file has none."""
     import numpy as np
 
@@ -224,7 +224,7 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(bars[round((value - low) / spread * (len(bars) - 1))] for value in values)
 
 
-def _draw(
+def _show_picture(
     picture: Path,
     file: ReleasedFile,
     window: int,
@@ -234,7 +234,7 @@ def _draw(
     import numpy as np
 
     plt = _pyplot()
-    average = _average(file, window, _POINTS, confidence)
+    average = _shown_average(file, window, _POINTS, confidence)
     estimate, low, high = (
         column / window for column in (average.estimate, average.low, average.high)
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.exits import complain, plain_errors
+from tidegate.cli.exit_codes_and_signals import complain, plain_errors
 from tidegate.errors import MissingError, SettingError
 
 

@@ -10,8 +10,17 @@ import webbrowser
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidegate.demo.city import DAY, FARE_BOUND, METER_BOUND, TICK, ZONES, Tick, ticks
-from tidegate.demo.phones import PHONES, Phones
+from tidegate.demo.city_and_phones import (
+    DAY,
+    FARE_BOUND,
+    METER_BOUND,
+    PHONES,
+    TICK,
+    ZONES,
+    Phones,
+    Tick,
+    ticks,
+)
 from tidegate.errors import TidegateError
 from tidegate.randomness import random_bytes
 from tidegate.service.client import Gate, connect
@@ -20,12 +29,13 @@ from tidegate.service.service_process import Service
 _HISTORY = 21 * DAY // TICK  # released before the page opens
 _PAUSE = 1.0  # seconds that a quarter of an hour of the city takes
 _BATCH = 96
+_CAP = 2  # of ε, for each source: the page shows what is left
 
 
 def serve(port: int, *, browser: bool = True) -> None:
     """Serve until interrupted. Everything is in a temporary folder and is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-") as folder:
-        service = Service.opened(Path(folder) / "gate", key=random_bytes(32))
+        service = Service.opened(Path(folder) / "gate", key=random_bytes(32), cap=_CAP)
         tokens = [
             service.gate.call(lambda role=role: service.tokens.make(role, "demo")).result()  # type: ignore[misc]
             for role in ("admin", "producer")

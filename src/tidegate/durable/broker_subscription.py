@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.output_writer import Output
-from tidegate.durable.transfer import Passage, Transferred
+from tidegate.durable.transfer import TransferPassage, Transferred
 from tidegate.errors import SettingError
 from tidegate.io import Batch
 from tidegate.io.brokers import Reader
@@ -26,7 +26,7 @@ from tidegate.io.brokers.payloads import Payloads
 _WAIT = 0.5  # seconds between looks at whether to stop
 
 
-class Marks(NamedTuple):
+class BrokerMarks(NamedTuple):
     """Where the values of one batch of messages came from.
 
     Attributes:
@@ -94,10 +94,10 @@ def subscribe(
         raise SettingError("follow", "is needed: a topic has no end")
     if reader.numbered == payloads.numbered:
         raise SettingError("order", "is for brokers that do not number their messages, and only")
-    marks = Marks(*json.loads(run.offset)) if run.offset else Marks()
+    marks = BrokerMarks(*json.loads(run.offset)) if run.offset else BrokerMarks()
     after, skip = marks.resume(run.seen)
     options: dict[str, Any] = {"start": run.seen, "written": written, "progress": progress}
-    with Passage(run, output, warn=warn, **options) as passage:
+    with TransferPassage(run, output, warn=warn, **options) as passage:
         while not stopped():
             messages = reader.read(after, _WAIT)
             if not messages:
@@ -107,7 +107,7 @@ def subscribe(
             taken = payloads.read(messages, after)
             if taken.offsets:
                 place = run.seen - skip
-                run.mark(Marks(place, after, taken.offsets, taken.counts).text())
+                run.mark(BrokerMarks(place, after, taken.offsets, taken.counts).text())
                 rest = taken.batch.part(skip)
                 passage.take(Batch(rest.values, start=run.seen, times=rest.times))
                 run.save()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.state_file import COLUMNS
-from tidegate.durable.store_contract import Anchors
+from tidegate.durable.state_stores import Anchors
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import CapExceeded, Ledger

@@ -9,15 +9,15 @@ from tidegate._hash_chain import START
 from tidegate._version import __version__
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.input_digests import InputDigests
-from tidegate.durable.journal import encoded, merged
+from tidegate.durable.journal import encoded_entry, merged
 from tidegate.durable.state_file import WAY_ON, Changes, UserRows
-from tidegate.durable.store_contract import StateStore
+from tidegate.durable.state_stores import StateStore
 from tidegate.durable.user_counts_log import UserLog
 from tidegate.lattice import IntArray
 from tidegate.ledger import Ledger
-from tidegate.record.journal_entry import JournalEntry
+from tidegate.record.segments.journal_entry import JournalEntry
+from tidegate.run.phased_run import Phase
 from tidegate.run.release import Release
-from tidegate.run.run_base import Phase
 from tidegate.sealing import seal
 from tidegate.state_as_bytes import restore, state_of
 
@@ -98,7 +98,7 @@ class Committer:
         key, before = self._release.derived_key("journal"), self.committed
         head, journal = before.head, []
         for entry in merged(released):
-            body, head = encoded(entry, head, key)
+            body, head = encoded_entry(entry, head, key)
             journal.append(body)
         known = before.phases[-1].start if before.phases else -1
         fresh = [phase for phase in self._release.phases if phase.start > known]

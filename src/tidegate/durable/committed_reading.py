@@ -1,4 +1,4 @@
-"""`Reading`: facts, answers and replays of a durable release, from committed state only."""
+"""`CommittedReading`: facts, answers and replays of a durable release, from what is committed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,30 @@ from tidegate.clock import Clock
 from tidegate.durable.commit import Committed, Committer
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
-from tidegate.durable.journal import entries, published, verified
-from tidegate.durable.journal_record import JournalHistory, JournalView
-from tidegate.durable.store_contract import StateStore
+from tidegate.durable.journal import (
+    JournalHistory,
+    JournalView,
+    journal_entries,
+    published_from_journal,
+    verified,
+)
+from tidegate.durable.state_stores import StateStore
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
 from tidegate.ownership import Ownership
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.public_facts import public_facts
 from tidegate.run.readable_release import nothing_yet
 from tidegate.run.release import Release
-from tidegate.run.run_base import Phase
 
 AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
 
 
-class Reading(RangeQueries):
+class CommittedReading(RangeQueries):
     """Facts, answers and replays of a durable release, under the lock that guards its changes.
 
     After a push that was interrupted they describe the last commit, never what is in memory only.
@@ -187,8 +192,8 @@ class Reading(RangeQueries):
         return self._replayed(start, committed)
 
     def _replayed(self, start: int, committed: Committed) -> Iterator[Rows]:
-        journal = entries(self._rows(committed.rows))
-        for rows in published(self._pipeline, journal, committed.phases):
+        journal = journal_entries(self._rows(committed.rows))
+        for rows in published_from_journal(self._pipeline, journal, committed.phases):
             if rows.first + rows.values.size > start:
                 yield rows.since(start)
 

@@ -25,10 +25,10 @@ from tidegate._context_managers import Closed
 from tidegate.durable.charging import Charging, WithAllColumns, costs_together
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import FolderLock, StateError
-from tidegate.durable.folder_store import Store
 from tidegate.durable.output_writer import Output
 from tidegate.durable.state_file import COLUMNS, refuse_other_states
-from tidegate.durable.transfer import Passage, Transferred
+from tidegate.durable.state_stores import FolderStore
+from tidegate.durable.transfer import TransferPassage, Transferred
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.io import Source
@@ -71,7 +71,7 @@ class DurableColumns(Closed):
     ) -> DurableColumns:
         """Begin in an empty folder, or continue. Arguments as of `DurableRelease.open`."""
         names = checked_names(list(pipelines))
-        store = Store(Path(folder))
+        store = FolderStore(Path(folder))
         place = store.folder
         lock = store.lock
         with ExitStack() as opened:
@@ -201,7 +201,7 @@ def transfer_columns(
             options: dict[str, Any] = {"start": start, "warn": warn}
             options["progress"] = progress if at == 0 else None
             facts = {**more, "column": name}
-            passage = Passage(run, Output.to(sinks[name], format), more=facts, **options)
+            passage = TransferPassage(run, Output.to(sinks[name], format), more=facts, **options)
             passages.append(stack.enter_context(passage))
         for batch in source.batches():
             if len(batch.others) + 1 != len(passages):

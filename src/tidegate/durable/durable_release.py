@@ -8,28 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._context_managers import Closed
-from tidegate.durable.advance_ticks import EventTicks
 from tidegate.durable.charging import Charging, charging_in, costs
 from tidegate.durable.commit import Committer
 from tidegate.durable.committed_reading import AGAIN
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.folder_store import Store
 from tidegate.durable.resume_checks import (
     UNCHECKED,
-    earlier,
+    earlier_state,
     known_anchors,
     let_go,
-    opened,
-    settings_of,
-    source_of,
+    opened_to_resume,
+    resumed_settings,
+    resumed_source,
     trusted_ledger,
 )
-from tidegate.durable.store_contract import StateStore
+from tidegate.durable.state_stores import FolderStore, StateStore
+from tidegate.durable.ticks_and_key_changes import DurableTicks
 from tidegate.errors import InputError, TidegateError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.ownership import Ownership
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 from tidegate.run.user_cap import checked_users
@@ -39,7 +38,7 @@ from tidegate.timestamps import Times
 _HELD_UNSAVED = 1024
 
 
-class DurableRelease(EventTicks, Closed):
+class DurableRelease(DurableTicks, Closed):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state
@@ -95,7 +94,7 @@ class DurableRelease(EventTicks, Closed):
                 with new noise, charged on top. The ledger must be complete: it is compared with
                 the anchors in the old state and in the lock file, without the old key.
         """
-        store = Store(Path(folder))
+        store = FolderStore(Path(folder))
         store.lock.acquire()
         try:
             if new_epoch:
@@ -122,7 +121,7 @@ class DurableRelease(EventTicks, Closed):
     ) -> DurableRelease:
         """Continue the state in an open store, or begin where nothing was ever charged."""
         state = store.state()
-        body = None if state is None else opened(state, key, pipeline, store)
+        body = None if state is None else opened_to_resume(state, key, pipeline, store)
         anchors = [] if body is None else [(body["ledger count"], body["ledger head"])]
         ledger = trusted_ledger(store, known_anchors(store, anchors), cap)
         try:
@@ -131,7 +130,7 @@ class DurableRelease(EventTicks, Closed):
                     f"the state in {store.place} is lost, but its ledger shows what was released: "
                     "restore it, or begin again with new_epoch=True (--new-epoch), which is charged"
                 )
-            name = source_of(ledger, source, None if body is None else body["source"], store)
+            name = resumed_source(ledger, source, None if body is None else body["source"], store)
             if body is None:
                 run = cls(store, ledger, pipeline.start(), key, name, part)
                 run._committer.begin(name)
@@ -145,7 +144,7 @@ class DurableRelease(EventTicks, Closed):
 
     @classmethod
     def _anew(
-        cls, store: Store, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
+        cls, store: FolderStore, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
     ) -> DurableRelease:
         """Replace the present state, once the ledger is known to be complete and the cap allows it.
 
@@ -153,11 +152,11 @@ class DurableRelease(EventTicks, Closed):
         before it does, like any other: a command that fails before that (its input or its output
         cannot be used) costs nothing. A state that cannot be read is removed first.
         """
-        old = earlier(store, key)
+        old = earlier_state(store, key)
         known = known_anchors(store, old.anchors)
         ledger = trusted_ledger(store, known, cap, begun=old.begun)
         try:
-            name = source_of(ledger, source, old.source, store)
+            name = resumed_source(ledger, source, old.source, store)
             run = cls(store, ledger, pipeline.start(), key, name)
             run._charging.check(pipeline.holdout + 1)
             if ledger.charges() and not known:
@@ -179,10 +178,10 @@ class DurableRelease(EventTicks, Closed):
     @classmethod
     def existing(cls, folder: str | Path, *, key: bytes | None = None) -> DurableRelease:
         """Open an existing state, with the settings that it was begun with."""
-        store = Store(Path(folder))
+        store = FolderStore(Path(folder))
         store.open(create=False)
         try:
-            settings = settings_of(store)
+            settings = resumed_settings(store)
         finally:
             store.close()
         if settings is None:

@@ -1,4 +1,4 @@
-"""The journal's rows: encode, verify by their hash chain, publish their values again.
+"""The journal's rows: encoded, verified by a hash chain, published again; their record.
 
 A row holds what one commit added. Everything in it was released, so emitting it again costs no
 privacy; it contains no raw values and no noise. Rows are chained by a keyed hash (`_hash_chain`):
@@ -7,33 +7,43 @@ a row that was changed, dropped or moved is noticed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from tidegate._hash_chain import START, head_of, link
+from tidegate.clock import Clock
 from tidegate.durable.folder_lock import StateError
-from tidegate.errors import SnapshotError
-from tidegate.estimate.published_values import fill_cells, fill_equal_cells
-from tidegate.record.journal_entry import JournalEntry, Trace
-from tidegate.record.levels import Levels
-from tidegate.record.rows import Rows
-from tidegate.record.time_index import Knots
-from tidegate.run.non_negative import Remainder
+from tidegate.durable.state_stores import StateStore
+from tidegate.errors import QueryError, SnapshotError
+from tidegate.estimate.published_values_of_cells import fill_cells, fill_equal_cells
+from tidegate.record.range_queries_and_answers import Answers, RangeQueries
+from tidegate.record.record import Record
+from tidegate.record.record_from_journal import JournalRecorder
+from tidegate.record.rows_and_levels import Levels, Rows
+from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.times.time_index import TimeIndex, TimeKnots
+from tidegate.run.non_negative import NonNegativeRemainder
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.run_base import Phase
 from tidegate.sealing import seal, unseal
 from tidegate.stages import NO_SUMS
 from tidegate.state_as_bytes import understood
 
+if TYPE_CHECKING:
+    from tidegate.durable.commit import Committed
 
-def encoded(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
+
+def encoded_entry(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
     """An entry as the bytes of a row, and the new head of the chain."""
     content = {**vars(entry), **vars(entry.trace)}
     del content["trace"], content["times"]
     if entry.times.size:
-        content["time_places"], content["time_ticks"] = Knots.through(entry.times)
+        content["time_places"], content["time_ticks"] = TimeKnots.through(entry.times)
     body = seal({"content": "journal"}, content, None)
     return body, link(head, body, key)
 
@@ -44,7 +54,7 @@ def verified(bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes =
         raise StateError(f"the journal {_TAMPERED}")
 
 
-def entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
+def journal_entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
     """The entries in the rows of a verified journal."""
     for body in bodies:
         try:
@@ -54,7 +64,7 @@ def entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
                 trace = Trace(**{name: content.pop(name) for name in known & content.keys()})
                 times = NO_SUMS
                 if "time_places" in content:
-                    knots = Knots(content.pop("time_places"), content.pop("time_ticks"))
+                    knots = TimeKnots(content.pop("time_places"), content.pop("time_ticks"))
                     times = knots.between(0, content["end"] - content["start"])
                 entry = JournalEntry(**content, trace=trace, times=times)
         except SnapshotError:
@@ -77,13 +87,13 @@ def merged(released: list[JournalEntry]) -> list[JournalEntry]:
     return result
 
 
-def published(
+def published_from_journal(
     pipeline: Pipeline, journal: Iterable[JournalEntry], phases: Iterable[Phase]
 ) -> Iterator[Rows]:
     """The published rows of each entry; `phases` are those that the journal knows of."""
     ends = {known.start: known.ends(pipeline.lattice.step) for known in phases}
     block, step = pipeline.perturber.block, pipeline.lattice.step
-    remainder = Remainder() if pipeline.non_negative else None
+    remainder = NonNegativeRemainder() if pipeline.non_negative else None
     phase: int | None = None
     prediction, filled = 0.0, 0  # of the open cell
     track = Levels(pipeline.method, None, 0.0)
@@ -125,3 +135,83 @@ def published(
 _TAMPERED = (
     "is damaged or was tampered with: restore it, or begin again with new_epoch=True (--new-epoch)"
 )
+
+
+# What is committed, the clock, the guarantee.
+Facts: TypeAlias = "tuple[Committed, Clock | None, str]"
+
+
+class JournalRecord(JournalRecorder):
+    """A record that is brought up to date from the journal."""
+
+    def __init__(self, pipeline: Pipeline, clock: Clock | None = None) -> None:
+        super().__init__(pipeline)
+        self.times = None if clock is None else TimeIndex(clock)
+        self.rows, self._head = 0, START  # how far it has read
+
+    def catch_up(self, store: StateStore, key: bytes, committed: Committed) -> None:
+        """Read the rows that were added since, after their chain was verified."""
+        first, last = self.rows, committed.rows
+        verified(store.journal(first, last), key, committed.head, self._head)
+        phases = {phase.start: phase for phase in committed.phases}
+        for entry in journal_entries(store.journal(first, last)):
+            self.push(entry, phases)
+        self.rows, self._head = last, committed.head
+
+
+class JournalHistory:
+    """One record for all who ask, as far as the journal was read for the newest of them.
+
+    Attributes:
+        lock: of the record. Pushes do not need it: they only add to the journal.
+    """
+
+    def __init__(self, pipeline: Pipeline, store: StateStore, key: bytes) -> None:
+        self._pipeline, self._store, self._key = pipeline, store, key
+        self._record = JournalRecord(pipeline)
+        self.lock = threading.RLock()
+
+    def record(self, facts: Facts) -> Record | None:
+        """The record at a commit, or at a later one for which somebody asked meanwhile.
+
+        The lock must be held as long as it is used.
+        """
+        committed, clock, guarantee = facts
+        if clock is not None and self._record.times is None:
+            self._record = JournalRecord(self._pipeline, clock)
+        try:
+            if self._record.rows < committed.rows:
+                self._record.catch_up(self._store, self._key, committed)
+        except BaseException:
+            self._record = JournalRecord(self._pipeline, clock)  # half a row may be in it
+            raise
+        return self._record.record(guarantee)
+
+
+class JournalView(RangeQueries):
+    """Answers as of one commit, or of a later one that came before the answer."""
+
+    def __init__(self, history: JournalHistory, facts: Facts, nothing: str) -> None:
+        self._history, self._facts, self._nothing = history, facts, nothing
+
+    @property
+    def position(self) -> int:
+        """How many values were released."""
+        return self._facts[0].position
+
+    @property
+    def guarantee(self) -> str:
+        """What was promised by then."""
+        return self._facts[2]
+
+    @contextmanager
+    def record(self) -> Iterator[Record | None]:
+        """What was released by then; None: nothing. It must not be kept."""
+        with self._history.lock:
+            yield self._history.record(self._facts)
+
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        with self.record() as record:
+            if record is None:
+                raise QueryError(self._nothing)
+            return ask(record)

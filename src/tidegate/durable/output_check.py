@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.durable.committed_reading import Reading
+from tidegate.durable.committed_reading import CommittedReading
 from tidegate.durable.folder_lock import StateError
 from tidegate.errors import InputError, SettingError
 from tidegate.io import SinkError, SourceError, read_metadata, read_rows_by, recover, recoverable
 from tidegate.io.output_recovery import last_position
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 
 
-def rows_written(
-    path: str, format_name: str | None, run: Reading, warn: Callable[[str], None]
+def output_rows_written(
+    path: str, format_name: str | None, run: CommittedReading, warn: Callable[[str], None]
 ) -> int:
     """After how many rows a file can be continued; 0: it is rewritten from the journal.
 
@@ -38,7 +38,7 @@ def rows_written(
         return 0
     if not recoverable(path, format_name):
         if theirs != run.epoch:
-            _check_ours(path, theirs, _compared(path, format_name, run), run)
+            _check_ours(path, theirs, _compared_output(path, format_name, run), run)
         return 0
     try:
         found = recover(path, format_name)
@@ -53,9 +53,9 @@ def rows_written(
     rows = found.first + found.rows if found.rows else 0
     if not rows:
         return 0
-    compared = _compared(path, format_name, run)
+    compared = _compared_output(path, format_name, run)
     if theirs != run.epoch or rows > run.position:
-        _check_ours(path, theirs, Compared(compared.same, rows, True), run)
+        _check_ours(path, theirs, ComparedOutput(compared.same, rows, True), run)
     if compared.same != rows:
         warn(
             f"{path} differs from what was released, from position {compared.same} on: it is "
@@ -82,13 +82,13 @@ def _epoch(facts: Mapping[str, Any]) -> str | None:
         return None
 
 
-def check_not_ahead(name: str, rows: int, run: Reading) -> None:
+def check_not_ahead(name: str, rows: int, run: CommittedReading) -> None:
     """Refuse a state that knows fewer rows than its output holds."""
     if rows > run.position:
         raise _older(name, rows, run)
 
 
-def _check_metadata(path: str, facts: Mapping[str, Any], run: Reading) -> None:
+def _check_metadata(path: str, facts: Mapping[str, Any], run: CommittedReading) -> None:
     """Metadata may name a threshold or a count of values only if the state knows of it."""
     known, told = [phase.plain() for phase in run.phases], facts["phases"]
     released = facts.get("released", 0)
@@ -96,7 +96,7 @@ def _check_metadata(path: str, facts: Mapping[str, Any], run: Reading) -> None:
         raise _older(path, released, run)
 
 
-class Compared(NamedTuple):
+class ComparedOutput(NamedTuple):
     """Up to where a file holds what was released, how far it goes, whether all can be read."""
 
     same: int
@@ -104,7 +104,9 @@ class Compared(NamedTuple):
     whole: bool
 
 
-def _check_ours(path: str, theirs: str | None, found: Compared, run: Reading) -> None:
+def _check_ours(
+    path: str, theirs: str | None, found: ComparedOutput, run: CommittedReading
+) -> None:
     """Refuse a file that another release wrote, or something else, or this one at a later time."""
     if found.rows and theirs not in (None, run.epoch):
         raise StateError(f"{path} holds another release. Choose another output, or remove this one")
@@ -116,7 +118,7 @@ def _check_ours(path: str, theirs: str | None, found: Compared, run: Reading) ->
         )
 
 
-def _older(name: str, told: object, run: Reading) -> StateError:
+def _older(name: str, told: object, run: CommittedReading) -> StateError:
     return StateError(
         f"{name} holds {told} values, but the state has {run.position}: the state is "
         "older than its output (restored from a backup?). Continuing would use noise a second "
@@ -126,7 +128,7 @@ def _older(name: str, told: object, run: Reading) -> StateError:
     )
 
 
-def _compared(path: str, format_name: str | None, run: Reading) -> Compared:
+def _compared_output(path: str, format_name: str | None, run: CommittedReading) -> ComparedOutput:
     """Compare a file with the journal, row by row."""
     released, rest = run.replay_rows(), Rows(0, np.empty(0), np.empty(0))
     same, rows, agree = 0, 0, True
@@ -150,5 +152,5 @@ def _compared(path: str, format_name: str | None, run: Reading) -> Compared:
                 agree = right == count > 0
                 at, same, rest = at + right, same + right, rest.since(rest.first + right)
     except (SourceError, InputError, SettingError):
-        return Compared(same, rows, whole=False)
-    return Compared(same, rows, whole=True)
+        return ComparedOutput(same, rows, whole=False)
+    return ComparedOutput(same, rows, whole=True)

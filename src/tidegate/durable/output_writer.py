@@ -15,8 +15,8 @@ from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import FunctionSink, Sink, SinkError, open_sink
-from tidegate.io.file_formats import is_standard
-from tidegate.record.rows import Rows
+from tidegate.io.file_kind_and_row_count import is_standard
+from tidegate.record.rows_and_levels import Rows
 
 # Some metadata carries the whole record, which grows. It is written again when the file has grown
 # by this factor, so that all writes together cost a small multiple of the last one.
@@ -72,7 +72,7 @@ class Output:
         return open_sink(self.path, format=self.format, append_at=append, leveled=True, clock=clock)
 
 
-class Writer:
+class OutputWriter:
     """A sink that is opened when the first row arrives.
 
     After an error it still completes the file: what was released was paid for, and stays readable.
@@ -103,7 +103,7 @@ class Writer:
         self._known = 0  # phases in the metadata that was stored
         self._due: float = math.inf  # the position at which it is stored again
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> OutputWriter:
         return self
 
     def write(self, rows: Rows) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
-from tidegate.record.record_from_journal import Recorder
-from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.record_from_journal import JournalRecorder
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_ranges import Moment
+from tidegate.run.phased_run import Phase
 from tidegate.run.public_facts import public_facts
 from tidegate.run.release import Release
-from tidegate.run.run_base import Phase
 
 
 class MemoryRun:
@@ -34,7 +34,7 @@ class MemoryRun:
         self.epoch = release.epoch
         self.seen = self.position = 0
         self._phases: dict[int, Phase] = {}  # all of them: the release forgets old ones
-        self._recorder = Recorder(release.pipeline)  # the same for the record
+        self._recorder = JournalRecorder(release.pipeline)  # the same for the record
         # A journal: for the record, and because phases would be forgotten within a long push.
         self._recorded = not self.pipeline.estimator.adds_up
         self._keeps_journal = self._recorded or self.pipeline.reselect is not None

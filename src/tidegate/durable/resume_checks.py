@@ -8,9 +8,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tidegate.durable.folder_lock import Anchor, StateError
-from tidegate.durable.folder_store import Store
 from tidegate.durable.state_file import WAY_ON
-from tidegate.durable.store_contract import StateStore
+from tidegate.durable.state_stores import FolderStore, StateStore
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
@@ -22,7 +21,7 @@ UNCHECKED = (
 )
 
 
-class Earlier(NamedTuple):
+class EarlierState(NamedTuple):
     """What is known of the state that a new epoch replaces; its key may be lost."""
 
     begun: bool
@@ -31,7 +30,7 @@ class Earlier(NamedTuple):
     source: str | None
 
 
-def opened(
+def opened_to_resume(
     state: bytes, key: bytes | None, pipeline: Pipeline, store: StateStore
 ) -> dict[str, Any]:
     """The content of a state that belongs to this pipeline and opens with this key."""
@@ -39,7 +38,7 @@ def opened(
         raise StateError(
             f"the state in {store.place} was erased: begin again with new_epoch=True (--new-epoch)"
         )
-    stored = settings_of(store) or {}
+    stored = resumed_settings(store) or {}
     if stored != json.loads(json.dumps(pipeline.settings())):
         changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
@@ -76,7 +75,7 @@ def _refuse_rollback(store: StateStore, body: dict[str, Any]) -> None:
     )
 
 
-def settings_of(store: StateStore) -> dict[str, Any] | None:
+def resumed_settings(store: StateStore) -> dict[str, Any] | None:
     """The settings that a release was begun with; None: none was begun."""
     fact = store.fact("settings")
     if fact is None:
@@ -90,27 +89,27 @@ def settings_of(store: StateStore) -> dict[str, Any] | None:
     return settings
 
 
-def earlier(store: Store, key: bytes | None) -> Earlier:
+def earlier_state(store: FolderStore, key: bytes | None) -> EarlierState:
     """Open the present state, if it can be read at all, and read the anchors of its ledger.
 
     The state holds the anchor twice: sealed, and as a plain fact in case the key is lost. An error
     of the disk is raised: it is no reason to give up a state.
     """
     if not store.exists():
-        return Earlier(False, False, [], None)
+        return EarlierState(False, False, [], None)
     try:
         store.open(create=False)
         anchor, source, state = store.anchor(), store.fact("source"), store.state()
     except StateError:  # damaged, or of another format
         store.let_go()
-        return Earlier(True, False, [], None)
+        return EarlierState(True, False, [], None)
     anchors = [] if anchor is None else [anchor]
     if state is not None:
         with suppress(SnapshotError, KeyError):
             body = unseal(state, key)[1]
             anchors.append((body["ledger count"], body["ledger head"]))
     name = None if source is None else source.decode("utf-8", "replace")
-    return Earlier(state is not None or name is not None, True, anchors, name)
+    return EarlierState(state is not None or name is not None, True, anchors, name)
 
 
 def known_anchors(store: StateStore, states: list[Anchor]) -> list[Anchor]:
@@ -154,7 +153,9 @@ def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> 
             yield f"{prefix}{name}: {before} then, {after} now"
 
 
-def source_of(ledger: Ledger, source: str | None, remembered: str | None, store: StateStore) -> str:
+def resumed_source(
+    ledger: Ledger, source: str | None, remembered: str | None, store: StateStore
+) -> str:
     """The name of the source. A known one cannot be changed: a new name would escape the cap."""
     charged = ledger.sources if store.own_ledger else []
     known = charged if remembered is None else [remembered]

@@ -22,7 +22,7 @@ from tidegate import _atomic_files
 from tidegate._atomic_files import Inherited
 from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
 from tidegate.errors import MissingError, TidegateError
-from tidegate.run.run_base import Phase
+from tidegate.run.phased_run import Phase
 
 FORMAT = 5
 SCHEMA = """

@@ -21,14 +21,14 @@ import numpy as np
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
-from tidegate.durable.output_check import check_not_ahead, rows_written
-from tidegate.durable.output_writer import Output, Writer
+from tidegate.durable.output_check import check_not_ahead, output_rows_written
+from tidegate.durable.output_writer import Output, OutputWriter
 from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
 from tidegate.io.open_sink import Receiver
 from tidegate.lattice import Lattice
-from tidegate.record.time_ranges import Moment
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.release import Release
 from tidegate.tables.to_numpy import library_of
 
@@ -54,7 +54,7 @@ class Transferred:
     unmeasured: int = 0
 
 
-class Passage:
+class TransferPassage:
     """A context manager: entering completes the sink from the journal, `take` goes on from there.
 
     Args:
@@ -82,17 +82,19 @@ class Passage:
         if isinstance(release, DurableRelease):
             self.run = release
             if output.path is not None:
-                append_at = self._sent = rows_written(output.path, output.format, release, warn)
+                append_at = self._sent = output_rows_written(
+                    output.path, output.format, release, warn
+                )
             check_not_ahead("the sink", self._sent, release)
         else:
             self.run = MemoryRun(release)
-        self._writer = Writer(output, self.run, append_at, warn, more)
+        self._writer = OutputWriter(output, self.run, append_at, warn, more)
         self._stack = ExitStack()
         self._progress = progress or _ignore
         self._place, self._placed = start or 0, start is not None
         self._recogniser: Recogniser | None = None
 
-    def __enter__(self) -> Passage:
+    def __enter__(self) -> TransferPassage:
         with ExitStack() as entering:
             entering.enter_context(self._writer)
             if self._sent < self.run.position:  # else the journal need not be read
@@ -242,7 +244,7 @@ def transfer(
     if (until is None) != (release.pipeline.ticks is None):
         raise SettingError("until", "must be given for an event stream, and only for one")
     options: dict[str, Any] = {"start": start, "written": written, "progress": progress}
-    with Passage(release, Output.to(sink, format), warn=warn, **options) as passage:
+    with TransferPassage(release, Output.to(sink, format), warn=warn, **options) as passage:
         if callable(until) and hasattr(source, "when_idle"):
             clock = until
             source.when_idle(lambda: passage.advance(clock()))

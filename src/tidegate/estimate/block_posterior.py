@@ -37,7 +37,7 @@ _AROUND = 8
 _PIECE = 1 << 15
 
 
-class Shape(NamedTuple):
+class BlockShape(NamedTuple):
     """Estimates about blocks, one entry each, in lattice units."""
 
     sums: FloatArray
@@ -69,7 +69,7 @@ def value_variance(level: FloatArray, threshold: int, below: int = 0) -> FloatAr
     return np.maximum(mean * (threshold - mean), threshold**2 / 16)
 
 
-def shapes(
+def block_shapes(
     blocks: IntArray,
     running: Callable[[IntArray], IntArray],
     law: NoiseLaw,
@@ -77,7 +77,7 @@ def shapes(
     oldest: int,
     closed: int,
     unknown: float,
-) -> Shape:
+) -> BlockShape:
     """Estimates for blocks from `oldest` to before `closed`, from running sums.
 
     Args:
@@ -92,10 +92,10 @@ def shapes(
     facts: dict[str, Any] = {"oldest": oldest, "closed": closed, "unknown": unknown}
     if once.size > _PIECE:
         slices = (once[at : at + _PIECE] for at in range(0, once.size, _PIECE))
-        pieces = [shapes(piece, running, law, **facts) for piece in slices]
-        return Shape(*(np.concatenate(column)[places] for column in zip(*pieces, strict=True)))
+        pieces = [block_shapes(piece, running, law, **facts) for piece in slices]
+        return BlockShape(*(np.concatenate(column)[places] for column in zip(*pieces, strict=True)))
     if once.size < blocks.size or (np.diff(places) != 1).any():
-        return Shape(*(column[places] for column in shapes(once, running, law, **facts)))
+        return BlockShape(*(column[places] for column in block_shapes(once, running, law, **facts)))
     # Block sums from the farthest neighbour's neighbour on: 0 beyond the known blocks.
     around = blocks[:, None] + np.arange(-_AROUND - 1, _AROUND + 3)
     sums: FloatArray = np.diff(running(np.clip(around, oldest, closed)), axis=1).astype(np.float64)
@@ -110,7 +110,7 @@ def shapes(
     slope, excess, known = slopes[:, _AROUND], excesses[:, _AROUND], known[:, _AROUND]
     slope_noise, excess_noise = _difference_noise(np.where(known, blocks, oldest + 1), law)
     shrinkage = np.clip(1 - slope_noise / np.maximum(slope_square, 1e-300), 0.0, 1.0)  # w
-    return Shape(
+    return BlockShape(
         sums=own[:, _AROUND],
         noise=law.range_variance(blocks, blocks + 1),
         slopes=shrinkage * slope,
@@ -174,7 +174,7 @@ class _Ends(NamedTuple):
     noise: FloatArray  # variance of the noise of the whole block, where there is a share
     estimate: FloatArray  # of their sum
     variance: FloatArray  # of the estimate's error beyond that noise
-    shape: Shape | None
+    shape: BlockShape | None
 
 
 class BlockPosterior(Posterior):
@@ -245,7 +245,7 @@ class BlockPosterior(Posterior):
             variance = self._prediction_variance(blocks, offsets)
             nothing = np.zeros(blocks.size)
             return _Ends(nothing, nothing, predicted, variance, None)
-        shape = shapes(
+        shape = block_shapes(
             np.where(closed, blocks, self._leaves.oldest),
             self._leaves.sums,
             self._law,

@@ -1,4 +1,4 @@
-"""The base of estimators that publish a level until the next measurement, and their range sums.
+"""Estimators that publish a level until the next measurement, and their range sums.
 
     published   ───level 0───┐●──level 1──┐●────level 2──── …      ● a measured value
     leaves      |            ●|           ●|                       it ends its leaf
@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
-from tidegate.estimate.published_values import fill_cells
+from tidegate.estimate.published_values_of_cells import fill_cells
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.settings import Spec
 from tidegate.stages import NO_CELLS, Cells, Layout, Noisy, Parts, Perturber, Recorded, Saved, Spans
 from tidegate.stages.recorded_and_posterior import Posterior
 from tidegate.state_as_bytes import State, restore, state_of
@@ -244,3 +246,37 @@ class SampleAndHoldRun:
     def push_one(self, noisy: int | None) -> float:
         """Not used: an irregular perturber says more than a number."""
         raise AssertionError("irregular spans come in arrays")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LastPublished(SampleAndHold, Spec):
+    """Every value is published as the last number that was."""
+
+    KIND: ClassVar[str] = "estimate.LastPublished"
+
+    def level_filter(self, *, threshold: int, perturber: Perturber) -> Last:
+        """Begin with half the threshold."""
+        return Last(threshold // 2)
+
+    def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
+        """That of the noise, independent from number to number; a mark is its Laplace scale.
+
+        A discrete Laplace law of scale s has a variance of just below 2s².
+        """
+        return 2.0 * np.square(spans.marks.astype(np.float64))
+
+
+class Last:
+    """The level is the last number."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("level",)
+
+    def __init__(self, level: float) -> None:
+        self.level = float(level)
+
+    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
+        """A measured number is the new level."""
+        last = np.maximum.accumulate(np.where(marks, np.arange(1, marks.size + 1), 0))
+        levels = np.concatenate(([self.level], numbers))[last]
+        self.level = float(levels[-1])
+        return levels

@@ -8,9 +8,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from tidegate.errors import SettingError
-from tidegate.estimate.last_published import Last
-from tidegate.estimate.published_values import fill_cells
-from tidegate.estimate.sample_and_hold import SampleAndHold, SampleAndHoldRun, known_until
+from tidegate.estimate.published_values_of_cells import fill_cells
+from tidegate.estimate.sample_and_hold import Last, SampleAndHold, SampleAndHoldRun, known_until
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import Cells, NoiseLaw, Noisy, Parts, Perturber, Recorded, Saved, Spans

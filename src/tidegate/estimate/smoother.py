@@ -1,6 +1,7 @@
 """The base of smoothers: estimators that predict the values inside leaves of one size.
 
-The cells that are published are the leaves, and their totals the noisy sums (`published_values`).
+The cells that are published are the leaves, and their totals the noisy sums
+(`published_values_of_cells`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.estimate.block_posterior import RESIDUALS, BlockPosterior
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
-from tidegate.estimate.published_values import fill_equal_cells
+from tidegate.estimate.published_values_of_cells import fill_equal_cells
 from tidegate.lattice import FloatArray
 from tidegate.stages import (
     ENDLESS,

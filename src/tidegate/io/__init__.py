@@ -23,7 +23,7 @@ position,value
 
 from tidegate.io.batches import Batch, Source
 from tidegate.io.errors import ClosedPipeError, SinkError, SourceError
-from tidegate.io.file_formats import KINDS
+from tidegate.io.file_kind_and_row_count import KINDS
 from tidegate.io.metadata_files import read_metadata
 from tidegate.io.open_sink import FunctionSink, Sink, open_sink
 from tidegate.io.open_source import open_source

@@ -17,7 +17,7 @@ from typing import Any
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.csv_dialect import Dialect
-from tidegate.io.file_formats import Kind, has_tabs, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, has_tabs, kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import read_lines
 from tidegate.tables.optional_libraries import require_for_files
@@ -60,7 +60,7 @@ def index_of(name: str | None) -> int | None:
     return int(name)
 
 
-def choose(
+def choose_column(
     wanted: Sequence[Wanted], names: Sequence[str], *, by_index: bool, listed: bool
 ) -> list[int]:
     """Where the wanted columns are among `names`.
@@ -147,7 +147,7 @@ def _flat(row: dict[str, Any], before: str = "") -> list[str]:
     return found
 
 
-def _first_rows(path: str, kind: Kind, dialect: Dialect) -> list[dict[str, Any]]:
+def _first_rows(path: str, kind: FileKind, dialect: Dialect) -> list[dict[str, Any]]:
     incoming = InputBytes(path, kind.compression)
     try:
         text = next(read_lines(incoming)).text

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
-from tidegate.io.column_choice import Wanted, choose, index_of
+from tidegate.io.column_choice import Wanted, choose_column, index_of
 from tidegate.io.csv_dialect import Dialect
 from tidegate.tables.arrow import to_numpy
 from tidegate.tables.optional_libraries import require_for_files
@@ -82,7 +82,7 @@ class CsvRows:
             return False
         names = [field.decode("utf-8", "replace") for field in fields]
         try:
-            chosen = choose(self._wanted, names, by_index=True, listed=self._listed)
+            chosen = choose_column(self._wanted, names, by_index=True, listed=self._listed)
         except SettingError as error:
             other = self._dialect.other_separator(line)
             raise SettingError(error.setting, error.problem + other) from None

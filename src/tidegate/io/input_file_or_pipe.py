@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.file_formats import is_standard
+from tidegate.io.file_kind_and_row_count import is_standard
 from tidegate.tables.optional_libraries import require_for_files
 
 Seen = TypeVar("Seen")
@@ -81,7 +81,7 @@ class InputBytes:
     def _decompressed(self, compression: str) -> Any:
         """A stream of pyarrow, which has no types."""
         pyarrow = require_for_files("pyarrow")
-        packed = pyarrow.PythonFile(_Packed(self), mode="r")
+        packed = pyarrow.PythonFile(_PackedInput(self), mode="r")
         return pyarrow.CompressedInputStream(packed, compression)
 
     def _open(self) -> tuple[int | None, Any]:
@@ -197,7 +197,7 @@ class InputBytes:
                 self._stream = _Ended()
 
 
-class _Packed:
+class _PackedInput:
     """The methods that pyarrow needs of a Python file."""
 
     closed = False

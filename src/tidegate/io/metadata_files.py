@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.io.output_file_or_pipe import write_whole
 from tidegate.tables.optional_libraries import require_for_files
 

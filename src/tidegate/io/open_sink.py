@@ -10,7 +10,7 @@ from tidegate._context_managers import Completed, Context
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError
-from tidegate.io.file_formats import has_tabs, is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import has_tabs, is_standard, kind_of
 from tidegate.io.output_recovery import recover
 from tidegate.io.parquet_sink import ParquetSink
 from tidegate.io.released_row_text import names_of

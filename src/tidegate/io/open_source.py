@@ -10,7 +10,7 @@ from tidegate.io.batches import Source
 from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.csv_rows import CsvRows
-from tidegate.io.file_formats import Kind, has_tabs, is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, has_tabs, is_standard, kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.parquet_source import ParquetSource
@@ -104,7 +104,7 @@ def open_source(
 
 def open_columns(
     path: str | Path | None,
-    kind: Kind,
+    kind: FileKind,
     wanted: list[Wanted],
     *,
     header: bool | None = None,

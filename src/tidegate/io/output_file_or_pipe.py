@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from tidegate import _atomic_files
 from tidegate.io.errors import SinkError, sink_error
-from tidegate.io.file_formats import is_standard
+from tidegate.io.file_kind_and_row_count import is_standard
 from tidegate.tables.optional_libraries import require_for_files
 
 _BLOCK = 1 << 20  # the compressor gets blocks of exactly this length

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from tidegate import _atomic_files
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError, sink_error
-from tidegate.io.file_formats import is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import is_standard, kind_of
 from tidegate.io.released_row_text import csv_header, names_of
 
 _READ_BYTES = 1 << 16  # bytes read at either end
@@ -92,14 +92,14 @@ def recover(
     name = os.fspath(path)
     try:
         with os.fdopen(_atomic_files.open_file(path, os.O_RDWR), "r+b") as file:
-            return _mend(file, kind.format, name)
+            return _mend_output(file, kind.format, name)
     except FileNotFoundError:
         return Recovered(0)
     except OSError as error:
         raise (error if isinstance(error, SinkError) else sink_error(error, name)) from None
 
 
-def _mend(file: BinaryIO, format_name: str, name: str) -> Recovered:
+def _mend_output(file: BinaryIO, format_name: str, name: str) -> Recovered:
     size = file.seek(0, os.SEEK_END)
     head = _read(file, 0, _READ_BYTES)
     written = head.rstrip(b"\0")  # after a power cut, blocks that never came are zeros

@@ -12,7 +12,7 @@ from tidegate._context_managers import Closed
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.batches import Batch
-from tidegate.io.column_choice import Wanted, choose
+from tidegate.io.column_choice import Wanted, choose_column
 from tidegate.io.csv_rows import users_from_arrow
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.input_file_or_pipe import InputBytes
@@ -74,7 +74,7 @@ class ParquetSource(Closed):
         except UnicodeDecodeError:  # it keeps the bytes
             problem = "is damaged: a column has a name that is not UTF-8"
             raise SourceError(None, problem, self._incoming.name) from None
-        chosen = choose(self._wanted, names, by_index=False, listed=True)
+        chosen = choose_column(self._wanted, names, by_index=False, listed=True)
         for index, column in zip(chosen, self._wanted, strict=True):
             kind = schema.field(index).type
             fits = _is_time if column.time else is_number if column.numeric else _is_user

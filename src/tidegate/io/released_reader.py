@@ -14,11 +14,11 @@ from tidegate.clock import Clock
 from tidegate.exact_numbers import LARGEST
 from tidegate.io.column_choice import Wanted
 from tidegate.io.errors import SourceError
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.io.metadata_files import read_metadata
 from tidegate.io.open_source import open_columns
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 from tidegate.timestamps import read_times
 
 
@@ -39,7 +39,7 @@ def read_released(
     Raises:
         SourceError: if it cannot be read, or its positions do not count up.
     """
-    for first, (values,) in _read(path, format, ["value"], after):
+    for first, (values,) in _read_released(path, format, ["value"], after):
         yield first, values
 
 
@@ -62,7 +62,7 @@ def read_rows_by(
 ) -> Iterator[Rows]:
     """The same for who knows the clock of the file: its metadata may be missing or damaged."""
     names = ["value", "level"] if clock is None else ["value", "level", "time"]
-    for first, (values, levels, *times) in _read(path, format, names, None, clock):
+    for first, (values, levels, *times) in _read_released(path, format, names, None, clock):
         yield Rows(first, values, levels, times[0].astype(np.int64) if times else None)
 
 
@@ -78,11 +78,11 @@ def read_released_times(
 ) -> Iterator[tuple[int, IntArray]]:
     """The times of a released file that has them, in blocks: position of the first, and times."""
     clock = clock_of(path, format)
-    for first, (times,) in _read(path, format, ["time"], None, clock):
+    for first, (times,) in _read_released(path, format, ["time"], None, clock):
         yield first, times.astype(np.int64)
 
 
-def _read(
+def _read_released(
     path: str | Path,
     format: str | None,  # noqa: A002  # as in open_source
     names: list[str],

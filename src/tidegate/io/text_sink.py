@@ -13,7 +13,7 @@ from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
-from tidegate.io.file_formats import Kind, is_standard
+from tidegate.io.file_kind_and_row_count import FileKind, is_standard
 from tidegate.io.metadata_files import encode, sidecar, write_sidecar
 from tidegate.io.output_file_or_pipe import OutputBytes, Packed
 from tidegate.io.released_row_text import PIECE, csv_header, csv_rows, json_rows, names_of
@@ -71,7 +71,7 @@ class TextSink(Completed):
     def __init__(
         self,
         path: str | Path | None,
-        kind: Kind,
+        kind: FileKind,
         metadata: Mapping[str, object] | None,
         *,
         leveled: bool = False,

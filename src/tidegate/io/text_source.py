@@ -59,7 +59,7 @@ class CsvOrJson:
 _SMALL = 2048
 
 
-class Rows(Protocol):
+class TextRows(Protocol):
     """What is particular to a format. `many` may decline; `one` decides."""
 
     def begin(self, line: bytes) -> bool | None:
@@ -80,7 +80,7 @@ class TextSource(Closed):
     def __init__(
         self,
         incoming: InputBytes,
-        layout: Rows,
+        layout: TextRows,
         wanted: list[Wanted],
         times: TimeReader | None = None,
     ) -> None:

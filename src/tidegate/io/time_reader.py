@@ -16,7 +16,7 @@ from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch
 from tidegate.io.column_choice import Wanted
-from tidegate.record.time_index import check_order, first_late
+from tidegate.record.times.time_index import check_order, first_late
 from tidegate.timestamps import Times, read_times
 
 _OTHER_FORMS = "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M'"

@@ -20,8 +20,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tidegate.estimate import Mixture
-from tidegate.estimate.mixture.layout_tables import NO_LEAF
-from tidegate.estimate.mixture.mixture_of_many_streams import MixtureOfManyStreams, alike
+from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
+from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import (
+    MixtureOfManyStreams,
+    alike,
+)
 from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_cache import TreeNoise

@@ -20,10 +20,7 @@ from tidegate.record.answer import Answer
 from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record, checked_confidence
-from tidegate.record.time_index import Knots, TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable, check_rows
-from tidegate.record.time_ranges import asked as ends_of
-from tidegate.record.time_sums import (
+from tidegate.record.times.sums_over_time import (
     check_known,
     known_edges,
     places_of,
@@ -31,6 +28,9 @@ from tidegate.record.time_sums import (
     table_between,
     with_late_rows,
 )
+from tidegate.record.times.time_index import TimeIndex, TimeKnots
+from tidegate.record.times.time_ranges import Moment, TimeTable, check_rows
+from tidegate.record.times.time_ranges import asked as ends_of
 from tidegate.run.pipeline import Pipeline
 
 
@@ -184,4 +184,4 @@ def _whole(records: list[Record]) -> TimeIndex:
     if not known:
         raise QueryError("nothing is released yet")
     ticks = [min(one.first_time for one in known), max(one.last_time for one in known)]
-    return TimeIndex(known[0].clock, Knots(np.array([0, 1]), np.array(ticks)))
+    return TimeIndex(known[0].clock, TimeKnots(np.array([0, 1]), np.array(ticks)))

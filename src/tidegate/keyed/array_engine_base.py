@@ -15,9 +15,9 @@ from tidegate.keyed.views_for_other_threads import LazyView
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.record.time_index import LATE
+from tidegate.record.times.time_index import LATE
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.run_base import Phase
 from tidegate.run.two_sided_caps import Ends
 from tidegate.state_as_bytes import State
 from tidegate.threshold import Fixed

@@ -12,9 +12,9 @@ from tidegate.keyed.object_engine import EventObjects
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import IntArray
-from tidegate.record.time_ranges import Moment
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_ticks import Ticks, check_values
-from tidegate.tables.column_kind import refuse_numbers, refuse_times
+from tidegate.tables.table_input import refuse_numbers, refuse_times
 from tidegate.timestamps import Times
 
 _AT_ONCE = 1 << 18  # rows that are released together

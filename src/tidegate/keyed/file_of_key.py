@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate.keyed.released_file_index import read_blocks
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 from tidegate.released.released_file import ReleasedFile
 
 if TYPE_CHECKING:

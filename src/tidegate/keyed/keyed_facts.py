@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.public_facts import promised
-from tidegate.run.run_base import Phase
 from tidegate.run.snapshot import plain_record
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
-from tidegate.io.file_formats import has_tabs, is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import has_tabs, is_standard, kind_of
 from tidegate.io.metadata_files import KEY, encode, sidecar, write_sidecar
 from tidegate.io.output_file_or_pipe import OutputBytes, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing

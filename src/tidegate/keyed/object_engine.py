@@ -16,12 +16,12 @@ from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
-from tidegate.record.time_index import check_order
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_index import check_order
 from tidegate.run.event_release import EventRelease
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
-from tidegate.run.run_base import Phase
 from tidegate.run.two_sided_caps import Ends
 from tidegate.timestamps import Times
 

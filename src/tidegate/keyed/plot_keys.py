@@ -8,8 +8,8 @@ from typing import Any
 
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said
-from tidegate.record.levels import moving_average, window_of
 from tidegate.record.record import Record
+from tidegate.record.rows_and_levels import moving_average, window_of
 from tidegate.released.plot import POINTS, along, axis_label
 from tidegate.tables.optional_libraries import require
 

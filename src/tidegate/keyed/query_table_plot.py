@@ -15,7 +15,7 @@ from tidegate.keyed.keyed_table import KeyedTable
 from tidegate.record.answer import Answer
 from tidegate.record.range_queries_and_answers import Answers, places_or_times
 from tidegate.record.range_tables import length_named
-from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.record.times.time_ranges import Moment, TimeTable
 
 
 class Asked(NamedTuple):

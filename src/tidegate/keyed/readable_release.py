@@ -22,8 +22,8 @@ from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.run.hold_out import HoldOut
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.run_base import Phase
 from tidegate.run.two_sided_caps import Ends
 from tidegate.tables import html
 

@@ -19,11 +19,11 @@ from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.record.time_ranges import Moment
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest
-from tidegate.tables.column_kind import refuse_times
+from tidegate.tables.table_input import refuse_times
 from tidegate.timestamps import Times, read_times
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from tidegate.keyed.query_table_plot import PlottedKeys
 from tidegate.keyed.released_file_index import KeyIndex, read_blocks
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.record import Record
-from tidegate.released.block_sums_scan import DAMAGED
 from tidegate.released.released_file import ReleasedFile
+from tidegate.released.scan_into_block_sums import DAMAGED
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
 from tidegate.state_as_bytes import MALFORMED

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tidegate.clock import Clock
 from tidegate.io import SourceError
 from tidegate.io.column_choice import Wanted
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.io.open_source import open_columns
 from tidegate.io.released_reader import whole_positions
 from tidegate.keyed.key_names import Names
@@ -27,9 +27,9 @@ from tidegate.keyed.keyed_facts import KeyFacts
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record
-from tidegate.record.time_index import Knots, TimeIndex
-from tidegate.released.block_sums_scan import scan, spans
-from tidegate.released.sums_index import Index, built
+from tidegate.record.times.time_index import TimeIndex, TimeKnots
+from tidegate.released.scan_into_block_sums import scan, spans
+from tidegate.released.sums_index_file import Index, built
 from tidegate.run.pipeline import Pipeline
 from tidegate.timestamps import read_times
 
@@ -82,7 +82,7 @@ class KeyIndex:
         found = []
         for count in counts:  # knots, then late rows
             both = self._index.whole_numbers(at, 2 * count)
-            found.append(Knots(both[:count], both[count:]))
+            found.append(TimeKnots(both[:count], both[count:]))
             at += both.nbytes
         return TimeIndex(clock, *found)
 

@@ -22,7 +22,7 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import StateFile
-from tidegate.durable.store_contract import ChargedStore
+from tidegate.durable.state_stores import ChargedStore
 from tidegate.keyed.rows import KeyedRows
 from tidegate.ledger import Ledger
 from tidegate.sealing import seal, unseal

@@ -17,14 +17,14 @@ import numpy as np
 from tidegate.durable.folder_lock import StateError
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.keyed_sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.times.time_ranges import Moment
 from tidegate.timestamps import Times
 
 _ROWS = 1 << 19  # that are pushed together, if they come from a file

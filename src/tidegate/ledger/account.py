@@ -79,7 +79,7 @@ class Account:
 
     def ranges(self, source: str) -> list[composition.ChargedRange]:
         """The charged positions, cut into ranges to which the same charges apply."""
-        return composition.ranges(self.charges(source))
+        return composition.composed_ranges(self.charges(source))
 
     def total(self, source: str | None = None) -> Guarantee:
         """What a source has spent; None: all of them, added up unless declared disjoint."""
@@ -134,9 +134,9 @@ class Account:
         self, source: str, part: str, start: int, end: int | None, epsilon: Fraction
     ) -> Fraction:
         """The total of the source with a new charge. The sum can only rise where that applies."""
-        new = composition.Amount(part, start, end, epsilon)
+        new = composition.ComposedAmount(part, start, end, epsilon)
         meeting = [
-            composition.Amount(one.part, max(start, one.start), one.end, one.epsilon)
+            composition.ComposedAmount(one.part, max(start, one.start), one.end, one.epsilon)
             for one in self._charges.get(source, {}).values()
             if (end is None or one.start < end) and (one.end is None or start < one.end)
         ]
@@ -151,7 +151,7 @@ class Account:
             exact = chargeable(guarantee)
             self._check_composes(source, exact)
             epsilon = Fraction(exact.epsilon)
-            amounts.append(composition.Amount(part, start, end, epsilon))
+            amounts.append(composition.ComposedAmount(part, start, end, epsilon))
             if cap is not None and (total := composition.most(amounts)) > cap:
                 raise CapExceeded(source, epsilon, total, cap)
 

@@ -29,7 +29,7 @@ class ChargedRange(NamedTuple):
     charges: list[Charge]
 
 
-def peak(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
+def peak_charge(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
     """The maximum over positions of the sum of all (start, end, amount) that cover it.
 
     A sweep over the ends of ranges: the sum changes nowhere else. It counts in multiples of the
@@ -46,7 +46,7 @@ def peak(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
     return Fraction(max(accumulate(running), default=0), denominator)
 
 
-Costing = TypeVar("Costing", "Amount", Charge)
+Costing = TypeVar("Costing", "ComposedAmount", Charge)
 
 
 def by_part(charges: Collection[Costing]) -> list[list[Costing]]:
@@ -59,7 +59,7 @@ def by_part(charges: Collection[Costing]) -> list[list[Costing]]:
     return [[one for one in charges if one.part in ("", part)] for part in sorted(parts)]
 
 
-class Amount(NamedTuple):
+class ComposedAmount(NamedTuple):
     """ε on the positions [start, end) of a part of a source; all parts, if it is empty."""
 
     part: str
@@ -68,14 +68,14 @@ class Amount(NamedTuple):
     epsilon: Fraction
 
 
-def amounts_of(charges: Iterable[Charge]) -> list[Amount]:
+def amounts_of(charges: Iterable[Charge]) -> list[ComposedAmount]:
     """What these charges cost, and where."""
-    return [Amount(one.part, one.start, one.end, one.epsilon) for one in charges]
+    return [ComposedAmount(one.part, one.start, one.end, one.epsilon) for one in charges]
 
 
-def most(amounts: Collection[Amount]) -> Fraction:
+def most(amounts: Collection[ComposedAmount]) -> Fraction:
     """The ε at the most expensive position of the most expensive part."""
-    return max(peak([one[1:] for one in together]) for together in by_part(amounts))
+    return max(peak_charge([one[1:] for one in together]) for together in by_part(amounts))
 
 
 def spent(charges: Iterable[Charge]) -> Fraction:
@@ -99,18 +99,18 @@ def total(charges: Collection[Charge]) -> Guarantee:
     rhos = worth_in_rho([charge.guarantee for charge in charges])
     together = parallel(*kinds.values())  # refuses to mix units; remembers floats
     if rhos is not None:  # concentrated: ρ adds up, and is worth less than the sum of ε
-        rho = peak(
+        rho = peak_charge(
             [(charge.start, charge.end, one) for charge, one in zip(charges, rhos, strict=True)]
         )
         return replace(together, epsilon=concentrated_epsilon(rho, together.delta), rho=rho)
     return replace(
         together,
         epsilon=spent(charges),
-        delta=min(Fraction(1), peak(deltas)),
+        delta=min(Fraction(1), peak_charge(deltas)),
     )
 
 
-def ranges(charges: Iterable[Charge]) -> list[ChargedRange]:
+def composed_ranges(charges: Iterable[Charge]) -> list[ChargedRange]:
     """The charged positions, cut wherever a charge begins or ends."""
     begins: dict[int, list[Charge]] = {}
     ends: dict[int, list[Charge]] = {}

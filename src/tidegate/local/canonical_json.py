@@ -38,7 +38,7 @@ class MessageError(TidegateError, ValueError):
         return self.problem
 
 
-def written(plain: Mapping[str, Any]) -> str:
+def written_json(plain: Mapping[str, Any]) -> str:
     """One line of text."""
     return json.dumps(plain, separators=(",", ":"), allow_nan=False)
 

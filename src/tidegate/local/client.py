@@ -30,13 +30,13 @@ from tidegate.exact_numbers import Number, exact, positive, said
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice, one_number
 from tidegate.local import report_delivery
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.canonical_json import name_of
 from tidegate.local.device_memory import Memory, Pin
-from tidegate.local.messages import Announcement, Report
-from tidegate.local.privacy_loss import fresh_words
+from tidegate.local.integer_weights import fresh_words
 from tidegate.local.question_assignment import of_one_round, slot_of
 from tidegate.local.questions import Words
-from tidegate.local.report_delivery import Delivered
+from tidegate.local.report_delivery import DeliveredReport
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import flag
 
@@ -135,7 +135,7 @@ class Client:
         event: str = "",
         token: str | None = None,
         patience: float = 10.0,
-    ) -> Delivered:
+    ) -> DeliveredReport:
         """Answer the open round of a service's task, and send what waits for it.
 
         Args:
@@ -149,14 +149,14 @@ class Client:
             UnreachableError, NotAskedError: nothing was drawn. And as for `answer`.
         """
         return report_delivery.report_to(
-            self, report_delivery.Task(url, token, patience), value, event
+            self, report_delivery.DeliveryTask(url, token, patience), value, event
         )
 
     def deliver(
         self, url: str, *, token: str | None = None, patience: float = 10.0
-    ) -> list[Delivered]:
+    ) -> list[DeliveredReport]:
         """Send the reports of a task of which nobody has said that they arrived."""
-        return report_delivery.deliver_to(self, report_delivery.Task(url, token, patience))
+        return report_delivery.deliver_to(self, report_delivery.DeliveryTask(url, token, patience))
 
     def answer(
         self,

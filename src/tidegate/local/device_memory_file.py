@@ -26,7 +26,7 @@ from typing import Any
 from tidegate._atomic_files import Inherited
 from tidegate.errors import RefusedError
 from tidegate.local.canonical_json import common, name_of, whole_field
-from tidegate.local.privacy_loss import WORDS
+from tidegate.local.integer_weights import WORDS
 
 _LONGEST_TIME = 64
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)

@@ -10,8 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.local.canonical_json import EXACT, LONGEST, NAME, PHASES, SLOTS, VERSION
-from tidegate.local.privacy_loss import WORDS
-from tidegate.local.questions import ValueQuestion, WaveQuestion, tail, value, wave
+from tidegate.local.integer_weights import WORDS
+from tidegate.local.questions import (
+    ValueQuestion,
+    WaveQuestion,
+    tail_question,
+    value_question,
+    wave_question,
+)
 from tidegate.local.report_checks import REASONS
 from tidegate.local.task_messages import MOST_OUTCOMES
 
@@ -93,14 +99,18 @@ def _announcement() -> dict[str, Any]:
 
 
 def _tail() -> dict[str, Any]:
-    far = _number(tail.LARGEST, 0)
-    form = {"enum": [tail.ABOVE, tail.BELOW]}
+    far = _number(tail_question.LARGEST, 0)
+    form = {"enum": [tail_question.ABOVE, tail_question.BELOW]}
     return _object({"form": form, "level": far, "dither": far, "lie": _whole(1, WORDS // 2)})
 
 
 def _value() -> dict[str, Any]:
     row = {"type": "array", "minItems": 1, "items": _whole(1, WORDS)}
-    outputs = {"type": "array", "minItems": 1, "items": _number(value.LARGEST, -value.LARGEST)}
+    outputs = {
+        "type": "array",
+        "minItems": 1,
+        "items": _number(value_question.LARGEST, -value_question.LARGEST),
+    }
     fields = {
         "form": {"const": ValueQuestion.form},
         "lowest": _whole(-_MOST_WHOLE, -1),
@@ -108,7 +118,7 @@ def _value() -> dict[str, Any]:
         "weights": {"type": "array", "minItems": 2, "items": row},
         "outputs": outputs,
     }
-    cells = f"Rows times columns: at most {value.MOST_CELLS:,}; all rows have one total."
+    cells = f"Rows times columns: at most {value_question.MOST_CELLS:,}; all rows have one total."
     return {"description": cells, **_object(fields, ("lowest",))}
 
 
@@ -116,9 +126,9 @@ def _wave() -> dict[str, Any]:
     return _object(
         {
             "form": {"const": WaveQuestion.form},
-            "top": _whole(1, wave.MOST_STEPS),
-            "bins": _whole(1, wave.MOST_BINS),
-            "half": _whole(0, wave.MOST_BINS),
+            "top": _whole(1, wave_question.MOST_STEPS),
+            "bins": _whole(1, wave_question.MOST_BINS),
+            "half": _whole(0, wave_question.MOST_BINS),
             "high": _whole(1, WORDS),
             "low": _whole(1, WORDS),
         }

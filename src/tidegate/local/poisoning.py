@@ -24,7 +24,7 @@ import math
 from dataclasses import dataclass
 
 from tidegate.errors import SettingError
-from tidegate.local.privacy_loss import WORDS
+from tidegate.local.integer_weights import WORDS
 from tidegate.local.questions import TailQuestion, ValueQuestion
 
 
@@ -68,7 +68,9 @@ class PoisoningBound:
         return farthest / (self.threshold - self.least)
 
 
-def bound_of(question: ValueQuestion, fraction: float, step: float = 1.0) -> PoisoningBound:
+def poisoning_bound_of(
+    question: ValueQuestion, fraction: float, step: float = 1.0
+) -> PoisoningBound:
     """The bound for reports to this question."""
     return PoisoningBound(
         fraction=_checked(fraction),

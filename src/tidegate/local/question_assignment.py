@@ -14,8 +14,8 @@ from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tidegate.local.announcements_and_reports import Announcement
 from tidegate.local.canonical_json import MessageError
-from tidegate.local.messages import Announcement
 
 if TYPE_CHECKING:
     from tidegate.local.server_collection import Slot

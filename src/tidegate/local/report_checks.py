@@ -15,7 +15,7 @@ import numpy as np
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.messages import Announcement
+from tidegate.local.announcements_and_reports import Announcement
 from tidegate.local.questions.question import slices
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)

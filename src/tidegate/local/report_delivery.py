@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
 from tidegate.errors import RefusedError, SettingError, TidegateError
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.canonical_json import LONGEST, MessageError
-from tidegate.local.messages import Report
 from tidegate.local.task_messages import REPORTS, RoundMessage, outcomes_from_json
 from tidegate.randomness import random_bytes
 
@@ -32,7 +32,7 @@ _UNAUTHORIZED = (401, 403)
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """What a service answered."""
 
     status: int
@@ -44,7 +44,7 @@ class Answer:
         """Whether the same request may succeed later."""
         return self.status in _BUSY
 
-    def expected(self, status: int) -> Answer:
+    def expected(self, status: int) -> HttpAnswer:
         """This answer, if it has the status."""
         if self.status == status:
             return self
@@ -53,7 +53,7 @@ class Answer:
         raise RefusedError(f"the service answered {self.status}, which was not expected")
 
 
-def call(
+def http_call(
     verb: str,
     url: str,
     body: bytes,
@@ -62,7 +62,7 @@ def call(
     longest: int,
     *,
     key: str | None = None,
-) -> Answer:
+) -> HttpAnswer:
     """Make one request; raises `OSError` if there is no answer.
 
     `key`: a second request with it is the same request.
@@ -94,7 +94,7 @@ def call(
         found = connection.getresponse()
         again = found.headers.get("Retry-After", "")
         seconds = int(again) if again.isascii() and again.isdigit() and len(again) < 9 else None
-        return Answer(found.status, found.read(longest + 1), seconds)
+        return HttpAnswer(found.status, found.read(longest + 1), seconds)
     except http.client.HTTPException as error:
         raise OSError(type(error).__name__) from None
     finally:
@@ -124,7 +124,7 @@ class NotAskedError(TidegateError):
 
 
 @dataclass(frozen=True)
-class Delivered:
+class DeliveredReport:
     """What became of a report.
 
     Attributes:
@@ -142,7 +142,7 @@ class Delivered:
         return self.outcome in ("accepted", "duplicate")
 
 
-class Task:
+class DeliveryTask:
     """A task of a service, as its devices see it.
 
     Args:
@@ -185,19 +185,21 @@ class Task:
             raise MessageError("outcomes: must be one for every report")
         return outcomes
 
-    def _called(self, verb: str, path: str, body: bytes = b"", *, longest: int) -> Answer:
-        def attempt() -> Answer:
-            return call(verb, self._url + path, body, REPORTS if body else "", self._token, longest)
+    def _called(self, verb: str, path: str, body: bytes = b"", *, longest: int) -> HttpAnswer:
+        def attempt() -> HttpAnswer:
+            return http_call(
+                verb, self._url + path, body, REPORTS if body else "", self._token, longest
+            )
 
-        return patiently(attempt, self._patience)
+        return deliver_patiently(attempt, self._patience)
 
 
-def patiently(
-    attempt: Callable[[], Answer],
+def deliver_patiently(
+    attempt: Callable[[], HttpAnswer],
     patience: float,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Answer:
+) -> HttpAnswer:
     """Try again while the service cannot be reached or is busy, ever more rarely."""
     deadline, wait = clock() + patience, _FIRST_WAIT
     while True:
@@ -217,7 +219,7 @@ def patiently(
         wait *= 2
 
 
-def report_to(client: Client, task: Task, value: object, event: str) -> Delivered:
+def report_to(client: Client, task: DeliveryTask, value: object, event: str) -> DeliveredReport:
     """Answer the open round of a task, and send all that waits for it."""
     name = task.open_round()
     if client.sent(name) is None:
@@ -231,17 +233,17 @@ def report_to(client: Client, task: Task, value: object, event: str) -> Delivere
     try:
         delivered = {one.round: one for one in deliver_to(client, task)}
     except UnreachableError:
-        return Delivered(name, "queued")
-    return delivered.get(name, Delivered(name, "duplicate"))
+        return DeliveredReport(name, "queued")
+    return delivered.get(name, DeliveredReport(name, "duplicate"))
 
 
-def deliver_to(client: Client, task: Task) -> list[Delivered]:
+def deliver_to(client: Client, task: DeliveryTask) -> list[DeliveredReport]:
     """Send the reports of a task of which nobody has said that they arrived."""
     waiting = [one for one in client.unacknowledged if one.round.startswith(f"{task.id}.")]
-    delivered: list[Delivered] = []
+    delivered: list[DeliveredReport] = []
     for start in range(0, len(waiting), _AT_ONCE):
         some = waiting[start : start + _AT_ONCE]
         for report, outcome in zip(some, task.send(some), strict=True):
             client.acknowledge(report.round)  # taken, or never will be
-            delivered.append(Delivered(report.round, outcome))
+            delivered.append(DeliveredReport(report.round, outcome))
     return delivered

@@ -1,4 +1,4 @@
-"""`Schedule`: which round comes next: a survey, the stream, or a survey within it.
+"""`RoundSchedule`: which round comes next: a survey, the stream, or a survey within it.
 
     survey │ stream, with the survey's last questions in between │ stream │ survey in between │ …
              └───────────── `rest` positions without questions ──────────┘
@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING
 from tidegate.errors import SettingError
 from tidegate.local.canonical_json import exact_of
 from tidegate.local.questions import Question, ValueQuestion
-from tidegate.local.report_noise import expected_variance
-from tidegate.local.square_wave_survey import Objective, PublishedSurvey
-from tidegate.local.survey import Decision, Given, Round, Survey, Tally
+from tidegate.local.report_variance import expected_variance
+from tidegate.local.square_wave_survey import Objective, SquareWaveSurvey
+from tidegate.local.survey import GivenThreshold, Survey, SurveyDecision, SurveyRound, SurveyTally
 from tidegate.local.tail.survey_size import (
-    Planned,
+    PlannedSurvey,
     growing,
     halved,
     held_out,
     least_fleet,
     survey_size,
 )
-from tidegate.local.tail.tail_survey import TailSurvey, TwoSides
+from tidegate.local.tail.tail_survey import TailSurvey, TwoSidedTailSurvey
 
 if TYPE_CHECKING:
     from tidegate.local.topl import Topl
@@ -41,7 +41,7 @@ Reporter = Callable[[int], ValueQuestion]
 
 
 @dataclass(frozen=True)
-class Repetition:
+class RoundRepetition:
     """The threshold is chosen again and again, since the stream may have changed.
 
     Attributes:
@@ -54,7 +54,7 @@ class Repetition:
 
 
 @dataclass(frozen=True)
-class Opening:
+class RoundOpening:
     """A round to open.
 
     Attributes:
@@ -66,12 +66,12 @@ class Opening:
 
     questions: tuple[Question, ...]
     participants: int | None
-    decision: Decision | None
+    decision: SurveyDecision | None
     copies: int = 1
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RoundSchedule:
     """Which round comes next.
 
     Attributes:
@@ -82,16 +82,16 @@ class Schedule:
 
     survey: Survey
     reporter: Reporter
-    again: Repetition | None = None
+    again: RoundRepetition | None = None
 
-    def complete(self, tallies: Sequence[Tally], *, repeated: bool) -> bool:
+    def complete(self, tallies: Sequence[SurveyTally], *, repeated: bool) -> bool:
         """Whether the present survey has asked all that it wanted to."""
         survey = self.again.survey if repeated and self.again is not None else self.survey
         return survey.next_round(tallies) is None
 
     def opening(
-        self, tallies: Sequence[Tally], decision: Decision | None, *, repeated: bool
-    ) -> Opening:
+        self, tallies: Sequence[SurveyTally], decision: SurveyDecision | None, *, repeated: bool
+    ) -> RoundOpening:
         """The round after these.
 
         Args:
@@ -102,7 +102,7 @@ class Schedule:
         survey = self.again.survey if repeated and self.again is not None else self.survey
         asked = survey.next_round(tallies)
         if asked is not None and not asked.in_stream and not repeated:
-            return Opening(asked.questions, asked.participants, None)  # before the stream
+            return RoundOpening(asked.questions, asked.participants, None)  # before the stream
         if not repeated:  # decided anew after each round of the first survey
             standing = survey.decide(tallies)
         elif asked is None:  # a later survey decides at its end
@@ -112,14 +112,14 @@ class Schedule:
         value = self.reporter(standing.threshold).at(standing.threshold, standing.lowest)
         if asked is None:
             rest = None if self.again is None else self.again.rest
-            return Opening((value,), rest, standing)
+            return RoundOpening((value,), rest, standing)
         if not asked.questions:
-            return Opening((value,), asked.participants, standing, asked.copies)
+            return RoundOpening((value,), asked.participants, standing, asked.copies)
         positions = (asked.reports + 1) * asked.participants
-        return Opening(_in_turns(value, asked), positions, standing)
+        return RoundOpening(_in_turns(value, asked), positions, standing)
 
 
-def _in_turns(value: ValueQuestion, asked: Round) -> tuple[Question, ...]:
+def _in_turns(value: ValueQuestion, asked: SurveyRound) -> tuple[Question, ...]:
     """Each question of a survey after questions for the value.
 
     In this order every device that is asked otherwise has a report before it that stands for it.
@@ -129,7 +129,7 @@ def _in_turns(value: ValueQuestion, asked: Round) -> tuple[Question, ...]:
     )
 
 
-def _revised(old: Decision | None, new: Decision) -> Decision:
+def _revised(old: SurveyDecision | None, new: SurveyDecision) -> SurveyDecision:
     """The new decision, unless the old threshold lies in its interval; for each side of 0.
 
     Each survey alone errs. Where nothing has changed, following it would only add its error.
@@ -142,7 +142,7 @@ def _revised(old: Decision | None, new: Decision) -> Decision:
     return replace(kept, below=_revised(old.below, new.below))
 
 
-def _chosen(decision: Decision | None) -> Decision:
+def _chosen(decision: SurveyDecision | None) -> SurveyDecision:
     if decision is None:
         raise AssertionError("a first survey is decided before a later one begins")
     return decision
@@ -165,9 +165,9 @@ def first_survey(topl: Topl) -> Survey:
     """How the threshold is chosen first."""
     if topl.threshold is not None:
         steps = max(1, round(topl.threshold / topl.resolution))
-        return Given(steps, -min(steps, topl.lattice.bottom))
+        return GivenThreshold(steps, -min(steps, topl.lattice.bottom))
     if topl.scheme != ADAPTIVE:
-        return PublishedSurvey(
+        return SquareWaveSurvey(
             epsilon=topl.survey_epsilon,
             stream_epsilon=topl.epsilon,
             top=topl.lattice.top,
@@ -184,14 +184,14 @@ def first_survey(topl: Topl) -> Survey:
     return _asking(topl, held_out(topl.holdout, in_stream, topl.horizon))
 
 
-def later_surveys(topl: Topl) -> Repetition | None:
+def later_surveys(topl: Topl) -> RoundRepetition | None:
     """How the threshold is chosen again; None: it stays."""
     if not topl.keep_asking or topl.scheme != ADAPTIVE or topl.threshold is not None:
         return None
     period = max(topl.horizon, _PERIOD * asked_first(topl))
     asked = period // _PERIOD
     # From one survey's beginning to the next one's; only the first is of another size.
-    return Repetition(_asking(topl, held_out(asked, 0, topl.horizon)), period - 2 * asked)
+    return RoundRepetition(_asking(topl, held_out(asked, 0, topl.horizon)), period - 2 * asked)
 
 
 def asked_first(topl: Topl) -> int:
@@ -227,7 +227,7 @@ def check_announceable(topl: Topl) -> None:
             exact_of({name: str(getattr(topl, name))}, name)
 
 
-def _asking(topl: Topl, rounds: tuple[Planned, ...]) -> Survey:
+def _asking(topl: Topl, rounds: tuple[PlannedSurvey, ...]) -> Survey:
     """One-bit questions about the tail, on both sides of 0 if values lie there."""
     above = TailSurvey(
         epsilon=topl.survey_epsilon,
@@ -241,4 +241,4 @@ def _asking(topl: Topl, rounds: tuple[Planned, ...]) -> Survey:
         return above
     halves = tuple(halved(planned) for planned in rounds)
     above = replace(above, rounds=halves, partial=True)
-    return TwoSides(above, replace(above, top=topl.lattice.bottom))
+    return TwoSidedTailSurvey(above, replace(above, top=topl.lattice.bottom))

@@ -24,14 +24,14 @@ from tidegate.errors import QueryError, SnapshotError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
+from tidegate.local.announcements_and_reports import Announcement, Report, parsed
 from tidegate.local.canonical_json import name_of
-from tidegate.local.messages import Announcement, Report, parsed
-from tidegate.local.poisoning import PoisoningBound, bound_of
+from tidegate.local.poisoning import PoisoningBound, poisoning_bound_of
 from tidegate.local.question_assignment import announced, slot_of
 from tidegate.local.questions import ValueQuestion
 from tidegate.local.report_checks import Received, RejectedError, admitted, code, has_closed
-from tidegate.local.server_collection import Collection
-from tidegate.local.server_store import ServerStateError, Store
+from tidegate.local.server_collection import ServerCollection
+from tidegate.local.server_store import ServerStateError, ServerStore
 from tidegate.local.shuffle import Shuffled, amplified, least_hidden
 from tidegate.randomness import random_bytes
 from tidegate.record.answer import Answer
@@ -63,7 +63,7 @@ class Server(Closed):
 
     def __init__(
         self,
-        collection: Collection,
+        collection: ServerCollection,
         *,
         settings: Mapping[str, Any],
         guarantee: Guarantee,
@@ -77,7 +77,7 @@ class Server(Closed):
         self.guarantee = guarantee
         self._lower, self._bound, self._resolution = lower, bound, resolution
         self.path = None if path is None else Path(path)
-        self._store = Store(self.path, create=self.path is None or not self.path.exists())
+        self._store = ServerStore(self.path, create=self.path is None or not self.path.exists())
         try:
             if self._store.fact("settings") is None:  # new, or its maker was killed
                 self._begin(settings, by_name=bool(by_name))
@@ -290,7 +290,7 @@ class Server(Closed):
             if isinstance(slot.question, ValueQuestion):
                 steps = np.rint(used / float(self._resolution)).astype(np.int64)
                 widest = slot.question.at(int(steps[:, 0].max()), int(steps[:, 1].min()))
-                return bound_of(widest, fraction, float(self._resolution))
+                return poisoning_bound_of(widest, fraction, float(self._resolution))
         raise QueryError("no threshold was chosen yet: there is no stream to move")
 
     # -- the file --------------------------------------------------------------------------------

@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike
 
 from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.announcements_and_reports import question_from_plain
 from tidegate.local.canonical_json import number, whole_field, whole_number
-from tidegate.local.messages import question_from_plain
+from tidegate.local.collected_sums import CollectedSums
 from tidegate.local.questions import Question, ValueQuestion
-from tidegate.local.range_sums import CollectedSums
-from tidegate.local.report_noise import largest_variance
-from tidegate.local.round_schedule import Repetition, Reporter, Schedule
+from tidegate.local.report_variance import largest_variance
+from tidegate.local.round_schedule import Reporter, RoundRepetition, RoundSchedule
 from tidegate.local.running_sums import CAPACITY
-from tidegate.local.survey import MOST, Decision, Survey, Tally, counts_of
+from tidegate.local.survey import MOST, Survey, SurveyDecision, SurveyTally, counts_of
 from tidegate.record.answer import Answer
 from tidegate.record.range_queries_and_answers import Answers
 
@@ -42,7 +42,7 @@ class Slot:
     epsilon: Fraction
 
 
-class Collection:
+class ServerCollection:
     """Rounds of a survey, then the stream.
 
     `slots` is the rotation of the open round: the device that is n-th to be asked gets slot n mod
@@ -71,15 +71,15 @@ class Collection:
         reporter: Reporter,
         threshold_epsilon: Fraction,
         epsilon: Fraction,
-        again: Repetition | None = None,
+        again: RoundRepetition | None = None,
         step: float = 1.0,
         capacity: int = CAPACITY,
     ) -> None:
-        self.schedule = Schedule(survey, reporter, again)
+        self.schedule = RoundSchedule(survey, reporter, again)
         self._epsilons = {THRESHOLD: threshold_epsilon, STREAM: epsilon}
         self._step = step
-        self.tallies: list[Tally] = []
-        self.decision: Decision | None = None
+        self.tallies: list[SurveyTally] = []
+        self.decision: SurveyDecision | None = None
         self._collected = CollectedSums(capacity)
         # What the open round published and nobody asked for yet: worth and repetitions.
         self._waiting: list[tuple[FloatArray, IntArray]] = []
@@ -130,7 +130,7 @@ class Collection:
         """How many reports the open round still takes; None if it never closes."""
         return None if self.participants is None else self.participants - self.taken
 
-    def _open(self, tallies: list[Tally], *, repeated: bool) -> None:
+    def _open(self, tallies: list[SurveyTally], *, repeated: bool) -> None:
         """The next round: all that can fail happens before anything changes."""
         opening = self.schedule.opening(tallies, self.decision, repeated=repeated)
         slots = tuple(self._slot(question) for question in opening.questions)
@@ -207,7 +207,7 @@ class Collection:
         if not asked and self.schedule.complete(self.tallies, repeated=self.repeated):
             self._open([], repeated=True)  # the pause before the next survey has ended
             return
-        tally = Tally(
+        tally = SurveyTally(
             questions=tuple(self.slots[index].question for index in asked),
             counts=tuple(tuple(self._counts[index].tolist()) for index in asked),
         )
@@ -276,10 +276,10 @@ class Collection:
     def _restore(self, plain: Mapping[str, Any]) -> None:
         slots = tuple(self._slot(question_from_plain(one)) for one in plain["questions"])
         counts = counts_of(plain["counts"], [slot.question for slot in slots])
-        tallies = [Tally.from_plain(one) for one in plain["tallies"]]
-        decision = None if plain["decision"] is None else Decision.from_plain(plain["decision"])
+        tallies = [SurveyTally.from_plain(one) for one in plain["tallies"]]
+        decided, worth, repeated = plain["decision"], plain["last"][0], plain["repeated"]
+        decision = None if decided is None else SurveyDecision.from_plain(decided)
         collected = CollectedSums.from_plain(plain["collected"])
-        worth, repeated = plain["last"][0], plain["repeated"]
         last = None if worth is None else number(worth, "last", math.inf)
         repeats = whole_number(plain["last"][1], "last", 0, MOST)
         round_number = whole_field(plain, "round", 0, MOST)

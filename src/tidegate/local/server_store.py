@@ -1,4 +1,4 @@
-"""`Store`: the server's SQLite file: everything that must change together.
+"""`ServerStore`: the server's SQLite file: everything that must change together.
 
 A batch of reports is one transaction (`synchronous=FULL`): what was accepted, from whom, and how
 many were rejected. It is on the disk before the call that took it returns: SQLite writes it to the
@@ -30,10 +30,10 @@ from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
 from tidegate.local.narrow_integers import narrowed, widened
 from tidegate.local.report_checks import REASONS
-from tidegate.local.server_store_place import Place, ServerStateError, ServerStorageError
+from tidegate.local.server_store_place import ServerStateError, ServerStorageError, ServerStorePlace
 from tidegate.ownership import Ownership, refused_as
 
-__all__ = ["ServerStateError", "ServerStorageError", "Store"]
+__all__ = ["ServerStateError", "ServerStorageError", "ServerStore"]
 
 Kept = TypeVar("Kept", bool, int, str)
 
@@ -59,7 +59,7 @@ COMMIT;
 """
 
 
-class Store:
+class ServerStore:
     """The file of one collection; without a path, the same in memory."""
 
     def __init__(self, path: Path | None, *, create: bool) -> None:
@@ -71,7 +71,7 @@ class Store:
         self._ownership = Ownership("server", "close it and open it again")
         self._closed = False
         try:
-            self._place = None if path is None else Place(path, create)
+            self._place = None if path is None else ServerStorePlace(path, create)
             self._database = self._opened(self._place)
             self._check_format(new=create)
             self._generation = self._checked_generation()
@@ -84,7 +84,7 @@ class Store:
         return f"<Store {self._name}>"
 
     @staticmethod
-    def _opened(place: Place | None) -> sqlite3.Connection:
+    def _opened(place: ServerStorePlace | None) -> sqlite3.Connection:
         where = ":memory:" if place is None else f"{place.real.as_uri()}?mode=rw"
         # The server lets one thread in at a time.
         database = sqlite3.connect(

@@ -18,7 +18,7 @@ class ServerStorageError(TidegateError):
     """The disk did not take it: full, or failing. What was committed before is intact."""
 
 
-class Place:
+class ServerStorePlace:
     """Where the file is: what SQLite has open must stay there, or accepted reports are lost.
 
     A second hard link is refused: SQLite would give each name a log of its own.

@@ -22,8 +22,8 @@ from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import Number, positive, whole
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.messages import Report
-from tidegate.local.privacy_loss import WORDS
+from tidegate.local.announcements_and_reports import Report
+from tidegate.local.integer_weights import WORDS
 from tidegate.local.question_assignment import slot_of
 from tidegate.randomness import Randomness, secure
 

@@ -25,7 +25,7 @@ _STEPS = 10_000
 
 
 @dataclass(frozen=True)
-class Density:
+class WaveDensity:
     """An estimated density.
 
     Attributes:
@@ -47,7 +47,7 @@ def estimate_density(
     gain: float | None = None,
     steps: int = _STEPS,
     progress: Progress | None = None,
-) -> Density:
+) -> WaveDensity:
     """The density under which the reports are likeliest (EM), or a smoothed one (EMS).
 
     Starts from equal shares. **Stopping rule**: a step changes the log-likelihood of all reports by
@@ -69,7 +69,7 @@ def estimate_density(
     >>> estimate_density(question, np.array([70, 10, 10, 10])).shares.round(3)
     array([0.974, 0.009, 0.009, 0.009])
     """
-    step = _Step(question, _checked(question, counts))
+    step = _DensityStep(question, _checked(question, counts))
     if gain is None:
         gain = _GAIN * question.high / question.low
     if not gain > 0 or steps < 1:
@@ -84,11 +84,11 @@ def estimate_density(
         if progress is not None:
             progress(number, risen)
         if abs(risen) < gain:
-            return Density(shares, number, True)
-    return Density(shares, steps, False)
+            return WaveDensity(shares, number, True)
+    return WaveDensity(shares, steps, False)
 
 
-class _Step:
+class _DensityStep:
     """One step: shareᵢ ← shareᵢ·Σ_c count_c·P(c|i)/P(c) / n, with P(c) = Σᵢ shareᵢ·P(c|i).
 
     In units of high − low, so that the band is ones and the constant is `low`: the unit cancels.

@@ -14,8 +14,8 @@ from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.mechanisms import hybrid_variance, square_wave
 from tidegate.local.questions import WaveQuestion
-from tidegate.local.square_wave_density import Density, Progress, estimate_density
-from tidegate.local.survey import Decision, Round, Tally
+from tidegate.local.square_wave_density import Progress, WaveDensity, estimate_density
+from tidegate.local.survey import SurveyDecision, SurveyRound, SurveyTally
 
 _PERCENTILE = 0.9
 _SMALL = 1e-4  # a share below it is small ...
@@ -40,7 +40,7 @@ class Objective(Enum):
 
 
 @dataclass(frozen=True)
-class PublishedThreshold:
+class SquareWaveThreshold:
     """A chosen threshold, and what it was chosen from.
 
     Attributes:
@@ -50,11 +50,11 @@ class PublishedThreshold:
     """
 
     threshold: int
-    density: Density
+    density: WaveDensity
     shares: FloatArray
 
 
-def published_threshold(
+def square_wave_threshold(
     question: WaveQuestion,
     counts: IntArray,
     *,
@@ -64,7 +64,7 @@ def published_threshold(
     smoothing: bool = False,
     gain: float | None = None,
     progress: Progress | None = None,
-) -> PublishedThreshold:
+) -> SquareWaveThreshold:
     """Estimate the density, prune it, and take the threshold of the least predicted error.
 
     With `smoothing` it is the paper's "SW" (EMS, not pruned), otherwise its "SW-W" (EM, pruned).
@@ -84,8 +84,8 @@ def published_threshold(
     shares = density.shares if smoothing else prune(density.shares)
     # Worst case over the values; for ε > 0.61 it is the same for all.
     variance = float(hybrid_variance(np.zeros(1), epsilon)[0])
-    threshold = best_threshold(question, shares, variance, horizon, objective)
-    return PublishedThreshold(threshold, density, shares)
+    threshold = best_wave_threshold(question, shares, variance, horizon, objective)
+    return SquareWaveThreshold(threshold, density, shares)
 
 
 def prune(shares: FloatArray) -> FloatArray:
@@ -108,7 +108,7 @@ def prune(shares: FloatArray) -> FloatArray:
     return pruned
 
 
-def best_threshold(
+def best_wave_threshold(
     question: WaveQuestion,
     shares: FloatArray,
     variance: float,
@@ -147,7 +147,7 @@ _BINS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedSurvey:
+class SquareWaveSurvey:
     """All devices of the hold-out report their value by Square Wave.
 
     Attributes:
@@ -173,15 +173,15 @@ class PublishedSurvey:
         """1,024 bins as in the paper; no more than there are values."""
         return square_wave(self.top, self.epsilon, min(_BINS, self.top + 1))
 
-    def next_round(self, tallies: Sequence[Tally]) -> Round | None:
+    def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
         """One round."""
         if tallies:
             return None
-        return Round(questions=(self.question,), participants=self.holdout)
+        return SurveyRound(questions=(self.question,), participants=self.holdout)
 
-    def decide(self, tallies: Sequence[Tally]) -> Decision:
+    def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
         """The threshold of the least predicted error; nothing is added to reports."""
-        chosen = published_threshold(
+        chosen = square_wave_threshold(
             self.question,
             np.array(tallies[0].counts[0]),
             epsilon=self.stream_epsilon,
@@ -189,4 +189,4 @@ class PublishedSurvey:
             objective=self.objective,
             smoothing=self.smoothing,
         ).threshold
-        return Decision(threshold=chosen, low=chosen, high=chosen)
+        return SurveyDecision(threshold=chosen, low=chosen, high=chosen)

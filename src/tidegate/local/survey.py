@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tidegate.errors import SettingError
+from tidegate.local.announcements_and_reports import question_from_plain
 from tidegate.local.canonical_json import number, whole_field, whole_number
-from tidegate.local.messages import question_from_plain
 from tidegate.local.questions import Question
 
 # The posterior range of the threshold within which data, not the prior, chose it.
@@ -29,7 +29,7 @@ MOST = 1 << 53
 
 
 @dataclass(frozen=True, kw_only=True)
-class Round:
+class SurveyRound:
     """Questions to ask in strict rotation, until `participants` devices have answered.
 
     Attributes:
@@ -49,7 +49,7 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tally:
+class SurveyTally:
     """The result of a round: `counts[slot][report]` devices gave that report to that question.
 
     Of a part of the stream in which nobody was asked it is empty.
@@ -66,7 +66,7 @@ class Tally:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Tally:
+    def from_plain(cls, plain: Mapping[str, Any]) -> SurveyTally:
         """From a state file."""
         questions = tuple(question_from_plain(one) for one in plain["questions"])
         return cls(questions=questions, counts=counts_of(plain["counts"], questions))
@@ -80,7 +80,7 @@ def counts_of(rows: Any, questions: Sequence[Question]) -> tuple[tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class SurveyDecision:
     """A threshold, and what is known about it; all in steps of the resolution.
 
     Attributes:
@@ -94,7 +94,7 @@ class Decision:
     offset: float = 0.0
     low: float
     high: float
-    below: Decision | None = None
+    below: SurveyDecision | None = None
 
     @property
     def lowest(self) -> int:
@@ -123,7 +123,7 @@ class Decision:
         return plain if self.below is None else {**plain, "below": self.below.plain()}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Decision:
+    def from_plain(cls, plain: Mapping[str, Any]) -> SurveyDecision:
         """From a state file."""
         low, high = (number(plain[name], name, math.inf) for name in ("low", "high"))
         return cls(
@@ -138,20 +138,20 @@ class Decision:
 class Survey(Protocol):
     """The server's side of choosing a threshold."""
 
-    def next_round(self, tallies: Sequence[Tally]) -> Round | None:
+    def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
         """What to ask after these rounds; None if enough was asked.
 
         Rounds in the stream come after all others: a decision is made before the first of them.
         """
         ...
 
-    def decide(self, tallies: Sequence[Tally]) -> Decision:
+    def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
         """The threshold, given these rounds."""
         ...
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenThreshold:
     """No survey: the thresholds are given; `lowest` is how far values below 0 reach.
 
     >>> Given(21).next_round([]), Given(21).decide([]).threshold
@@ -161,14 +161,14 @@ class Given:
     threshold: int
     lowest: int = 0
 
-    def next_round(self, tallies: Sequence[Tally]) -> Round | None:
+    def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
         """Nothing to ask."""
         return None
 
-    def decide(self, tallies: Sequence[Tally]) -> Decision:
+    def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
         """What was given."""
-        given = Decision(threshold=self.threshold, low=self.threshold, high=self.threshold)
+        given = SurveyDecision(threshold=self.threshold, low=self.threshold, high=self.threshold)
         if not self.lowest:
             return given
         reach = -self.lowest
-        return replace(given, below=Decision(threshold=reach, low=reach, high=reach))
+        return replace(given, below=SurveyDecision(threshold=reach, low=reach, high=reach))

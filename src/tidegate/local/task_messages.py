@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import SettingError
-from tidegate.local.canonical_json import VERSION, field, name_of, naming, read, written
+from tidegate.local.canonical_json import VERSION, field, name_of, naming, read, written_json
 
 # Media types, as in DAP: one for each message.
 ROUND = "application/vnd.tidegate.round+json"
@@ -54,7 +54,7 @@ class RoundMessage:
 
     def json(self) -> str:
         """One line of text."""
-        return written(self.plain())
+        return written_json(self.plain())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> RoundMessage:
@@ -78,7 +78,7 @@ def outcomes_json(clients: Sequence[str | None], outcomes: Sequence[str]) -> str
         {"report_id": client, "outcome": outcome}
         for client, outcome in zip(clients, outcomes, strict=True)
     ]
-    return written({"tidegate": VERSION, "kind": "outcomes", "outcomes": rows})
+    return written_json({"tidegate": VERSION, "kind": "outcomes", "outcomes": rows})
 
 
 def outcomes_from_json(text: str | bytes) -> list[str]:

@@ -15,13 +15,13 @@ from tidegate.guarantee import Guarantee, cost, parallel
 from tidegate.lattice import COARSE, Lattice, default_resolution
 from tidegate.local.mechanisms.stochastic_rounding import LARGEST, SMALLEST
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.report_noise import MECHANISMS
+from tidegate.local.report_variance import MECHANISMS
 from tidegate.local.round_schedule import (
     ADAPTIVE,
     AUTHORS,
     PERCENTILE,
     PUBLISHED,
-    Repetition,
+    RoundRepetition,
     asked_first,
     check_announceable,
     first_survey,
@@ -29,9 +29,9 @@ from tidegate.local.round_schedule import (
     refuse_hopeless,
 )
 from tidegate.local.running_sums import CAPACITY
-from tidegate.local.server_collection import Collection
-from tidegate.local.simulation import Simulation, refuse_below, run
+from tidegate.local.server_collection import ServerCollection
 from tidegate.local.survey import Survey
+from tidegate.local.topl_simulation import Simulation, refuse_below, run
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import (
     Choice,
@@ -183,13 +183,13 @@ class Topl(Spec):
         return asked_first(self)
 
     @cached_property
-    def again(self) -> Repetition | None:
+    def again(self) -> RoundRepetition | None:
         """How the threshold is chosen again; None: it stays."""
         return later_surveys(self)
 
-    def collection(self, state: State | None = None, capacity: int = CAPACITY) -> Collection:
+    def collection(self, state: State | None = None, capacity: int = CAPACITY) -> ServerCollection:
         """The server's state machine, from the beginning or from its `plain()` state."""
-        made = Collection(
+        made = ServerCollection(
             survey=self.survey,
             reporter=self.question,
             again=self.again,
@@ -294,7 +294,7 @@ class Topl(Spec):
         steps = self.lattice.units(numbers)
         epoch = source.new_epoch()
         collection = self.collection()
-        keystream = epoch.keystream("local/simulation", digest(self.settings()))
+        keystream = epoch.keystream("local/topl_simulation", digest(self.settings()))
         released = run(collection, steps, keystream)
         guarantee = cost(self.guarantee, simulation=epoch.simulation)
         return Simulation(released, guarantee, collection)

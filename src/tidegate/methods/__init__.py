@@ -24,8 +24,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from tidegate.methods._registration import Method
-from tidegate.methods._series_schemes import series_schemes
+from tidegate.methods._registration import Method, series_schemes
 from tidegate.run.stages_by_kind import more_stages
 from tidegate.settings import Spec
 

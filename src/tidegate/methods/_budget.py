@@ -13,7 +13,7 @@ from tidegate.exact_numbers import Number, said, whole
 from tidegate.guarantee import concentrated_epsilon
 from tidegate.methods._preset import Common, Concentrated, PerEvent, PerWindow, assembled
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.reselection import share_of
+from tidegate.run.threshold_schedule_and_reselection import share_of
 from tidegate.settings import Delta, Epsilon, within
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.units import Unit, Window, checked_unit

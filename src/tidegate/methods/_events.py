@@ -8,7 +8,7 @@ from typing import Any
 from tidegate import threshold
 from tidegate.errors import SettingError
 from tidegate.estimate.mixture.event_mixture import EventMixture
-from tidegate.estimate.mixture.models import MOST_TRUNCATED
+from tidegate.estimate.mixture.kalman_filter.state_space_models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number, positive, whole
 from tidegate.methods._cycle_periods import Period, in_rows
 from tidegate.methods.adaptive import WARM_UP_TRUNCATED

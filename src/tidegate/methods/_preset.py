@@ -12,7 +12,7 @@ from tidegate.exact_numbers import Number
 from tidegate.methods._registration import described
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_shares_and_windows import Refinement
-from tidegate.run.reselection import Reselection
+from tidegate.run.threshold_schedule_and_reselection import Reselection
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.units import Unit, checked_unit
 

@@ -1,9 +1,11 @@
-"""`Method`: the registration of a published method."""
+"""`Method`: the registration of a published method; and the schemes for series of users, listed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from inspect import signature
 from typing import Any
 
@@ -139,3 +141,18 @@ def described(docstring: str, heading: str) -> dict[str, str]:
         elif text:
             inside = False
     return found
+
+
+_EXAMPLES = {"Patterns": {"window": 8}, "PopulationDivision": {"window": 8}}
+
+
+@cache
+def series_schemes() -> tuple[Method, ...]:
+    """The schemes that `tidegate.local.series` exports, by name."""
+    room = import_module("tidegate.local.series")  # on demand: the central model needs none of it
+    found = [getattr(room, name) for name in sorted(room.__all__)]
+    return tuple(
+        Method(scheme, model="local", example=_EXAMPLES.get(scheme.__name__, {}))
+        for scheme in found
+        if isinstance(scheme, type)
+    )

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
-from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
+from tidegate.estimate.mixture.kalman_filter.state_space_models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, exact
 from tidegate.methods._budget import budget
 from tidegate.methods._cycle_periods import refuse_lengths
@@ -17,7 +17,7 @@ from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods._registration import Method
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_shares_and_windows import WARM_SHARE, Refinement, first_length
-from tidegate.run.reselection import chosen_again
+from tidegate.run.threshold_schedule_and_reselection import chosen_again
 from tidegate.run.two_sided_caps import LONGER
 from tidegate.units import Unit
 

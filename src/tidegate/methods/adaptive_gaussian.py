@@ -11,7 +11,7 @@ from typing import ClassVar, Unpack
 
 from tidegate import estimate
 from tidegate.errors import SettingError
-from tidegate.estimate.mixture.models import MOST_TRUNCATED, TRUNCATED
+from tidegate.estimate.mixture.kalman_filter.state_space_models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee, concentrated
 from tidegate.lattice import IntArray

@@ -20,7 +20,7 @@ from tidegate.perturb.consistency import residuals_from_below
 from tidegate.perturb.forest_geometry import Forest, level_count
 from tidegate.perturb.forest_perturber import ForestStage
 from tidegate.perturb.level_scales import check_headroom, level_scales
-from tidegate.perturb.running_sum_noise import check_leaves
+from tidegate.perturb.running_sum_and_gaussian_stages import check_leaves
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole, flag
 

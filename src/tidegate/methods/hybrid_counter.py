@@ -24,7 +24,7 @@ from tidegate.noise import discrete_laplace, discrete_laplace_variance
 from tidegate.perturb.consistency import prefix_leaves
 from tidegate.perturb.level_scales import check_headroom, level_scales
 from tidegate.perturb.one_layout import OneLayoutRun
-from tidegate.perturb.running_sum_noise import RunningSumStage
+from tidegate.perturb.running_sum_and_gaussian_stages import RunningSumStage
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole

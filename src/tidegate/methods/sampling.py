@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
-from tidegate.estimate.last_published import LastPublished
+from tidegate.estimate.sample_and_hold import LastPublished
 from tidegate.exact_numbers import Number, whole
 from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with

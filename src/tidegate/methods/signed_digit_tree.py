@@ -18,7 +18,11 @@ from tidegate.methods._preset import PerEvent, preset
 from tidegate.methods._registration import Method
 from tidegate.noise import discrete_laplace, discrete_laplace_variance
 from tidegate.perturb.level_scales import check_headroom, level_scales
-from tidegate.perturb.running_sum_noise import RunningSumNoise, RunningSumStage, check_leaves
+from tidegate.perturb.running_sum_and_gaussian_stages import (
+    RunningSumNoise,
+    RunningSumStage,
+    check_leaves,
+)
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole

@@ -18,7 +18,7 @@ from tidegate.methods._budget import per_event_gaussian
 from tidegate.methods._preset import Concentrated, preset
 from tidegate.methods._registration import Method
 from tidegate.noise import discrete_gaussian, discrete_gaussian_variance
-from tidegate.perturb.running_sum_noise import (
+from tidegate.perturb.running_sum_and_gaussian_stages import (
     GaussianNoise,
     GaussianStage,
     check_gaussian,
@@ -83,7 +83,7 @@ def _node_counts(leaves: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class BalancedNoise(GaussianNoise):
+class SmoothBinaryNoise(GaussianNoise):
     """One horizon's noise: `variance` is σ² of every node's draw, in units².
 
     Number the leaves of a binary tree of height 2m, and keep those whose numbers have m ones. Value
@@ -143,13 +143,13 @@ class BalancedNoise(GaussianNoise):
 class SmoothBinary(GaussianStage, Spec):
     """Discrete Gaussian noise on a binary tree of which only balanced leaves are used.
 
-    **Privacy**: ρ-zCDP for one replaced value. Released: running sums of nodes (`BalancedNoise`),
-    each node the sum of its values plus an exact discrete Gaussian draw of variance σ². Only nodes
-    on the left are ever used, so a value lies in one node for each zero of its leaf: m at most. A
-    replaced value moves each by at most θ: Δ² = mθ² in the 2-norm, and σ² is an integer with
-    Δ²/(2σ²) ≤ ρ, checked exactly. The nodes of a running sum hold its values exactly once, so what
-    is published is a function of the noisy nodes; the draws never depend on values. Horizons are
-    disjoint: parallel composition.
+    **Privacy**: ρ-zCDP for one replaced value. Released: running sums of nodes (see
+    `SmoothBinaryNoise`), each the sum of its values plus an exact discrete Gaussian draw of
+    variance σ². Only nodes on the left are ever used, so a value lies in one node for each zero of
+    its leaf: m at most. A replaced value moves each by at most θ: Δ² = mθ² in the 2-norm, and σ² is
+    an integer with Δ²/(2σ²) ≤ ρ, checked exactly. The nodes of a running sum hold its values
+    exactly once, so what is published is a function of the noisy nodes; the draws never depend on
+    values. Horizons are disjoint: parallel composition.
 
     Every running sum has at most m draws, where the binary tree has up to 2m and one for each level
     in Δ². (As published, every one has exactly m; nodes that hold no value get no noise here.)
@@ -166,10 +166,10 @@ class SmoothBinary(GaussianStage, Spec):
     delta: Delta = Delta()
     horizon: Whole = Whole(minimum=1)
 
-    def noise_law(self, threshold: int) -> BalancedNoise:
+    def noise_law(self, threshold: int) -> SmoothBinaryNoise:
         """The noise for values truncated at `threshold` units."""
         squared = threshold**2 * zeros_needed(self.horizon)
-        return BalancedNoise(self.horizon, self.variance_for(squared))
+        return SmoothBinaryNoise(self.horizon, self.variance_for(squared))
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""

@@ -24,7 +24,11 @@ from tidegate.methods._budget import per_event_gaussian
 from tidegate.methods._preset import Concentrated, preset
 from tidegate.methods._registration import Method
 from tidegate.noise import discrete_gaussian
-from tidegate.perturb.running_sum_noise import GaussianNoise, GaussianStage, check_gaussian
+from tidegate.perturb.running_sum_and_gaussian_stages import (
+    GaussianNoise,
+    GaussianStage,
+    check_gaussian,
+)
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Delta, Exact, OptionalWhole, Spec, Whole

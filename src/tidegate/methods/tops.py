@@ -12,7 +12,7 @@ from tidegate.methods._feasibility import check_horizon, usual_holdout
 from tidegate.methods._preset import Common, assembled, preset
 from tidegate.methods._registration import Method
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.reselection import chosen_again
+from tidegate.run.threshold_schedule_and_reselection import chosen_again
 from tidegate.stages import Estimator
 from tidegate.units import Unit
 

@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import ClassVar, Unpack
 
 from tidegate import threshold as thresholds
-from tidegate.estimate.last_published import Last, LastPublished
-from tidegate.estimate.sample_and_hold import SampleAndHoldRun
+from tidegate.estimate.sample_and_hold import Last, LastPublished, SampleAndHoldRun
 from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee, free
 from tidegate.methods._preset import HORIZON, Common, assembled, preset

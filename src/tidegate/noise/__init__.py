@@ -32,15 +32,15 @@ from tidegate.noise.discrete_laplace import (
 )
 from tidegate.noise.exponential_enclosure import exponential_bounds
 from tidegate.noise.float_laplace import float_laplace
-from tidegate.noise.selection import exponential_mechanism, permute_and_flip
-from tidegate.noise.uniform import uniform_below
-from tidegate.noise.word_logarithms import (
+from tidegate.noise.laplace_from_words import (
     USUAL_EDGE,
     USUAL_SCALES,
     edge,
     one_signed_logarithm,
     signed_logarithms,
 )
+from tidegate.noise.selection_mechanisms import exponential_mechanism, permute_and_flip
+from tidegate.noise.uniform import uniform_below
 
 __all__ = [
     "USUAL_EDGE",

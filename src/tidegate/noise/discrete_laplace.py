@@ -81,7 +81,7 @@ def discrete_laplace(words: WordSource, count: int, scale: Fraction) -> NDArray[
 def in_arrays(words: WordSource, count: int, scale: Fraction) -> NDArray[np.int64]:
     """`discrete_laplace` of many samples."""
     noise = np.empty(count, dtype=np.int64)
-    inversion = Inversion(words, scale, min(count, BLOCK))
+    inversion = LaplaceInversion(words, scale, min(count, BLOCK))
     done = 0
     while done < count:
         attempts = inversion.attempt(min(count - done, BLOCK))
@@ -161,7 +161,7 @@ def discrete_laplace_variance(scale: Fraction) -> float:
     return 2.0 * math.exp(-inverse) / math.expm1(-inverse) ** 2
 
 
-class Inversion:
+class LaplaceInversion:
     """Draws blocks of attempts, in arrays that are allocated once."""
 
     def __init__(self, words: WordSource, scale: Fraction, block: int) -> None:
@@ -216,7 +216,7 @@ def decide_magnitude(words: WordSource, cell: int, scale: Fraction) -> int:
     """|X| of the U whose first bits−1 places are `cell`, reading more words while it is open."""
     bits = words.bits - 1
     while True:
-        magnitude, next_floor = _locate(cell, bits, scale)
+        magnitude, next_floor = _locate_magnitude(cell, bits, scale)
         if cell > next_floor:
             if magnitude > _LARGEST:
                 raise OverflowError("noise of this scale does not fit 64 bits")
@@ -225,7 +225,7 @@ def decide_magnitude(words: WordSource, cell: int, scale: Fraction) -> int:
         bits += words.bits
 
 
-def _locate(cell: int, bits: int, scale: Fraction) -> tuple[int, int]:
+def _locate_magnitude(cell: int, bits: int, scale: Fraction) -> tuple[int, int]:
     """The largest k with cell < F_k, and F_{k+1}.
 
     F falls in k, so this gallops from a float's guess (nearly always right: two evaluations) to

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 from tidegate.perturb.forest_geometry import Forest
-from tidegate.perturb.one_layout import Blocks, OneLayoutRun, OneLayoutStage
+from tidegate.perturb.one_layout import OneLayoutBlocks, OneLayoutRun, OneLayoutStage
 from tidegate.randomness import Keystream
 from tidegate.stages import NO_SUMS, Layout, Noisy
 
@@ -40,7 +40,7 @@ class LeafNoise(Protocol):
         ...
 
 
-class ForestLike(Blocks, Protocol):
+class ForestLike(OneLayoutBlocks, Protocol):
     """A perturber whose noise is made a grove at a time."""
 
     @property

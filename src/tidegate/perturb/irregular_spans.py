@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import roughly
-from tidegate.perturb.one_layout import Blocks, OneLayoutRun, OneLayoutStage
+from tidegate.perturb.one_layout import OneLayoutBlocks, OneLayoutRun, OneLayoutStage
 from tidegate.randomness import Keystream
 from tidegate.stages import Layout
 
@@ -46,7 +46,9 @@ class IrregularStage(OneLayoutStage):
 class IrregularRun(OneLayoutRun):
     """Counts the values that were taken."""
 
-    def __init__(self, stage: Blocks, threshold: int, ceiling: int, keystream: Keystream) -> None:
+    def __init__(
+        self, stage: OneLayoutBlocks, threshold: int, ceiling: int, keystream: Keystream
+    ) -> None:
         super().__init__(stage, threshold, ceiling, keystream)
         self.position = 0  # values taken
 

@@ -10,7 +10,7 @@ from tidegate.stages import Layout
 from tidegate.state_as_bytes import State, restore, state_of
 
 
-class Blocks(Protocol):
+class OneLayoutBlocks(Protocol):
     """A perturber, as its run sees it."""
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
@@ -30,7 +30,9 @@ class OneLayoutRun(ABC):
 
     STATE: ClassVar[tuple[str, ...]]
 
-    def __init__(self, stage: Blocks, threshold: int, ceiling: int, keystream: Keystream) -> None:
+    def __init__(
+        self, stage: OneLayoutBlocks, threshold: int, ceiling: int, keystream: Keystream
+    ) -> None:
         self._threshold = threshold
         self._keystream = keystream
         self._lengths = stage.lengths(0)

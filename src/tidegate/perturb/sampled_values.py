@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 from tidegate.perturb.irregular_spans import IrregularRun, IrregularStage, check_scale
-from tidegate.perturb.one_layout import Blocks
+from tidegate.perturb.one_layout import OneLayoutBlocks
 from tidegate.perturb.position_noise import MeasurementNoise
 from tidegate.randomness import Keystream
 from tidegate.stages import Noisy
@@ -84,7 +84,7 @@ def one_by_one(sampler: Sampler, stretch: Stretch) -> Measurements:
     return places, numbers, scales
 
 
-class _Sampling(Blocks, Protocol):
+class _Sampling(OneLayoutBlocks, Protocol):
     def sampler(self, threshold: int, keystream: Keystream) -> Sampler: ...
 
 

@@ -5,9 +5,8 @@ inside a block add depends on the data, so it rests on one stated assumption: a 
 `roughness`·θ away from its prediction. The paper assumes 1/3; a calm stream has less.
 """
 
-from tidegate.plan.best_tree import Choice, best_hierarchy
+from tidegate.plan.best_tree_and_needed_epsilon import Choice, best_hierarchy, needed_epsilon
 from tidegate.plan.expected_errors import PAPER_ROUGHNESS, Expectation, expect, half_width
-from tidegate.plan.needed_epsilon import needed_epsilon
 from tidegate.plan.setting_warnings import setting_warnings
 
 __all__ = [

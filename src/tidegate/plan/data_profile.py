@@ -20,7 +20,7 @@ _PLACES = 9  # decimal places told apart
 
 
 @dataclass
-class Profile:
+class DataProfile:
     """Statistics of a stream, gathered piece by piece in bounded memory. Not private.
 
     >>> profile = Profile()

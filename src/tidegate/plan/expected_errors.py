@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.plan.expected_errors_of_adaptive import mean_parts, played
+from tidegate.plan.expected_errors_of_adaptive import mean_parts, played_adaptive
 from tidegate.record.range_queries_and_answers import Answers, truncation_errors
 from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
@@ -140,7 +140,7 @@ def _expect_adaptive(
 ) -> list[Expectation]:
     stage = pipeline.perturber
     step = pipeline.lattice.step
-    record = played(stage, pipeline.estimator, units, pipeline.ceiling, roughness, below)
+    record = played_adaptive(stage, pipeline.estimator, units, pipeline.ceiling, roughness, below)
     return [
         Expectation(
             length,

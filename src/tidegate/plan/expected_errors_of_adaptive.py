@@ -14,12 +14,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tidegate.estimate.mixture.model_weights import packed
-from tidegate.estimate.mixture.models import COUNT, LEVEL_MEAN, WALKS
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed
+from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, LEVEL_MEAN, WALKS
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.exact_numbers import whole
 from tidegate.lattice import IntArray
-from tidegate.record.segment import Method, Segment
+from tidegate.record.segments.segment import Segment, SegmentMethod
 from tidegate.stages import NO_NUMBERS, Estimator, Excess, Layout, Noisy, Parts, Perturber
 
 _STARTS = 256
@@ -39,7 +39,7 @@ def kind_of(roughness: float) -> int:
     return 1 + distances.index(min(distances))
 
 
-def played(
+def played_adaptive(
     stage: Perturber,
     estimator: Estimator,
     threshold: int,
@@ -49,7 +49,7 @@ def played(
 ) -> Segment:
     """The record of one horizon of a stream that behaves as assumed, in lattice units."""
     model = kind_of(roughness)
-    method = Method(stage, estimator, ceiling, step=1.0, history=stage.horizon + 1)
+    method = SegmentMethod(stage, estimator, ceiling, step=1.0, history=stage.horizon + 1)
     record = Segment(method, threshold=threshold, origin=0, epoch="", below=below)
     # Where the level hardly moves, nobody can tell that values do not scatter widely around it.
     calm = model <= _CALM

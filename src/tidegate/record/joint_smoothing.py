@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tidegate.lattice import IntArray
 from tidegate.record.record import Record
-from tidegate.record.segment import Segment
+from tidegate.record.segments.segment import Segment
 from tidegate.stages import Posterior, Ranges
 
 

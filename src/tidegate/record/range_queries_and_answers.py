@@ -15,11 +15,11 @@ from tidegate.record import answer_text
 from tidegate.record.answer import Answer
 from tidegate.record.range_tables import RangeTables
 from tidegate.stages import Excess
-from tidegate.tables.column_kind import are_times
 from tidegate.tables.from_numpy import Tabular
+from tidegate.tables.table_input import are_times
 
 if TYPE_CHECKING:
-    from tidegate.record.time_ranges import Moment
+    from tidegate.record.times.time_ranges import Moment
 
 _ERRORS = ("noise_error", "prediction_error", "truncation_error")
 TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date

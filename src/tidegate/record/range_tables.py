@@ -15,7 +15,7 @@ from tidegate.exact_numbers import whole
 if TYPE_CHECKING:
     from tidegate.record.range_queries_and_answers import Answers
     from tidegate.record.record import Record
-    from tidegate.record.time_ranges import Moment, TimeTable
+    from tidegate.record.times.time_ranges import Moment, TimeTable
 
 _PIECES = 1_000_000  # rows that one table may have
 

@@ -13,17 +13,17 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, said, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record import time_sums
 from tidegate.record.answer import out_of_range
-from tidegate.record.before_first_leaf import expected_as_before
-from tidegate.record.joined_segments import all_segments
-from tidegate.record.levels import small_picture
-from tidegate.record.many_time_ranges import by_time
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile, paired
-from tidegate.record.segment import Segment
+from tidegate.record.rows_and_levels import small_picture
+from tidegate.record.segments.segment import Segment
+from tidegate.record.segments.segment_codec_and_joining import joined_segments
+from tidegate.record.segments.unmeasured_values import expected_as_before
 from tidegate.record.threshold_evidence import Hidden, aims, unseen
-from tidegate.record.time_index import TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.record.times import sums_over_time
+from tidegate.record.times.many_time_ranges import by_time
+from tidegate.record.times.time_index import TimeIndex
+from tidegate.record.times.time_ranges import Moment, TimeTable
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 
@@ -31,7 +31,7 @@ _SUREST = 1 - 1e-12
 
 
 @dataclass
-class Gathered:
+class RecordSums:
     """Everything that an interval needs, one number for each range.
 
     Attributes:
@@ -58,7 +58,7 @@ class Gathered:
     capped: bool = False
 
     @classmethod
-    def empty(cls, ranges: int, threshold: float, floor: float) -> Gathered:
+    def empty(cls, ranges: int, threshold: float, floor: float) -> RecordSums:
         """Nothing yet; `threshold` and `floor` are said of a range without values."""
         estimate, noise, prediction, largest, unseen = np.zeros((5, ranges))
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
@@ -103,7 +103,7 @@ class Gathered:
         caps[4, here] = np.minimum(caps[4, here], segment.floor)
         caps[5, here] += segment.floor * (high - low)
 
-    def join(self, other: Gathered) -> None:
+    def join(self, other: RecordSums) -> None:
         """Add the same ranges of another stream, whose noise is independent."""
         self.estimate += other.estimate
         self.noise += other.noise
@@ -180,7 +180,7 @@ class Record(RangeQueries):
 
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
-        segments = all_segments(self.segments, later.segments)
+        segments = joined_segments(self.segments, later.segments)
         return Record(segments, later.guarantee, later.times)
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
@@ -211,10 +211,10 @@ class Record(RangeQueries):
                 raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
         return self.gathered(begin, end, as_of).answers(begin, end, confidence)
 
-    def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> Gathered:
+    def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> RecordSums:
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
-        found = Gathered.empty(begin.size, last.threshold_value, last.floor)
+        found = RecordSums.empty(begin.size, last.threshold_value, last.floor)
         known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
         before = None
         for segment, hidden, aim in known:
@@ -247,7 +247,7 @@ class Record(RangeQueries):
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> Answers:
         """The sum over a range of time."""
-        return time_sums.between(self, from_, to, confidence, as_of)
+        return sums_over_time.sum_between_times(self, from_, to, confidence, as_of)
 
     def answers_by_time(
         self, starts: Any, ends: Any, confidence: float, as_of: int | None
@@ -259,7 +259,7 @@ class Record(RangeQueries):
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
     ) -> TimeTable:
         """The sums over the parts of a range of time."""
-        return time_sums.table_of(self, every, from_, to, confidence)
+        return sums_over_time.table_by_time(self, every, from_, to, confidence)
 
     def checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
         """Ranges that this record knows, as arrays; others are refused."""

@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.record.journal_entry import JournalEntry
 from tidegate.record.record import Record
-from tidegate.record.segment import WARMING, Segment
-from tidegate.record.time_index import TimeIndex
+from tidegate.record.segments.journal_entry import JournalEntry
+from tidegate.record.segments.segment import WARMING, Segment
+from tidegate.record.times.time_index import TimeIndex
 from tidegate.stages import ENDLESS
 
 if TYPE_CHECKING:
+    from tidegate.run.phased_run import Phase
     from tidegate.run.pipeline import Pipeline
-    from tidegate.run.run_base import Phase
 
 # Cells that are kept where blocks are forgotten one by one: 64 horizons of the finest trees, 500 of
 # coarse ones. Smoothing over all of them takes some seconds, and 2.5 kB each.
 _MOST_CELLS = 1 << 17
 
 
-class Recorder:
+class JournalRecorder:
     """Builds the record of a release from its journal entries, in order."""
 
     def __init__(self, pipeline: Pipeline) -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from copy import copy
 
 from tidegate.record.record import Record
-from tidegate.record.segment import Segment
+from tidegate.record.segments.segment import Segment
 
 
 class RecordView(Record):

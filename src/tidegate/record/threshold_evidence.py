@@ -42,7 +42,7 @@ import numpy as np
 
 from tidegate.estimate.mixture.portable_math import exp, log
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.segment import Segment
+from tidegate.record.segments.segment import Segment
 from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets, Excess
 from tidegate.threshold.least_threshold import has_fallen
 from tidegate.threshold.tail_quantile import WANTED

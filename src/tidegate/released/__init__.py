@@ -1,6 +1,6 @@
 """Released rows: of a file, or of a table in memory. Open, query, draw, hand on."""
 
-from tidegate.released.derived_sums import DecayedSum, SlidingSum, WholeCounts
+from tidegate.released.decayed_and_sliding_sums import DecayedSum, SlidingSum, WholeCounts
 from tidegate.released.release_table import release
 from tidegate.released.released import Released
 from tidegate.released.released_columns import open_columns

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.lattice import IntArray
-from tidegate.record.levels import moving_average, window_of
-from tidegate.record.time_index import TimeIndex
+from tidegate.record.rows_and_levels import moving_average, window_of
+from tidegate.record.times.time_index import TimeIndex
 from tidegate.tables.optional_libraries import require
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def along(times: TimeIndex | None, ends: IntArray) -> NDArray[Any]:
     return local.astype("datetime64[ns]").astype("datetime64[ms]")
 
 
-def draw(table: ReleasedTable, window: int | None, confidence: float, axes: Any) -> Any:
+def plot_released(table: ReleasedTable, window: int | None, confidence: float, axes: Any) -> Any:
     """Draw on these axes, or on new ones."""
     record = table.record
     size = record.end - record.start

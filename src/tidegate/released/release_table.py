@@ -23,7 +23,7 @@ from tidegate.tables.table_input import (
     index_times,
     is_table,
     only_name,
-    picked,
+    picked_columns,
 )
 from tidegate.tables.to_numpy import plain
 from tidegate.timestamps import read_times
@@ -118,7 +118,7 @@ def release(
         if value is None:
             raise SettingError("value", "name the column of values, such as value='fare'")
         wanted = {"value": value, "users": users, "time": index_times(table, time)}
-        values, users, time = picked(table, wanted)
+        values, users, time = picked_columns(table, wanted)
     else:
         values = table if value is None else value
         time = index_times(values, time)

@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.record.levels import small_picture
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
-from tidegate.record.time_index import TimeIndex
-from tidegate.record.time_ranges import moment
-from tidegate.released.plot import along, axis_label, draw
+from tidegate.record.rows_and_levels import Rows, small_picture
+from tidegate.record.times.time_index import TimeIndex
+from tidegate.record.times.time_ranges import moment
+from tidegate.released.plot import along, axis_label, plot_released
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.run_base import Phase
 from tidegate.tables import html
 from tidegate.tables.from_numpy import Tabular
 
@@ -100,7 +99,7 @@ class ReleasedTable(Tabular, RangeQueries):
 
         Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
         """
-        return draw(self, window, confidence, ax)
+        return plot_released(self, window, confidence, ax)
 
     def _facts(self) -> list[tuple[str, object]]:
         threshold = "not chosen" if self.threshold is None else f"{self.threshold:g}"

@@ -13,8 +13,8 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.guarantee import Guarantee
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.record.ratio import Ratio, ratio
-from tidegate.record.time_ranges import Moment
+from tidegate.record.mean_and_ratio import Ratio, ratio
+from tidegate.record.times.time_ranges import Moment
 from tidegate.released.released import Released, ReleasedTable
 from tidegate.released.released_file import ReleasedFile
 from tidegate.run.column_budgets import label, together

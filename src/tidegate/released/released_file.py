@@ -15,15 +15,15 @@ from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.exact_numbers import LARGEST, said
 from tidegate.io import SourceError, read_metadata, read_released, read_rows
 from tidegate.io.errors import source_error
-from tidegate.io.file_formats import kind_of
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
-from tidegate.released.block_sums_scan import DAMAGED, checked, scan, spans
+from tidegate.record.rows_and_levels import Rows
 from tidegate.released.released import ReleasedTable
-from tidegate.released.sums_index import Index, built, grown_from
-from tidegate.released.times_index import time_index
+from tidegate.released.scan_into_block_sums import DAMAGED, checked, scan, spans
+from tidegate.released.sums_index_file import Index, built, grown_from
+from tidegate.released.times_index_file import time_index
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.run_base import Phase
 from tidegate.run.snapshot import record_of
 from tidegate.state_as_bytes import MALFORMED
 
@@ -97,7 +97,7 @@ class ReleasedFile(ReleasedTable):
             metadata = index.metadata
         else:
             metadata = _metadata(path, format)
-        pipeline, phases = _understood(metadata, name)
+        pipeline, phases = _understood_metadata(metadata, name)
         if not pipeline.estimator.adds_up:
             record = _carried(metadata, pipeline, name)
             record.times = time_index(path, format, metadata, version)
@@ -240,7 +240,7 @@ def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Reco
         raise SourceError(None, DAMAGED, name) from None
 
 
-def _understood(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
+def _understood_metadata(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
     if metadata.get("simulation"):
         problem = (
             "comes from `tidegate local simulate`; its errors are not those of a release. Ask it "

@@ -11,9 +11,9 @@ from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness
 from tidegate.record.answer import Answer
-from tidegate.record.ratio import Ratio, ratio
-from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.mean_and_ratio import Ratio, ratio
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_release import EventRelease
 from tidegate.run.pipeline import Pipeline
 

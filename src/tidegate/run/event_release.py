@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError, TidegateError
 from tidegate.randomness import Randomness
-from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_run import EventRun
 from tidegate.run.event_ticks import Ticks, check_values
 from tidegate.run.release import Release
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import checked_users
-from tidegate.tables.column_kind import refuse_numbers, refuse_times
+from tidegate.tables.table_input import refuse_numbers, refuse_times
 from tidegate.timestamps import Times
 
 # Ticks that are released at once: an array for all of them, however long the clock stood still.

@@ -15,7 +15,7 @@ import numpy as np
 from tidegate.estimate.mixture.event_mixture import step_of
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.event_trees import STEPS, noisy_total
-from tidegate.record.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.run.event_state import EventState
 from tidegate.run.event_ticks import CHOICE_SHARE, COUNT_SHARE, EVIDENCE
 from tidegate.run.refinement_blocks import Blocks

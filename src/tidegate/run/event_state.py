@@ -9,12 +9,12 @@ from typing import Any, ClassVar, cast
 from tidegate.estimate.mixture.event_mixture import EventMixture, EventMixtureRun
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees, EventTreesRun
-from tidegate.record.levels import Levels
+from tidegate.record.rows_and_levels import Levels
 from tidegate.run.event_log import EventLog
 from tidegate.run.event_ticks import Ticks
+from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.refinement_shares_and_windows import STRETCH, Refinement
-from tidegate.run.run_base import PhasedRun, PhaseKeys
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends
 from tidegate.stages import Saved

@@ -1,4 +1,4 @@
-"""`Remainder`: publish no negative values; later values pay for it. Post-processing."""
+"""`NonNegativeRemainder`: publish no negative values; later values pay for it. Post-processing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from tidegate.lattice import FloatArray
 
 
-class Remainder:
+class NonNegativeRemainder:
     """Makes a stream non-negative by paying negative values out of the next positive ones.
 
     out = max(0, x + debt), and debt = min(0, x + debt) is kept for the next value. Effect on range

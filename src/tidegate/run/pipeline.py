@@ -15,15 +15,14 @@ from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
 from tidegate.lattice import FINE, Lattice, default_resolution
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
-from tidegate.record.segment import Method
+from tidegate.record.segments.segment import SegmentMethod
 from tidegate.run import two_sided_caps
 from tidegate.run.event_release import EventRelease
 from tidegate.run.event_ticks import EventLattice, Ticks
 from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.release import Release
-from tidegate.run.reselection import Reselection
 from tidegate.run.stages_by_kind import built, parts
-from tidegate.run.threshold_schedule import ONCE, ThresholdSchedule
+from tidegate.run.threshold_schedule_and_reselection import ONCE, Reselection, ThresholdSchedule
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.state_as_bytes import understood
@@ -44,7 +43,7 @@ class Pipeline(Spec):
             chooses which blocks are measured finely.
         resolution: values are rounded to multiples of this. Public, never read off the data. None:
             a fine one, by the bound (`tidegate.lattice.default_resolution`), as presets do.
-        non_negative: publish no negative values (see `tidegate.run.non_negative.Remainder`).
+        non_negative: publish no negative values (see `tidegate.run.non_negative`).
         lower: public lower bound of a value, 0 or below; smaller values count as this. Below 0,
             both ends of what counts are chosen privately (`tidegate.run.two_sided_caps`).
         unit: what the guarantee protects (`tidegate.units`): an event, a window, a user.
@@ -171,11 +170,12 @@ class Pipeline(Spec):
         return self.schedule.warm_up(self)
 
     @cached_property
-    def method(self) -> Method:
+    def method(self) -> SegmentMethod:
         """How values are measured and estimated: what records must know."""
         step, history = self.lattice.step, self.kept_history
         bounded, budgets = self.ticks is None, self.schedule.budgets(self)
-        return Method(self.measurer, self.estimator, self.ceiling, step, history, bounded, budgets)
+        stages = self.measurer, self.estimator
+        return SegmentMethod(*stages, self.ceiling, step, history, bounded, budgets)
 
     @cached_property
     def lattice(self) -> Lattice:

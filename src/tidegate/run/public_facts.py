@@ -9,9 +9,9 @@ from tidegate._version import __version__
 from tidegate.clock import Clock
 from tidegate.guarantee import Guarantee
 from tidegate.record.record import Record
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
-from tidegate.run.run_base import Phase
 from tidegate.run.snapshot import plain_record
 
 

@@ -13,15 +13,15 @@ from tidegate.errors import QueryError, TidegateError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.record.levels import small_picture
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
+from tidegate.record.rows_and_levels import small_picture
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
+from tidegate.run.phased_run import Phase
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.run_base import Phase
 from tidegate.run.snapshot import stored_record
-from tidegate.run.threshold_phases import Phases
+from tidegate.run.threshold_phases import ThresholdPhases
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import UserCap
 from tidegate.tables import html
@@ -43,7 +43,7 @@ class ReadableRelease(RangeQueries):
     _ownership: Ownership
     _cap: UserCap | None
     _timeline: Timeline | None
-    _run: Phases | RefinementRun | EventRun | None
+    _run: ThresholdPhases | RefinementRun | EventRun | None
 
     @property
     def position(self) -> int:

@@ -11,8 +11,8 @@ from tidegate.estimate.mixture.outgrown_cap import WatchedEnd
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
-from tidegate.record.journal_entry import Trace
-from tidegate.record.segment import Segment
+from tidegate.record.segments.journal_entry import Trace
+from tidegate.record.segments.segment import Segment
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import raised
 from tidegate.stages import NO_SUMS, Layout, Noisy

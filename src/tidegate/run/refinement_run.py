@@ -15,8 +15,8 @@ import numpy as np
 from tidegate.estimate.mixture.outgrown_cap import WatchedEnd
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
-from tidegate.record.journal_entry import JournalEntry, Trace
-from tidegate.record.segment import WARMING, Segment
+from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import Blocks, Row
 from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, RISEN, RISEN_SURE

@@ -19,7 +19,7 @@ from tidegate.estimate import Mixture
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length
-from tidegate.run.threshold_schedule import ThresholdSchedule
+from tidegate.run.threshold_schedule_and_reselection import ThresholdSchedule
 from tidegate.settings import Flag, Spec
 from tidegate.stages import Perturber, Threshold
 from tidegate.threshold import TailQuantile

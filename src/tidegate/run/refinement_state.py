@@ -13,11 +13,11 @@ from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
-from tidegate.record.levels import Levels
+from tidegate.record.rows_and_levels import Levels
 from tidegate.run.hold_out import HoldOut
+from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.refinement_shares_and_windows import Refinement, later_length
-from tidegate.run.run_base import PhasedRun, PhaseKeys
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import LONGER, Ends
 from tidegate.stages import Layout, Noisy, Saved

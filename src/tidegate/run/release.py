@@ -21,19 +21,19 @@ from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
+from tidegate.run.phased_run import PhaseKeys
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.release_snapshots_and_forks import SnapshotsAndForks
-from tidegate.run.run_base import PhaseKeys
-from tidegate.run.threshold_phases import Phases
+from tidegate.run.threshold_phases import ThresholdPhases
 from tidegate.run.timeline import Timeline, checked_times
 from tidegate.run.two_sided_caps import Ends
 from tidegate.run.user_cap import cap_of, checked_users
-from tidegate.tables.column_kind import refuse_times
 from tidegate.tables.from_numpy import Column, like
+from tidegate.tables.table_input import refuse_times
 from tidegate.tables.to_numpy import as_single
 from tidegate.timestamps import Times
 
@@ -85,14 +85,14 @@ class Release(SnapshotsAndForks):
         self._keeps_journal = False  # someone keeps a journal
         self._cap = cap_of(pipeline.unit)
         self._timeline: Timeline | None = None  # if values have times
-        self._run: Phases | RefinementRun | EventRun | None = None
+        self._run: ThresholdPhases | RefinementRun | EventRun | None = None
         keys = PhaseKeys(pipeline, epoch, origin)
         if pipeline.ticks is not None:
             self._run = EventRun(keys, state=state)
         elif pipeline.warm_up:
             self._run = RefinementRun(keys, ends=ends, evidence=evidence, state=state)
         elif ends is not None or state is not None:
-            self._run = Phases(keys, ends=ends, state=state)
+            self._run = ThresholdPhases(keys, ends=ends, state=state)
         if self._run is None and pipeline.holdout == 0:
             self._choose_threshold()
 
@@ -295,6 +295,6 @@ class Release(SnapshotsAndForks):
 
     def _choose_threshold(self) -> None:
         keys = PhaseKeys(self.pipeline, self._epoch, self._origin)
-        self._run = Phases.after_hold_out(keys, self._holdout.units)
+        self._run = ThresholdPhases.after_hold_out(keys, self._holdout.units)
         self._run.log = [] if self._keeps_journal else None
         self._holdout.wipe()

@@ -10,7 +10,7 @@ from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch, Randomness, secure
-from tidegate.record.journal_entry import JournalEntry
+from tidegate.record.segments.journal_entry import JournalEntry
 from tidegate.run.readable_release import ReadableRelease
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot
 from tidegate.run.timeline import Timeline

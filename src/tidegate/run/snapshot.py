@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import SnapshotError
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.record.segment_codec import as_text, from_text, restored_segment, segment_state
+from tidegate.record.segments.segment_codec_and_joining import (
+    as_text,
+    from_text,
+    restored_segment,
+    segment_state,
+)
 from tidegate.sealing import seal, unseal
 
 if TYPE_CHECKING:

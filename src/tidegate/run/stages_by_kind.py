@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.run import event_ticks, reselection
+from tidegate.run import event_ticks
 from tidegate.run import refinement_shares_and_windows as refinement
+from tidegate.run import threshold_schedule_and_reselection as reselection
 from tidegate.settings import Spec
 
 # What stored settings can name: never code from elsewhere, whatever a file says.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.errors import SnapshotError
 from tidegate.record.record import Record
-from tidegate.record.segment_codec import restored_segment
+from tidegate.record.segments.segment_codec_and_joining import restored_segment
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import unseal
 from tidegate.state_as_bytes import understood

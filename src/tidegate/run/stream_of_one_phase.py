@@ -1,4 +1,4 @@
-"""`Stream`: one phase at work: raw units in, published values out, one threshold."""
+"""`PhaseStream`: one phase at work: raw units in, published values out, one threshold."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Epoch
-from tidegate.record.journal_entry import Trace
-from tidegate.record.levels import Levels, recent_sums
-from tidegate.record.segment import Segment
+from tidegate.record.rows_and_levels import Levels, recent_sums
+from tidegate.record.segments.journal_entry import Trace
+from tidegate.record.segments.segment import Segment
 from tidegate.run.two_sided_caps import Ends, raised
 from tidegate.stages import NO_SUMS, EstimatorRun, Noisy, Saved
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
 
-class Stream:
+class PhaseStream:
     """Perturber ║ estimator, segment of the record.
 
     The only thing that goes back over the barrier is which of the public options measures the next

@@ -1,4 +1,4 @@
-"""`Phases`: the run after a hold-out: one stream per threshold, one after the other.
+"""`ThresholdPhases`: the run after a hold-out: one stream per threshold, one after the other.
 
 phase 0            phase 1            phase 2
 ├───────┬─selection┼───────┬─selection┼── …      each phase: its own θ, epoch, forest, segment
@@ -11,17 +11,17 @@ from typing import Any, Self
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.journal_entry import JournalEntry, Trace
-from tidegate.record.segment import Segment
+from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.segment import Segment
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.run_base import PhasedRun, PhaseKeys
-from tidegate.run.stream_of_one_phase import Stream
+from tidegate.run.phased_run import PhasedRun, PhaseKeys
+from tidegate.run.stream_of_one_phase import PhaseStream
 from tidegate.run.two_sided_caps import Ends, choose
 from tidegate.settings import digest
 from tidegate.stages import ENDLESS
 
 
-class Phases(PhasedRun):
+class ThresholdPhases(PhasedRun):
     """A state machine: the stream of the present phase, then a selection, then the next phase.
 
     `_plain` counts the values until the next selection; while it is 0, a selection is open and
@@ -177,9 +177,9 @@ class Phases(PhasedRun):
         self._look_ahead()
         self._forget()
 
-    def _begin(self, ends: Ends, origin: int) -> Stream:
+    def _begin(self, ends: Ends, origin: int) -> PhaseStream:
         segment = self._new_segment(ends, origin)
-        return Stream(self._pipeline, self._keys.epoch(self.number), segment)
+        return PhaseStream(self._pipeline, self._keys.epoch(self.number), segment)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Phases(PhasedRun):
             "stream": self.stream.state(),
         }
 
-    def _resumed(self, state: dict[str, Any]) -> Stream:
+    def _resumed(self, state: dict[str, Any]) -> PhaseStream:
         self.number = state["number"]
         held = state["selection"]
         self._selection = HoldOut(held.size + state["missing"])
@@ -203,4 +203,4 @@ class Phases(PhasedRun):
         self._restore_kept(state)
         present = next(item for item in reversed(self.segments) if item.measured)
         self._check_epoch(present)
-        return Stream(self._pipeline, self._keys.epoch(self.number), present, state["stream"])
+        return PhaseStream(self._pipeline, self._keys.epoch(self.number), present, state["stream"])

@@ -8,7 +8,7 @@ import numpy as np
 
 from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError
-from tidegate.record.time_index import Knots, TimeIndex, check_order
+from tidegate.record.times.time_index import TimeIndex, TimeKnots, check_order
 from tidegate.timestamps import Times, read_times
 
 
@@ -25,8 +25,8 @@ class Timeline:
         self,
         clock: Clock,
         last: int | None = None,
-        knots: Knots | None = None,
-        late: Knots | None = None,
+        knots: TimeKnots | None = None,
+        late: TimeKnots | None = None,
     ) -> None:
         self.clock = clock
         self.last = last
@@ -55,8 +55,10 @@ class Timeline:
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Timeline:
         """The timeline that `state` was taken of."""
-        knots = Knots(state["places"], state["ticks"])
-        late = Knots(state["late places"], state["late ticks"]) if "late places" in state else None
+        knots = TimeKnots(state["places"], state["ticks"])
+        late = (
+            TimeKnots(state["late places"], state["late ticks"]) if "late places" in state else None
+        )
         return cls(Clock.from_plain(state), state["last"], knots, late)
 
 

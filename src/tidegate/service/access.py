@@ -68,7 +68,7 @@ class Access:
     def permissions(self, role: str | None) -> frozenset[str]:
         """What a role may do."""
         known = PERMISSIONS[role] if role else frozenset()
-        return known | {"read"} if self._public_reading else known
+        return known | {"read", "read facts"} if self._public_reading else known
 
     def check(self, request: Request, permission: str) -> None:
         """Refuse who may not do this."""
@@ -93,6 +93,6 @@ class Access:
 
 
 def who(request: Request) -> Who:
-    """Whoever asks: `Front` has found out."""
+    """Whoever asks: `RequestFront` has found out."""
     found: Who = getattr(request.state, "who", NOBODY)
     return found

@@ -13,8 +13,9 @@ from tidegate.ledger import Ledger
 from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Entry, Opening
 from tidegate.service.access import Access, Given, who
 from tidegate.service.gate import Gate
-from tidegate.service.metrics import MEDIA_TYPE, Metrics
 from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.prometheus_metrics import MEDIA_TYPE, Metrics
+from tidegate.service.source_charges import charged
 from tidegate.service.tokens import make_token_in, revoke_in
 
 
@@ -68,6 +69,11 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
             return {"entries": entries, "count": book.count, "head": book.head}
 
         return await asyncio.to_thread(gate.spent, read)
+
+    @routes.get("/v1/sources/{source}", dependencies=[access.allowed("read ledger")])
+    async def charges(source: Annotated[str, Path(max_length=200)]) -> dict[str, Any]:
+        """What each range of its rows has spent, charge by charge."""
+        return await asyncio.to_thread(charged, gate, source)
 
     @routes.put("/v1/sources/{source}", dependencies=manage)
     async def set_cap(source: Annotated[str, Path(max_length=200)], change: Cap) -> dict[str, Any]:

@@ -15,13 +15,13 @@ import numpy as np
 
 from tidegate.clock import Clock
 from tidegate.durable import DurableRelease
-from tidegate.durable.journal_record import JournalView
+from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.answer import Answer
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.time_ranges import TimeTable
+from tidegate.record.times.time_ranges import TimeTable
 
 if TYPE_CHECKING:  # the client needs no database
     from tidegate.service.open_streams import Run
@@ -146,7 +146,7 @@ def sums(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
             chosen = {"key": asked["key"]}
         found = view.query(start, end, **chosen, **by_time, confidence=confidence)
     else:
-        _no_keys(asked)
+        no_keys(asked)
         if "from" in asked or "to" in asked:
             found = view.query(**by_time, confidence=confidence)
         else:
@@ -180,9 +180,9 @@ def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found = view.table(length, **chosen, **by_time, confidence=confidence)
     else:
-        _no_keys(asked)
+        no_keys(asked)
         found = view.table(length, confidence, **by_time)
-    plain = {name: _plain_column(column) for name, column in found.columns().items()}
+    plain = {name: plain_column(column) for name, column in found.columns().items()}
     if "time" in plain:
         plain["time"] = _times(found)
     facts = {"confidence": confidence, "guarantee": view.guarantee}
@@ -199,7 +199,8 @@ def _keys(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"keys": asked["keys"].split(",")} if "keys" in asked else {}
 
 
-def _no_keys(asked: Mapping[str, Any]) -> None:
+def no_keys(asked: Mapping[str, Any]) -> None:
+    """Refuse keys, of a stream that has none."""
     if asked.keys() & {"key", "keys"} or asked.get("total"):
         raise QueryError("this stream has no keys")
 
@@ -218,7 +219,8 @@ def _mean(answer: Mapping[str, Any]) -> dict[str, float] | None:
     return {name: answer[name] / count for name in names} if count else None
 
 
-def _plain_column(column: Any) -> list[Any]:
+def plain_column(column: Any) -> list[Any]:
+    """A column of a table as JSON has it; null for what is no number."""
     numbers = column if isinstance(column, list) else column.tolist()
     return [None if isinstance(one, float) and not math.isfinite(one) else one for one in numbers]
 

@@ -1,4 +1,4 @@
-"""The HTTP interface, version 1: routes, errors and headers put together."""
+"""The HTTP interface, version 1: routes, errors, headers and the live page put together."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib.resources import files
 
 from fastapi import FastAPI
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate._version import __version__
-from tidegate.service import devices, problem_details, static_page
+from tidegate.service import devices, problem_details
 from tidegate.service.access import Access, Who
 from tidegate.service.admin_routes import admin_routes
 from tidegate.service.answers_ahead import AnswersAhead
@@ -19,14 +22,14 @@ from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.column_routes import column_routes
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_routes import DeviceCORS, DeviceRequests
-from tidegate.service.etags import Given
 from tidegate.service.gate import Gate
-from tidegate.service.metrics import Metrics
+from tidegate.service.http_etags import GivenETag
+from tidegate.service.prometheus_metrics import Metrics
 from tidegate.service.push_group import Group
 from tidegate.service.push_route import PushRoute
 from tidegate.service.query_route import query_route
-from tidegate.service.request_limits import Front, Limits
-from tidegate.service.server_sent_events import Live
+from tidegate.service.request_limits import Limits, RequestFront
+from tidegate.service.server_sent_events import LiveReaders
 from tidegate.service.stream_routes import stream_routes
 from tidegate.service.tokens import Tokens
 from tidegate.service.value_routes import value_routes
@@ -54,7 +57,7 @@ class _App(FastAPI):
 def make_app(
     gate: Gate,
     tokens: Tokens,
-    live: Live,
+    live: LiveReaders,
     *,
     public_reading: bool = False,
     limits: Limits | None = None,
@@ -89,14 +92,14 @@ def make_app(
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.given = Given()
+    app.state.given = GivenETag()
     problem_details.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics, ahead = Metrics(live), AnswersAhead(gate)
     queue = DeviceQueue(gate)
     queue.listener = metrics.count_devices
     app.front = DeviceCORS(
-        Front(
+        RequestFront(
             app.framework,
             access=access,
             limits=limits or Limits(),
@@ -118,5 +121,39 @@ def make_app(
     app.include_router(column_routes(gate, access))
     app.include_router(admin_routes(gate, access, metrics))
     devices.install(app, queue, access)
-    static_page.install(app)
+    install_live_page(app)
     return app
+
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+def install_live_page(app: FastAPI) -> None:
+    """Serve the page at `/`."""
+    pages = files("tidegate.service") / "pages"
+    known = {item.name: item.read_bytes() for item in pages.iterdir() if item.is_file()}
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return _served("index.html", known)
+
+    @app.get("/pages/plotly.js", include_in_schema=False)
+    async def charts() -> Response:
+        script = (files("plotly") / "package_data" / "plotly.min.js").read_bytes()
+        return Response(script, media_type=_TYPES["js"], headers={"Cache-Control": "max-age=86400"})
+
+    @app.get("/pages/{name}", include_in_schema=False)
+    async def part(name: str) -> Response:
+        return _served(name, known)
+
+
+def _served(name: str, known: dict[str, bytes]) -> Response:
+    kind = _TYPES.get(name.rpartition(".")[2])
+    if name not in known or kind is None:
+        raise HTTPException(404, "there is no such page")
+    return Response(known[name], media_type=kind)

@@ -16,7 +16,7 @@ from tidegate.clock import SECOND
 from tidegate.errors import TidegateError
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import NO_VALUES, Pending
-from tidegate.service.stored_stream import Stream
+from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_kinds import MOST_TICKS
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class ClockTicks:
                     _log.warning("ticks of a stream wait: %s", type(error).__name__)
             await asyncio.sleep(_PAUSE)
 
-    async def close_due(self, stream: Stream) -> None:
+    async def close_due(self, stream: StoredStream) -> None:
         """Close the ticks of a stream that are over, and whose grace is."""
         ticks = stream.pipeline.ticks
         if ticks is None or stream.grace is None:

@@ -22,8 +22,8 @@ from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
-from tidegate.service.request_bodies import ARROW, parsed_columns
-from tidegate.service.stored_stream import Stream
+from tidegate.service.request_bodies import ARROW, parsed_body_of_columns
+from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_creation import NewColumns
 from tidegate.service.stream_kinds import clock_of
 from tidegate.service.stream_routes import Name
@@ -67,7 +67,7 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
         made = await asyncio.wrap_future(gate.call(lambda: make(*where, part=new.part)))
         return _shown(new.name, made)
 
-    @routes.get("/{name}", dependencies=[access.allowed("read")])
+    @routes.get("/{name}", dependencies=[access.allowed("read facts")])
     async def one(name: Name) -> dict[str, Any]:
         return _shown(name, gate.streams.columns_of(name))
 
@@ -89,7 +89,7 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
             )
         body = await read_body(request.receive)
         parse = (body, kind, clock_of(first.pipeline))
-        found, times = await asyncio.to_thread(parsed_columns, *parse)
+        found, times = await asyncio.to_thread(parsed_body_of_columns, *parse)
         if found.keys() != streams.keys():
             raise InputError(f"send the columns {', '.join(sorted(streams))}, and no others")
         rows = WholeRows()
@@ -113,7 +113,7 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
     return routes
 
 
-def _shown(name: str, streams: dict[str, Stream]) -> dict[str, Any]:
+def _shown(name: str, streams: dict[str, StoredStream]) -> dict[str, Any]:
     promises = [stream.guarantee for stream in streams.values()]
     columns = {column: stream.shown() for column, stream in streams.items()}
     return {"name": name, "columns": columns, "guarantee": str(sequential(*promises))}

@@ -23,10 +23,10 @@ from tidegate.errors import TidegateError
 from tidegate.ledger import Ledger
 from tidegate.ownership import Ownership
 from tidegate.service.database import Database
+from tidegate.service.logs_and_traces import Telemetry
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Busy, Fault, Pending, fulfil
 from tidegate.service.push_group import Group
-from tidegate.service.telemetry import Telemetry
 from tidegate.service.whole_rows import UnevenError
 
 Result = TypeVar("Result")

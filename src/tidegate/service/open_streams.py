@@ -20,7 +20,7 @@ from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.sql_ledger import SqlLedger
 from tidegate.service.sql_stream_state import SqlKeyedStore, SqlStore
-from tidegate.service.stored_stream import EPOCH, Stream
+from tidegate.service.stored_stream import EPOCH, StoredStream
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _NO_NAME = (
@@ -39,7 +39,7 @@ class Streams:
         self._cap = cap
         self._ledger: Ledger | None = None
         self._runs: dict[str, Run] = {}
-        self._known: dict[str, Stream] = {}  # the newest epoch of each stream, by plain name
+        self._known: dict[str, StoredStream] = {}  # the newest epoch of each stream, by plain name
 
     def open_ledger(self) -> None:
         """Verify the ledger, unless that was done; in the open transaction."""
@@ -62,8 +62,8 @@ class Streams:
 
     def _read_streams(self) -> None:
         rows = self._database.connection.execute(select(database_schema.streams))
-        found: dict[str, Stream] = {}
-        for one in map(Stream.from_row, rows):
+        found: dict[str, StoredStream] = {}
+        for one in map(StoredStream.from_row, rows):
             newest = found.get(one.plain_name)
             if newest is None or newest.epoch < one.epoch:
                 found[one.plain_name] = one
@@ -97,14 +97,16 @@ class Streams:
         part: str | None = None,
         keys: dict[str, Any] | None = None,
         grace: int | None = None,
-    ) -> Stream:
+    ) -> StoredStream:
         """A new stream; its first value is charged to `source`."""
         if not _NAME.fullmatch(name):
             raise SettingError("name", _NO_NAME)
         if name in self._known:
             raise RefusedError(f"there is a stream {name!r} already")
         settings = json.loads(json.dumps(pipeline.settings()))
-        return self._add(Stream(name, settings, source or name, _now(), None, part, keys, grace))
+        return self._add(
+            StoredStream(name, settings, source or name, _now(), None, part, keys, grace)
+        )
 
     def create_columns(
         self,
@@ -113,11 +115,11 @@ class Streams:
         source: str | None = None,
         *,
         part: str | None = None,
-    ) -> dict[str, Stream]:
+    ) -> dict[str, StoredStream]:
         """A stream for each column of rows with several values: `NAME.COLUMN`, of one source."""
         if not _NAME.fullmatch(name):
             raise SettingError("name", _NO_NAME)
-        made: dict[str, Stream] = {}
+        made: dict[str, StoredStream] = {}
         try:
             for column, pipeline in pipelines.items():
                 stream = self.create(f"{name}.{column}", pipeline, source or name, part=part)
@@ -127,7 +129,7 @@ class Streams:
             raise
         return made
 
-    def columns_of(self, name: str) -> dict[str, Stream]:
+    def columns_of(self, name: str) -> dict[str, StoredStream]:
         """The streams of rows with several values, by column. From any thread."""
         found = {
             one.plain_name.removeprefix(f"{name}."): one
@@ -139,7 +141,7 @@ class Streams:
             raise MissingError(f"there are no {shown}")
         return found
 
-    def _add(self, stream: Stream) -> Stream:
+    def _add(self, stream: StoredStream) -> StoredStream:
         _ = stream.guarantee  # refuses settings that do not fit together
         self._database.connection.execute(insert(database_schema.streams).values(**stream.row()))
         self._open(stream)
@@ -147,7 +149,7 @@ class Streams:
         self.ledger.remark(f"stream {stream.name} was created for the source {stream.source}")
         return stream
 
-    def retire(self, name: str) -> Stream:
+    def retire(self, name: str) -> StoredStream:
         """Take no more values. What was released stays, and can be asked."""
         stream = self.existing(name)
         if stream.retired is None:
@@ -155,7 +157,7 @@ class Streams:
             self.ledger.remark(f"stream {stream.name} was retired")
         return stream
 
-    def begin_epoch(self, name: str, why: str) -> Stream:
+    def begin_epoch(self, name: str, why: str) -> StoredStream:
         """Give up the noise of a stream, and begin anew at 0. Its first value is charged.
 
         The epoch before stays, retired: `meters@1` can be asked when `meters` is `meters@2`.
@@ -168,7 +170,7 @@ class Streams:
         self.ledger.remark(f"stream {stream.plain_name}: a new epoch, {why}")
         return self._add(replace(stream, name=following, created=_now(), retired=None))
 
-    def finish(self, name: str) -> Stream:
+    def finish(self, name: str) -> StoredStream:
         """End open warm-ups from the values that came: for a stream that is over."""
         run, stream = self.writable(name), self.existing(name)
         try:
@@ -178,13 +180,13 @@ class Streams:
             raise
         return stream
 
-    def closed_by_clock(self) -> list[Stream]:
+    def closed_by_clock(self) -> list[StoredStream]:
         """The streams whose ticks this service closes. From any thread."""
         return [
             one for one in list(self._known.values()) if one.grace is not None and not one.retired
         ]
 
-    def declare_keys(self, name: str, keys: list[Any]) -> Stream:
+    def declare_keys(self, name: str, keys: list[Any]) -> StoredStream:
         """Declare more keys of a stream."""
         stream = self.existing(name)
         if stream.keys is None or stream.keys["names"] is None:
@@ -196,7 +198,7 @@ class Streams:
         self.ledger.remark(f"stream {stream.name}: {len(names)} keys are declared now")
         return changed
 
-    def _change(self, stream: Stream) -> Stream:
+    def _change(self, stream: StoredStream) -> StoredStream:
         table = database_schema.streams
         change = update(table).where(table.c.name == stream.name).values(**stream.row())
         self._database.connection.execute(change)
@@ -223,7 +225,7 @@ class Streams:
         stream = self._known.get(name)
         return self.ledger_open and stream is not None and stream.name in self._runs
 
-    def _open(self, stream: Stream) -> None:
+    def _open(self, stream: StoredStream) -> None:
         common: dict[str, Any] = {
             "key": self._key,
             "source": stream.source,
@@ -239,7 +241,7 @@ class Streams:
 
     # -- from any thread -------------------------------------------------------------------------
 
-    def existing(self, name: str) -> Stream:
+    def existing(self, name: str) -> StoredStream:
         """A stream that must be there: the newest epoch, or the one that the name says."""
         known = self._known.get(name)
         if known is None and EPOCH in name:
@@ -252,18 +254,18 @@ class Streams:
             raise MissingError(f"there is no {shown}")
         return known
 
-    def _earlier(self, plain: str, epoch: int) -> Stream | None:
+    def _earlier(self, plain: str, epoch: int) -> StoredStream | None:
         stored = plain if epoch == 1 else f"{plain}{EPOCH}{epoch}"
         query = select(database_schema.streams).where(database_schema.streams.c.name == stored)
         with self._database.reading() as connection:
             row = connection.execute(query).one_or_none()
-        return None if row is None else Stream.from_row(row)
+        return None if row is None else StoredStream.from_row(row)
 
-    def listed(self) -> list[Stream]:
+    def listed(self) -> list[StoredStream]:
         """All streams that are committed, by name."""
         with self._database.reading() as connection:
             query = select(database_schema.streams).order_by(database_schema.streams.c.name)
-            return [Stream.from_row(row) for row in connection.execute(query)]
+            return [StoredStream.from_row(row) for row in connection.execute(query)]
 
 
 def _now() -> str:

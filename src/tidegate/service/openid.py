@@ -97,15 +97,15 @@ class OpenId:
 
         self._read = time.monotonic()
         try:
-            about = _fetched(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
+            about = _fetched_keys(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
             if about.get("issuer") != self.issuer:
                 return
-            self._keys = KeySet.import_key_set(_fetched(about["jwks_uri"]))
+            self._keys = KeySet.import_key_set(_fetched_keys(about["jwks_uri"]))
         except (OSError, ValueError, KeyError, TypeError, JoseError):
             return  # the keys of before are good until they fail
 
 
-def _fetched(address: str) -> Any:
+def _fetched_keys(address: str) -> Any:
     if not address.startswith(("https://", "http://127.0.0.1", "http://localhost")):
         raise ValueError("keys come over https")
     with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:  # noqa: S310  # checked above

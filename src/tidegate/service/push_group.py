@@ -14,7 +14,7 @@ from tidegate.service.database import Database
 from tidegate.service.loop_wakeups import woken_together
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Conflict, Pending, Receipt, fulfil
-from tidegate.service.released_rows import Block, stored
+from tidegate.service.released_rows import RowBlock, stored_rows
 from tidegate.service.stream_kinds import pipeline_of, pushed, together
 from tidegate.service.whole_rows import check_even, refused_rows
 
@@ -38,7 +38,7 @@ class Group:
         self._streams = streams
         self._database = database
         self._outcomes: list[tuple[Pending, Outcome]] = []
-        self.rows: dict[str, list[Block]] = {}
+        self.rows: dict[str, list[RowBlock]] = {}
 
     def push(self, requests: Sequence[Pending]) -> None:
         """Everything of these requests, in the open transaction.
@@ -176,10 +176,10 @@ class Group:
                 self._database.connection.execute(_ADD_REQUEST, row)
             start += count
 
-    def _keep(self, name: str, block: Block) -> None:
+    def _keep(self, name: str, block: RowBlock) -> None:
         if block.values.size:
             self.rows.setdefault(name, []).append(block)
-            self._database.connection.execute(_ADD_ROWS, stored(name, block))
+            self._database.connection.execute(_ADD_ROWS, stored_rows(name, block))
 
 
 def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:

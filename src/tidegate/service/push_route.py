@@ -17,12 +17,12 @@ from tidegate.run.event_ticks import check_values
 from tidegate.service import problem_details, request_bodies
 from tidegate.service.access import Access
 from tidegate.service.gate import Gate
+from tidegate.service.logs_and_traces import mark_values
 from tidegate.service.loop_wakeups import result_of
 from tidegate.service.pending_requests import Pending, Receipt
 from tidegate.service.request_bodies import ARROW
-from tidegate.service.stored_stream import Stream
+from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_kinds import clock_of
-from tidegate.service.telemetry import mark_values
 
 PATH = re.compile(r"/v1/streams/([^/]+)/values")
 _SMALL = 1 << 16  # bytes of a body that is parsed at once
@@ -86,9 +86,9 @@ class PushRoute:
         parse = (body, kind, asked.get("zone") or clock_of(stream.pipeline))
         large = len(body) > (_SMALL_ARROW if kind.startswith(ARROW) else _SMALL)
         rows = (
-            await asyncio.to_thread(request_bodies.parsed, *parse)
+            await asyncio.to_thread(request_bodies.parsed_body, *parse)
             if large
-            else request_bodies.parsed(*parse)
+            else request_bodies.parsed_body(*parse)
         )
         until = rows.until or asked.get("until")
         if until is not None:
@@ -109,7 +109,7 @@ class PushRoute:
         return await result_of(pending.answer)
 
 
-def refuse_clock(stream: Stream) -> None:
+def refuse_clock(stream: StoredStream) -> None:
     """A producer's clock is of no use where the service's own closes ticks."""
     if stream.grace is not None:
         raise SettingError("until", "must be left out: the service's clock closes these ticks")

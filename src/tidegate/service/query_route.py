@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate.durable.journal_record import JournalView
+from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.views_for_other_threads import KeyedView
-from tidegate.record.time_ranges import TimeTable
+from tidegate.record.times.time_ranges import TimeTable
 from tidegate.service.access import Access
 from tidegate.service.answers_json import View, encoded, encoded_table, view_of
 from tidegate.service.gate import Gate
@@ -72,8 +72,10 @@ class Question(BaseModel):
         if self.starts is None or self.ends is None:
             answer = view.query(from_=self.from_, to=self.to, **chosen)
         elif len(self.keys or ()) == 1 and self.keys is not None:
-            record = view.record(self.keys[0])
-            return {"answers": encoded(record.queries(self.starts, self.ends, self.confidence))}
+            with view._reading():  # others may ask the same record
+                record = view.record(self.keys[0])
+                many = record.queries(self.starts, self.ends, self.confidence)
+            return {"answers": encoded(many)}
         elif len(self.starts) == len(self.ends) == 1:
             answer = view.query(self.starts[0], self.ends[0], **chosen)
         else:

@@ -1,4 +1,4 @@
-"""Released rows in the database: packed by commit, read by position, key and time."""
+"""Released rows: packed in the database, read by position, key and time, sent as JSON or Arrow."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
+from fastapi import Response
 from sqlalchemy import select
 
 from tidegate.durable.folder_lock import StorageError
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.rows import Rows
+from tidegate.record.rows_and_levels import Rows
 from tidegate.service import database_schema
 from tidegate.service.database import Database
+from tidegate.service.request_bodies import ARROW
 
 _MOST_READ = 1 << 20  # rows that are looked through for one page
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Rows of a stream in the order in which they were released.
 
     Attributes:
@@ -37,7 +40,7 @@ class Block(NamedTuple):
     places: IntArray | None = None
 
     @classmethod
-    def of(cls, rows: Rows | KeyedRows, position: int) -> Block:
+    def of(cls, rows: Rows | KeyedRows, position: int) -> RowBlock:
         """Released rows; `position`: how many the stream has, with these."""
         if isinstance(rows, Rows):
             return cls(*rows)
@@ -49,19 +52,19 @@ class Block(NamedTuple):
         """The place after the last row."""
         return self.first + self.values.size
 
-    def part(self, start: int, end: int) -> Block:
+    def part(self, start: int, end: int) -> RowBlock:
         """The rows at the places [start, end)."""
         low, high = max(0, start - self.first), max(0, end - self.first)
         cut: list[Any] = [None if one is None else one[low:high] for one in self[1:]]
-        return Block(self.first + low, *cut)
+        return RowBlock(self.first + low, *cut)
 
-    def chosen(self, mask: Any) -> Block:
+    def chosen(self, mask: Any) -> RowBlock:
         """Some of the rows, with the place of each if they are not next to each other."""
         places = np.arange(self.first, self.end)[mask]
         kept: list[Any] = [None if one is None else one[mask] for one in self[1:-1]]
         first = int(places[0]) if places.size else self.first
         gaps = places.size and int(places[-1]) - first >= places.size
-        return Block(first, *kept)._replace(places=places if gaps else None)
+        return RowBlock(first, *kept)._replace(places=places if gaps else None)
 
     @property
     def row_places(self) -> IntArray:
@@ -69,7 +72,7 @@ class Block(NamedTuple):
         return np.arange(self.first, self.end) if self.places is None else self.places
 
 
-def packed(block: Block) -> bytes:
+def packed_rows(block: RowBlock) -> bytes:
     """All columns, one after the other, in little-endian order."""
     columns: list[Any] = [block.values.astype("<f8"), block.levels.astype("<f8")]
     if block.codes is not None and block.positions is not None:
@@ -79,7 +82,7 @@ def packed(block: Block) -> bytes:
     return b"".join(column.tobytes() for column in columns)
 
 
-def unpacked(first: int, end: int, body: bytes) -> Block:
+def unpacked_rows(first: int, end: int, body: bytes) -> RowBlock:
     """What was packed: two to five columns, and an even number of them without times.
 
     Raises:
@@ -93,19 +96,19 @@ def unpacked(first: int, end: int, body: bytes) -> Block:
     rest = np.frombuffer(body, dtype="<i8", offset=16 * count).reshape(columns - 2, count)
     times = rest[-1] if columns % 2 else None
     codes, positions = (rest[0], rest[1]) if columns > 3 else (None, None)  # keys
-    return Block(first, numbers[0], numbers[1], times, codes, positions)
+    return RowBlock(first, numbers[0], numbers[1], times, codes, positions)
 
 
-def stored(stream: str, block: Block) -> dict[str, Any]:
+def stored_rows(stream: str, block: RowBlock) -> dict[str, Any]:
     """A row of the table."""
     times = {}
     if block.times is not None:
         times = {"time_first": int(block.times.min()), "time_last": int(block.times.max())}
-    body = {"first": block.first, "end": block.end, "body": packed(block)}
+    body = {"first": block.first, "end": block.end, "body": packed_rows(block)}
     return {"stream": stream, **body, "time_first": None, "time_last": None, **times}
 
 
-def between(database: Database, stream: str, start: int, end: int) -> Iterator[Block]:
+def rows_between(database: Database, stream: str, start: int, end: int) -> Iterator[RowBlock]:
     """Released rows at the places [start, end) of a stream, as far as there are such."""
     table = database_schema.released
     query = (
@@ -116,13 +119,13 @@ def between(database: Database, stream: str, start: int, end: int) -> Iterator[B
     few = query.execution_options(yield_per=64)
     with database.reading() as connection, connection.execute(few) as rows:
         for first, last, body in rows:
-            yield unpacked(first, last, bytes(body)).part(start, end)
+            yield unpacked_rows(first, last, bytes(body)).part(start, end)
 
 
-class Page(NamedTuple):
+class RowPage(NamedTuple):
     """Some rows, and the place from which the next page goes on; None: there are no more yet."""
 
-    blocks: list[Block]
+    blocks: list[RowBlock]
     following: int | None
 
 
@@ -134,7 +137,7 @@ def page(
     *,
     codes: Sequence[int] | None = None,
     times: tuple[int | None, int | None] = (None, None),
-) -> Page:
+) -> RowPage:
     """At most `limit` rows from a place on; of some keys, and with from ≤ time < to, if asked."""
     table = database_schema.released
     query = select(table.c.first, table.c.end, table.c.body).where(
@@ -147,12 +150,12 @@ def page(
     if codes is None and times == (None, None):
         query = query.where(table.c.first < start + limit)
     wanted = None if codes is None else np.array(codes, dtype=np.int64)
-    blocks: list[Block] = []
+    blocks: list[RowBlock] = []
     looked = 0
     few = query.order_by(table.c.first).execution_options(yield_per=64)
     with database.reading() as connection, connection.execute(few) as rows:
         for first, last, body in rows:
-            block = unpacked(first, last, bytes(body)).part(start, last)
+            block = unpacked_rows(first, last, bytes(body)).part(start, last)
             looked += block.values.size
             rows_of = np.flatnonzero(_mask(block, wanted, times))
             following = block.end if rows_of.size <= limit else block.first + int(rows_of[limit])
@@ -160,11 +163,11 @@ def page(
                 blocks.append(block.chosen(rows_of[:limit]))
                 limit -= blocks[-1].values.size
             if not limit or looked >= _MOST_READ:
-                return Page(blocks, following)
-    return Page(blocks, None)
+                return RowPage(blocks, following)
+    return RowPage(blocks, None)
 
 
-def _mask(block: Block, codes: IntArray | None, times: tuple[int | None, int | None]) -> Any:
+def _mask(block: RowBlock, codes: IntArray | None, times: tuple[int | None, int | None]) -> Any:
     """Which rows are asked for."""
     mask = np.ones(block.values.size, dtype=np.bool_)
     if codes is not None and block.codes is not None:
@@ -175,3 +178,56 @@ def _mask(block: Block, codes: IntArray | None, times: tuple[int | None, int | N
         if times[1] is not None:
             mask &= block.times < times[1]
     return mask
+
+
+def rows_as_json(block: RowBlock, names: Sequence[str] | None) -> dict[str, object]:
+    """Rows as columns. Times are nanoseconds since 1970, as texts: browsers round such numbers."""
+    found: dict[str, object] = {"first": block.first}
+    if block.places is not None:
+        found["places"] = block.places.tolist()
+    if names is not None and block.codes is not None and block.positions is not None:
+        found["keys"] = [names[code] for code in block.codes.tolist()]
+        found["positions"] = block.positions.tolist()
+    found |= {"values": block.values.tolist(), "levels": block.levels.tolist()}
+    if block.times is not None:
+        found["times"] = [str(tick) for tick in block.times.tolist()]
+    return found
+
+
+def row_response(
+    page: RowPage, names: Sequence[str] | None, *, arrow: bool, start: int
+) -> Response:
+    """A page of rows. `next`: where the next one begins, or the same question again later."""
+    ends = [int(one.row_places[-1]) + 1 for one in page.blocks]
+    following = page.following
+    if following is None:
+        following = max([start, *ends])
+    more = page.following is not None
+    if not arrow:
+        rows = [rows_as_json(one, names) for one in page.blocks]
+        body = orjson.dumps({"rows": rows, "next": following, "more": more})
+        return Response(body, media_type="application/json")
+    headers = {"Tidegate-Next": str(following), "Tidegate-More": "true" if more else "false"}
+    return Response(_rows_as_arrow(page.blocks, names), media_type=ARROW, headers=headers)
+
+
+def _rows_as_arrow(blocks: list[RowBlock], names: Sequence[str] | None) -> bytes:
+    import pyarrow
+
+    def joined(name: str, kind: Any) -> Any:
+        parts = [getattr(one, name) for one in blocks]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
+
+    columns: dict[str, Any] = {}
+    if names is not None:
+        codes = pyarrow.array(joined("codes", np.int64).astype(np.int32))
+        columns["key"] = pyarrow.DictionaryArray.from_arrays(codes, pyarrow.array(names, "string"))
+    if blocks and blocks[0].times is not None:
+        columns["time"] = joined("times", np.int64).astype("datetime64[ns]")
+    columns["position"] = joined("positions" if names is not None else "row_places", np.int64)
+    columns |= {"value": joined("values", np.float64), "level": joined("levels", np.float64)}
+    table = pyarrow.table(columns)
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

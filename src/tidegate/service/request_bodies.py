@@ -114,7 +114,7 @@ _ONE, _MANY = ("value", "time", "key"), ("values", "times", "keys")
 _LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 
 
-class Rows(NamedTuple):
+class ParsedRows(NamedTuple):
     """What a body holds; `valued`: whether it has values, and not only times of events."""
 
     values: FloatArray
@@ -124,27 +124,27 @@ class Rows(NamedTuple):
     valued: bool = True
 
 
-def parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
+def parsed_body(body: bytes, media_type: str, zone: str | None) -> ParsedRows:
     """The rows of a body. Without values, each time is an event that counts as one.
 
     Raises:
         InputError: the body is not in this form. It names a position, never a value.
     """
     try:
-        return _parsed(body, media_type, zone)
+        return _parsed_body(body, media_type, zone)
     except UnicodeDecodeError:  # names, zones and texts of Arrow may be any bytes; it keeps them
         raise InputError("the body has text that is not UTF-8") from None
 
 
-def _parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
+def _parsed_body(body: bytes, media_type: str, zone: str | None) -> ParsedRows:
     kind = media_type.partition(";")[0].strip().lower()
     until = None
     if kind == ARROW:
-        values, times, keys = _arrow(body)
+        values, times, keys = _arrow_body(body)
     elif kind in _LINES:
-        values, times, keys = _lines(body)
+        values, times, keys = _json_lines_body(body)
     else:
-        (values, times, keys), until = _json(body)
+        (values, times, keys), until = _json_body(body)
     if times is not None and not _listed(times):
         raise InputError(_JSON_FORM)
     valued = values is not None
@@ -154,10 +154,10 @@ def _parsed(body: bytes, media_type: str, zone: str | None) -> Rows:
         if column is not None and len(column) != values.size:
             raise InputError(f"there are {values.size} values and {len(column)} {name}")
     when = None if times is None else read_times(times, zone=zone)
-    return Rows(values, when, None if keys is None else key_texts(keys), until, valued)
+    return ParsedRows(values, when, None if keys is None else key_texts(keys), until, valued)
 
 
-def parsed_columns(
+def parsed_body_of_columns(
     body: bytes, media_type: str, zone: str | None
 ) -> tuple[dict[str, FloatArray], Times | None]:
     """Rows with several values: `{"columns": {"fare": […], "tip": […]}, "times": […]}`, or Arrow.
@@ -200,7 +200,7 @@ def _column(column: Any) -> FloatArray:
 Columns = tuple[FloatArray | None, Any, Any]
 
 
-def _json(body: bytes) -> tuple[Columns, str | None]:
+def _json_body(body: bytes) -> tuple[Columns, str | None]:
     content = _decoded(body, "the body is not JSON")
     if not isinstance(content, dict):
         return (_numbers(content if isinstance(content, list) else [content]), None, None), None
@@ -224,7 +224,7 @@ def _json(body: bytes) -> tuple[Columns, str | None]:
     return (None if values is None else _numbers(values), times, _keys(keys)), until
 
 
-def _lines(body: bytes) -> Columns:
+def _json_lines_body(body: bytes) -> Columns:
     rows = [
         _decoded(line, f"line {number} is not JSON")
         for number, line in enumerate(body.splitlines(), start=1)
@@ -270,7 +270,7 @@ def _listed(times: Any) -> bool:
     )
 
 
-def _arrow(body: bytes) -> Columns:
+def _arrow_body(body: bytes) -> Columns:
     table = read_table(body)
     names = list(table.column_names)
     if any(names.count(name) > 1 for name in _ONE) or not {*names} & {*_ONE[:2]}:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.service import problem_details
 from tidegate.service.access import Access
-from tidegate.service.telemetry import Telemetry
+from tidegate.service.logs_and_traces import Telemetry
 
 _MOST_KNOWN = 4096  # tokens that are counted one by one
 
@@ -93,7 +93,7 @@ class Direct(Protocol):
         """One request."""
 
 
-class Front:
+class RequestFront:
     """Puts the role of whoever asks into the request, and refuses before anything is locked."""
 
     def __init__(

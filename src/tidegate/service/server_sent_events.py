@@ -11,8 +11,7 @@ import orjson
 
 from tidegate.service.database import Database
 from tidegate.service.push_group import Group
-from tidegate.service.released_rows import Block, between
-from tidegate.service.row_responses import as_json
+from tidegate.service.released_rows import RowBlock, rows_as_json, rows_between
 
 _PAGE = 1000  # rows of an event, at most
 _HEARTBEAT = 15  # seconds without news until a comment keeps the connection open
@@ -26,7 +25,7 @@ class _Piece(NamedTuple):
     text: bytes
 
 
-class Live:
+class LiveReaders:
     """Wakes readers when something was released.
 
     Readers read the database, each at its pace. Those at the same place share what is read.
@@ -96,20 +95,20 @@ class Live:
             del self._pages[place]
 
     def _page(self, stream: str, position: int, key: str | None, names: Names) -> list[_Piece]:
-        blocks = list(between(self._database, stream, position, position + _PAGE))
+        blocks = list(rows_between(self._database, stream, position, position + _PAGE))
         if not blocks:
             return []
         known = names()
         pieces = []
         for block in blocks:
             shown = block if key is None or known is None else _of_key(block, known, key)
-            text = orjson.dumps(as_json(shown, known)) if shown.values.size else b""
+            text = orjson.dumps(rows_as_json(shown, known)) if shown.values.size else b""
             event = b"id: %d\ndata: %s\n\n" % (block.end, text) if text else b""
             pieces.append(_Piece(block.end, event))
         return pieces
 
 
-def _of_key(block: Block, names: Sequence[str], key: str) -> Block:
+def _of_key(block: RowBlock, names: Sequence[str], key: str) -> RowBlock:
     code = names.index(key) if key in names else -1
     if block.codes is None:
         return block

@@ -12,14 +12,14 @@ from fastapi import FastAPI
 
 from tidegate._version import __version__
 from tidegate.errors import SettingError
-from tidegate.service import structured_log, telemetry
+from tidegate.service import logs_and_traces
 from tidegate.service.app import make_app
 from tidegate.service.database import Database
 from tidegate.service.gate import Gate
 from tidegate.service.openid import OpenId
 from tidegate.service.request_bodies import MOST_BYTES
 from tidegate.service.request_limits import Limits
-from tidegate.service.server_sent_events import Live
+from tidegate.service.server_sent_events import LiveReaders
 from tidegate.service.tokens import Tokens, make_token_in, revoke_in
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Service:
 
     gate: Gate
     tokens: Tokens
-    live: Live
+    live: LiveReaders
 
     @classmethod
     def opened(
@@ -49,7 +49,7 @@ class Service:
         place = Database(folder, database, new_epoch=new_epoch)
         gate = Gate(place, key=key, cap=cap)
         gate.open()
-        return cls(gate, Tokens(place), Live(place))
+        return cls(gate, Tokens(place), LiveReaders(place))
 
     def make_token(self, role: str, label: str) -> str:
         """A token, which is shown once."""
@@ -95,11 +95,11 @@ class Service:
         log_format: str = "text",
     ) -> None:
         """Serve until a signal comes; what waits by then is still released."""
-        structured_log.begin(log_format)
-        if telemetry.configure():
-            self.gate.telemetry = telemetry.Telemetry()
+        logs_and_traces.begin_log(log_format)
+        if logs_and_traces.configure_traces():
+            self.gate.telemetry = logs_and_traces.Telemetry()
         facts = {"version": __version__, "database": self.gate.database.kind, "port": port}
-        _log.info("the service starts", extra={structured_log.FACTS: facts})
+        _log.info("the service starts", extra={logs_and_traces.FACTS: facts})
         uvicorn.run(
             self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,

@@ -24,7 +24,7 @@ from tidegate.durable.folder_lock import Anchor
 from tidegate.durable.state_file import Changes, UserRows
 from tidegate.keyed.store import KeyedChanges
 from tidegate.ledger import Ledger
-from tidegate.run.run_base import Phase
+from tidegate.run.phased_run import Phase
 from tidegate.service import database_schema
 from tidegate.service.database import Database
 

@@ -1,4 +1,4 @@
-"""`Stream`: the public facts of a stream, as the database keeps them."""
+"""`StoredStream`: the public facts of a stream, as the database keeps them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EPOCH = "@"  # what stands between the name of a stream and the number of its ep
 
 
 @dataclass(frozen=True)
-class Stream:
+class StoredStream:
     """A stream, or one epoch of it.
 
     Attributes:
@@ -48,7 +48,7 @@ class Stream:
     @cached_property
     def specification(self) -> Keyed | None:
         """What releases each of its keys; None: it has none."""
-        return None if self.keys is None else keyed_by(self.pipeline, self.keys)
+        return None if self.keys is None else stream_keyed_by(self.pipeline, self.keys)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -72,7 +72,7 @@ class Stream:
         return {**facts, "settings": json.dumps(self.settings), "keys": keys}
 
     @classmethod
-    def from_row(cls, row: Any) -> Stream:
+    def from_row(cls, row: Any) -> StoredStream:
         """What `row` was taken of."""
         facts = dict(row._mapping)
         keys = None if facts["keys"] is None else json.loads(facts["keys"])
@@ -100,7 +100,7 @@ class Stream:
         return rows if self.keys is None else f"keyed {rows}"
 
 
-def keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:
+def stream_keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:
     """A specification from what is stored."""
     names = keys["names"]
     return keyed(

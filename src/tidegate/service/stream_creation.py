@@ -16,10 +16,10 @@ from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import PER_KEY, SHARED
 from tidegate.methods._events import events
 from tidegate.plan import expect, setting_warnings
-from tidegate.record.time_ranges import length_of
+from tidegate.record.times.time_ranges import length_of
 from tidegate.run.column_budgets import checked_names, shares_of
 from tidegate.run.pipeline import Pipeline
-from tidegate.service.stored_stream import keyed_by
+from tidegate.service.stored_stream import stream_keyed_by
 
 _MOST_LENGTHS = 32
 _LONGEST = 1 << 24
@@ -139,7 +139,7 @@ class NewStream(BaseModel):
             return None
         names = None if self.keys == "public" else list(declared_keys(self.keys))
         found = {"names": names, "threshold": SHARED if self.shared_threshold else PER_KEY}
-        _ = keyed_by(pipeline, found).guarantee
+        _ = stream_keyed_by(pipeline, found).guarantee
         return found
 
     def checked(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class NewStream(BaseModel):
         pipeline = self.pipeline()
         _ = self.grace(pipeline)
         keys = self.key_settings(pipeline)
-        promise = pipeline.guarantee if keys is None else keyed_by(pipeline, keys).guarantee
+        promise = pipeline.guarantee if keys is None else stream_keyed_by(pipeline, keys).guarantee
         return {
             "guarantee": str(promise),
             "withheld": pipeline.holdout,

@@ -12,7 +12,7 @@ from tidegate.lattice import FloatArray
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.open_streams import Run
 from tidegate.service.pending_requests import Pending
-from tidegate.service.released_rows import Block
+from tidegate.service.released_rows import RowBlock
 from tidegate.timestamps import Times
 
 MOST_TICKS = 1 << 20  # that one request may close
@@ -40,7 +40,7 @@ def _alike(one: Pending, other: Pending) -> bool:
     return clocks[0] == clocks[1] and keyed and one.until is None and other.until is None
 
 
-def pushed(run: Run, batch: list[Pending]) -> list[Block]:
+def pushed(run: Run, batch: list[Pending]) -> list[RowBlock]:
     """Release what some requests bring, which are alike.
 
     Raises:
@@ -59,11 +59,11 @@ def pushed(run: Run, batch: list[Pending]) -> list[Block]:
     if keys is not None:
         raise InputError("this stream has no keys: send none")
     if until is None:
-        return [Block.of(run.push_rows(values, None, times), run.position)]
+        return [RowBlock.of(run.push_rows(values, None, times), run.position)]
     blocks = []
     if values.size:
-        blocks.append(Block.of(run.push_rows(values, None, times), run.position))
-    return [*blocks, Block.of(run.advance(until), run.position)]
+        blocks.append(RowBlock.of(run.push_rows(values, None, times), run.position))
+    return [*blocks, RowBlock.of(run.advance(until), run.position)]
 
 
 def _pushed_by_key(
@@ -72,15 +72,15 @@ def _pushed_by_key(
     times: Times | None,
     keys: list[str | None] | None,
     until: str | None,
-) -> list[Block]:
+) -> list[RowBlock]:
     release, blocks = run.release, []
     if values.size or until is None:
         if keys is None:
             raise InputError("this stream has keys: every value needs one")
-        blocks.append(Block.of(run.push_rows(keys, values, times), release.position))
+        blocks.append(RowBlock.of(run.push_rows(keys, values, times), release.position))
     if until is not None and isinstance(release, KeyedEventRelease):
         ends = release.ends_until(until)
-        blocks += [Block.of(run.close_ticks(end), release.position) for end in ends]
+        blocks += [RowBlock.of(run.close_ticks(end), release.position) for end in ends]
     return blocks
 
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
-from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
+from tidegate.service.http_etags import conditional
 from tidegate.service.open_streams import Run
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.stream_creation import NewStream, Plan
@@ -33,6 +33,7 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
     """The routes about streams."""
     routes = APIRouter(prefix="/v1", responses=PROBLEMS)
     read, manage = [access.allowed("read")], [access.allowed("manage")]
+    facts = [access.allowed("read facts")]
 
     async def changed(function: Callable[[], Any]) -> dict[str, Any]:
         stream = await asyncio.wrap_future(gate.call(function))
@@ -54,12 +55,12 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
         more["grace"] = new.grace(pipeline)
         return await changed(lambda: gate.streams.create(new.name, pipeline, new.source, **more))
 
-    @routes.get("/streams", dependencies=read)
+    @routes.get("/streams", dependencies=facts)
     async def listed() -> list[dict[str, Any]]:
         streams = await asyncio.to_thread(gate.streams.listed)
         return [stream.shown() for stream in streams]
 
-    @routes.get("/streams/{name}", dependencies=read)
+    @routes.get("/streams/{name}", dependencies=facts)
     async def one(request: Request, name: Name) -> Response:
         return await conditional(request, gate, name)
 

@@ -20,7 +20,7 @@ from tidegate.service.gate import Gate
 # What each role may do. Nobody can read raw values: there is no such permission.
 PERMISSIONS: dict[str, frozenset[str]] = {
     "producer": frozenset({"write"}),
-    "reader": frozenset({"read", "plan"}),
+    "reader": frozenset({"read", "read facts", "plan"}),
     "device": frozenset({"report"}),
     "shuffler": frozenset({"report", "report shuffled"}),
     "auditor": frozenset({"read facts", "read ledger"}),

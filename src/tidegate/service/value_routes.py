@@ -11,18 +11,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
-from tidegate.record.time_ranges import moment
-from tidegate.service import released_rows, request_bodies, row_responses
+from tidegate.record.times.time_ranges import moment
+from tidegate.service import released_rows, request_bodies
 from tidegate.service.access import Access
 from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.answers_json import asked_keys, codes_of, sums, table
-from tidegate.service.etags import conditional
 from tidegate.service.gate import Gate
+from tidegate.service.http_etags import conditional
+from tidegate.service.moving_sums import moving
 from tidegate.service.open_streams import Run
 from tidegate.service.pending_requests import NO_VALUES, Pending
 from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.push_route import PUSH_DESCRIPTION, refuse_clock
-from tidegate.service.server_sent_events import Live
+from tidegate.service.server_sent_events import LiveReaders
 from tidegate.service.stream_kinds import names_of, position_of
 from tidegate.service.stream_routes import Name
 
@@ -63,6 +64,16 @@ class SumQuestion(Question):
     confidence: float = Field(0.95, gt=0, lt=1)
 
 
+class MovingQuestion(Question):
+    """Sums and means over a window that slides."""
+
+    over: str = Field(max_length=18, description="Its length: 1h, 1d, 1w; or a number of rows.")
+    every: _Text = Field(None, description="How far apart windows end; a quarter of `over`.")
+    start: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
+    end: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
+    confidence: float = Field(0.95, gt=0, lt=1)
+
+
 class TableQuestion(Question):
     """Sums, means and rates, part by part."""
 
@@ -73,6 +84,7 @@ class TableQuestion(Question):
 
 AskedRows = Annotated[RowsQuestion, Query()]
 AskedSum = Annotated[SumQuestion, Query()]
+AskedMoving = Annotated[MovingQuestion, Query()]
 AskedTable = Annotated[TableQuestion, Query()]
 
 
@@ -84,7 +96,7 @@ class Moment(BaseModel):
     until: str = Field(max_length=100, examples=["2024-01-02T00:00Z"])
 
 
-def value_routes(gate: Gate, live: Live, access: Access, ahead: AnswersAhead) -> APIRouter:
+def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAhead) -> APIRouter:
     """The routes under `/v1/streams/NAME` that carry data."""
     routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
     read, write = [access.allowed("read")], [access.allowed("write")]
@@ -117,13 +129,21 @@ def value_routes(gate: Gate, live: Live, access: Access, ahead: AnswersAhead) ->
         place = (gate.database, stored, question.start, question.limit)
         page = await asyncio.to_thread(released_rows.page, *place, codes=codes, times=times)
         arrow = request_bodies.ARROW in request.headers.get("accept", "")
-        return row_responses.answer(page, names, arrow=arrow, start=question.start)
+        return released_rows.row_response(page, names, arrow=arrow, start=question.start)
 
     @routes.get("/{name}/sum", dependencies=read, response_model=None)
     async def total(request: Request, name: Name, question: AskedSum) -> Response:
         asked = question.given()
         return await conditional(
             request, gate, name, lambda view: sums(view, asked), asked_keys(asked)
+        )
+
+    @routes.get("/{name}/moving", dependencies=read, response_model=None)
+    async def sliding(request: Request, name: Name, question: AskedMoving) -> Response:
+        """The sum over the last hour, day or 1,000 rows, again and again, with its interval."""
+        asked = question.given()
+        return await conditional(
+            request, gate, name, lambda view: moving(view, asked), asked_keys(asked)
         )
 
     @routes.get("/{name}/table", dependencies=read, response_model=None)

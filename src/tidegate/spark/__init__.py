@@ -6,12 +6,12 @@
 | module | what it is |
 | --- | --- |
 | `release` | `release(df, pipeline, …)`: a streaming or batch DataFrame in and out |
-| `events`, `event_stream` | `release_events(df, pipeline, …)`: sums per tick by key |
+| `release_of_events`, `event_shard` | `release_events(df, pipeline, …)`: sums per tick by key |
 | `frames` | frames of pandas in and out; `pack`, `unpack`: many values in a row |
 | `executor_settings`, `secret` | what executors are told, and where they find the master secret |
 | `sequence_numbers` | order, late and repeated rows, gaps |
 | `shard` | one shard at work |
-| `operators` | the operator of streaming queries, and of batch ones |
+| `shard_operators` | the operator of streaming queries, and of batch ones |
 | `charges` | what every key has spent |
 | `reshard` | another number of shards |
 | `shared_threshold` | one threshold for all keys, from a sample |
@@ -21,10 +21,10 @@ Nothing of Spark is imported before this package is.
 """
 
 from tidegate.spark.charges import charges, spent_by_key
-from tidegate.spark.events import release_events
 from tidegate.spark.frames import pack, unpack
 from tidegate.spark.range_sums import range_sums, register, totals
 from tidegate.spark.release import release
+from tidegate.spark.release_of_events import release_events
 from tidegate.spark.reshard import reshard
 from tidegate.spark.shared_threshold import SharedThreshold, shared_threshold
 

@@ -20,7 +20,7 @@ MOST_SHARDS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ExecutorPlan:
     """The settings of a release in Spark. All of them are public, and go over the wire.
 
     What follows from them is worked out once for all shards of a task.
@@ -84,8 +84,8 @@ def _rebuilt(
     cap: str | None,
     packed: bool,
     timed: bool,
-) -> Plan:
-    return Plan(
+) -> ExecutorPlan:
+    return ExecutorPlan(
         pipeline=Pipeline.from_settings(pipeline),
         secret=MasterSecret(place),
         shards=shards,

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record, checked_confidence, quantile
-from tidegate.released.block_sums_scan import scan, spans
-from tidegate.released.sums_index import Index
+from tidegate.released.scan_into_block_sums import scan, spans
+from tidegate.released.sums_index_file import Index
+from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.run_base import Phase
 from tidegate.spark.frames import unpack
 from tidegate.threshold import Fixed
 
@@ -74,7 +74,7 @@ def range_sums(
             return pd.DataFrame({name: [] for name in _NAMES}).astype(_TYPES)
         first, last = int(positions[asked].min()), int(positions[asked].max()) + 1
         same = Pipeline.from_settings(settings)
-        numbers = _answer(same, positions, frame["value"].to_numpy(), first, last, confidence)
+        numbers = _range_answer(same, positions, frame["value"].to_numpy(), first, last, confidence)
         found = [*group, first, last, *numbers]
         return pd.DataFrame([found], columns=list(_NAMES))
 
@@ -139,7 +139,7 @@ def register(spark: SparkSession, pipeline: Pipeline, confidence: float = 0.95) 
         positions, values = position.to_numpy()[order], value.to_numpy()[order]
         same = Pipeline.from_settings(settings)
         first, last = int(start.iloc[0]), int(end.iloc[0])
-        return _answer(same, positions, values, first, last, confidence)[: len(_COLUMNS)]
+        return _range_answer(same, positions, values, first, last, confidence)[: len(_COLUMNS)]
 
     # Spark tells an aggregate by its hints, which must not be texts.
     summed.__annotations__ = {
@@ -159,7 +159,7 @@ def _check(pipeline: Pipeline) -> None:
         )
 
 
-def _answer(
+def _range_answer(
     pipeline: Pipeline,
     positions: Any,
     values: FloatArray,

@@ -16,10 +16,10 @@ from tidegate.keyed.specification import UNDECLARED_KEYS
 from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
-from tidegate.spark.executor_settings import Plan
-from tidegate.spark.operators import ShardProcessor, shard_function
+from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SCHEMA, SHARD, shard_of
+from tidegate.spark.shard_operators import ShardProcessor, shard_function
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -85,8 +85,8 @@ def release(
         raise SettingError("keys", "are declared, and said to be public: choose one")
     if keys is None and not keys_are_public:
         raise SettingError("keys", UNDECLARED_KEYS)
-    rows, packed = _rows(df, key, order, value, time)
-    plan = Plan(
+    rows, packed = _released_schema_rows(df, key, order, value, time)
+    plan = ExecutorPlan(
         pipeline=pipeline,
         secret=MasterSecret(secret),
         shards=shards,
@@ -124,7 +124,7 @@ def release(
     return released.withColumn("time", _as_time(F.col("time"), kind))
 
 
-def _rows(
+def _released_schema_rows(
     df: DataFrame, key: str, order: str, value: str, time: str | None
 ) -> tuple[DataFrame, bool]:
     """The rows that executors get, and whether they are packed."""

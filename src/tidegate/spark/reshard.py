@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.errors import SettingError
 from tidegate.keyed.regroup import regrouped
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.executor_settings import Plan
-from tidegate.spark.operators import STATE
+from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import BODY, SCHEMA, Shard, shard_of
+from tidegate.spark.shard_operators import STATE
 
 
 def reshard(
@@ -45,7 +45,7 @@ def reshard(
         to: how many there will be.
         secret: as in `release`.
     """
-    plan = Plan(
+    plan = ExecutorPlan(
         pipeline=pipeline,
         secret=MasterSecret(secret),
         shards=shards,
@@ -74,13 +74,13 @@ def reshard(
     return spark.createDataFrame(rows, SCHEMA)
 
 
-def _names(plan: Plan, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+def _names(plan: ExecutorPlan, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     for frame in frames:
         for number, body in zip(frame["shard"], frame[BODY], strict=True):
             yield pd.DataFrame({"key": Shard.resume(plan, int(number), bytes(body)).names})
 
 
-def _regrouped(old: list[Shard], plan: Plan, homes: dict[str, int]) -> list[Shard]:
+def _regrouped(old: list[Shard], plan: ExecutorPlan, homes: dict[str, int]) -> list[Shard]:
     last = {name: number for shard in old for name, number in shard.last.items()}
     spent = {name: amount for shard in old for name, amount in shard.spent.items()}
     releases = regrouped([shard.release for shard in old], plan.shards, homes.__getitem__)

@@ -50,7 +50,7 @@ class InputRows:
 
 
 @dataclass(frozen=True)
-class Ordered:
+class OrderedRows:
     """Values of all keys, key by key, in the order of their sequence numbers.
 
     Attributes:
@@ -76,7 +76,7 @@ def check_gaps(gaps: str) -> None:
         raise SettingError("gaps", f"must be one of {', '.join(GAPS)}, not {said(gaps)}")
 
 
-def in_order(rows: InputRows, known: IntArray, gaps: str) -> Ordered:
+def in_order(rows: InputRows, known: IntArray, gaps: str) -> OrderedRows:
     """Sort a batch; drop what is late or repeated; close, fill or refuse gaps.
 
     **Privacy.** Neighbours differ in the value of one row. Which values are taken depends on keys,
@@ -137,7 +137,7 @@ def in_order(rows: InputRows, known: IntArray, gaps: str) -> Ordered:
             times = np.insert(times, at, times[at])
     closing = np.ones(codes.size, dtype=np.bool_)
     closing[:-1] = starts[1:]
-    return Ordered(rows.names, each, values, times, codes[closing], ends[closing] - 1)
+    return OrderedRows(rows.names, each, values, times, codes[closing], ends[closing] - 1)
 
 
 def _ranges(starts: IntArray, counts: IntArray) -> IntArray:

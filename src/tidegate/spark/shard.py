@@ -25,8 +25,8 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.ledger import CapExceeded
 from tidegate.randomness import Epoch
 from tidegate.sealing import seal, unseal
-from tidegate.spark.executor_settings import Plan
-from tidegate.spark.sequence_numbers import NOTHING_YET, InputRows, Ordered, in_order
+from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.sequence_numbers import NOTHING_YET, InputRows, OrderedRows, in_order
 from tidegate.state_as_bytes import understood
 from tidegate.tables.optional_libraries import require_for_files
 
@@ -76,7 +76,7 @@ class GivenEpoch:
         return self.epoch
 
 
-def unsealed(plan: Plan, data: bytes, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def unsealed(plan: ExecutorPlan, data: bytes, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The body of the sealed state of a shard whose public part is as `wanted`.
 
     Raises:
@@ -104,7 +104,9 @@ class Shard:
         spent: ε that keys spent in earlier epochs, for the cap.
     """
 
-    def __init__(self, plan: Plan, number: int, release: KeyedRelease, last: IntArray) -> None:
+    def __init__(
+        self, plan: ExecutorPlan, number: int, release: KeyedRelease, last: IntArray
+    ) -> None:
         self.plan, self.number = plan, number
         self.release = release
         self._last = last  # of each key by code, its newest sequence number
@@ -113,13 +115,13 @@ class Shard:
         self.spent: dict[str, Fraction] = {}
 
     @classmethod
-    def begin(cls, plan: Plan, number: int, epoch: Epoch) -> Shard:
+    def begin(cls, plan: ExecutorPlan, number: int, epoch: Epoch) -> Shard:
         """A shard without keys."""
         release = plan.specification.start(GivenEpoch(epoch), record=False)
         return cls(plan, number, release, np.zeros(0, dtype=np.int64))
 
     @classmethod
-    def resume(cls, plan: Plan, number: int, data: bytes) -> Shard:
+    def resume(cls, plan: ExecutorPlan, number: int, data: bytes) -> Shard:
         """Go on from sealed bytes.
 
         Raises:
@@ -166,7 +168,7 @@ class Shard:
         """Release a whole batch of this shard."""
         return self.take(in_order(rows, self._known(rows.names), self.plan.gaps))
 
-    def take(self, ordered: Ordered) -> ReleasedValues:
+    def take(self, ordered: OrderedRows) -> ReleasedValues:
         """Release values that are in order, and follow what was taken before."""
         names = ordered.names
         self._check_cap(names)

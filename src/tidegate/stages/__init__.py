@@ -4,17 +4,6 @@
 was released and what is known of it.
 """
 
-from tidegate.stages.contracts import (
-    ENDLESS,
-    Estimator,
-    EstimatorRun,
-    Perturber,
-    PerturberRun,
-    Saved,
-    Threshold,
-    fixed_law,
-    fulfils,
-)
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy
 from tidegate.stages.recorded_and_posterior import (
@@ -32,6 +21,17 @@ from tidegate.stages.recorded_and_posterior import (
     Ranges,
     Recorded,
     Spans,
+)
+from tidegate.stages.stage_protocols import (
+    ENDLESS,
+    Estimator,
+    EstimatorRun,
+    Perturber,
+    PerturberRun,
+    Saved,
+    Threshold,
+    fixed_law,
+    fulfils,
 )
 
 __all__ = [

@@ -15,7 +15,7 @@ from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS
 
 if TYPE_CHECKING:
-    from tidegate.stages.contracts import Perturber
+    from tidegate.stages.stage_protocols import Perturber
 
 
 NO_NUMBERS: FloatArray = np.empty(0)  # no predictions

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filters import mixed
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed
+from tidegate.estimate.mixture.kalman_filter.state_space_models import models
 from tidegate.estimate.mixture.mixture import Mixture, Periods, Share
 from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
-from tidegate.estimate.mixture.models import models
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.estimate.mixture.truncated_tail import Levels, Tail

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
-from tidegate.estimate.mixture.harmonics import LONGEST_PERIOD, MOST_PERIODS
-from tidegate.estimate.mixture.leaf_noise import MOST_LEVELS
+from tidegate.estimate.mixture.kalman_filter.harmonics import LONGEST_PERIOD, MOST_PERIODS
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import MOST_LEVELS
+from tidegate.estimate.mixture.kalman_filter.model_weights import check_packed
 from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.estimate.mixture.model_weights import check_packed
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.exact_numbers import Number, exact, said, whole
 from tidegate.settings import Setting, Spec
@@ -53,7 +53,7 @@ class Mixture(EstimatorDefaults, Spec):
     """Publishes forecasts inside a cell, and at its end what sets the running sum right.
 
     Post-processing: it sees trees and released leaf sums, and costs no privacy. Every model is a
-    Gaussian one (`models`) and is conditioned on each leaf sum as it is released;
+    Gaussian one (`state_space_models`) and is conditioned on each leaf sum as it is released;
     the likelihoods give the weights, the weighted mean is published. Before a block begins, the
     tree with the least expected log error under the weighted models is chosen.
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.estimate.mixture.block_batches import Measured
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.cycle_smoother import weighted
-from tidegate.estimate.mixture.mixture_smoother import (
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.kalman_filter.state_space_models import SCATTER
+from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
+from tidegate.estimate.mixture.smoother.mixture_smoother import (
     MixtureOf,
-    Views,
+    MixtureViews,
     mixture_views,
     variances_of_each,
 )
-from tidegate.estimate.mixture.models import SCATTER
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import weighted
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NO_AIM, Aim, Block, Parts, Posterior, Ranges, Recorded
@@ -56,7 +56,7 @@ class MixturePosterior(Posterior):
         for block in begun:
             first, done = block.first - leaves.oldest, block.layout.leaves_by(until - block.start)
             measured.append(
-                Measured(
+                MeasuredBlock(
                     block.start,
                     cells_of(block.layout, self._threshold),
                     sums[first : first + done],
@@ -177,7 +177,7 @@ class PosteriorSums:
     expected level there.
     """
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: MixtureViews) -> None:
         self._views, self._harmonics, self._coefficients = views
         # Of the ranges that are asked for next: which, and the variances under every model.
         self._prepared: tuple[bytes, bytes, list[FloatArray]] | None = None

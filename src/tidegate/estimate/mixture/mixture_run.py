@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
-from tidegate.estimate.mixture.cells import Cells as BlockCells
-from tidegate.estimate.mixture.cells import cells_of
-from tidegate.estimate.mixture.cycle_filters import CycleFilters
-from tidegate.estimate.mixture.kalman_filters import (
+from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells as BlockCells
+from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
     Weights,
     mixed,
 )
-from tidegate.estimate.mixture.model_weights import packed
-from tidegate.estimate.mixture.models import SCATTER, SECOND_CHANCE, Transition, models
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
+    SCATTER,
+    SECOND_CHANCE,
+    StateTransition,
+    models,
+)
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray
 from tidegate.stages import Cells, Layout, Noisy, Perturber, Recorded, Saved
@@ -273,7 +278,7 @@ class MixtureRun:
         each = forecast * self._threshold / width + self._truncated
         self.prediction = math.floor(each * FORECAST_GRAIN + 0.5) / FORECAST_GRAIN
 
-    def _transition_over(self, width: int) -> Transition:
+    def _transition_over(self, width: int) -> StateTransition:
         return transition_of_all(self._horizon, width, self._scatter)
 
     def _open_cells(self) -> BlockCells:
@@ -283,6 +288,6 @@ class MixtureRun:
 
 
 @lru_cache(maxsize=256)
-def transition_of_all(horizon: int, width: int, scatter: float) -> Transition:
+def transition_of_all(horizon: int, width: int, scatter: float) -> StateTransition:
     """The transition of all models over a cell; cached, since a horizon has few widths."""
-    return Transition(models(horizon, scatter=scatter), width)
+    return StateTransition(models(horizon, scatter=scatter), width)

@@ -7,15 +7,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.leaf_noise import Leaf, noise_path
-from tidegate.estimate.mixture.models import (
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, noise_path
+from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     CELLS,
     ROUGHER,
     SCATTER,
     SUM,
     Models,
-    Transition,
+    StateTransition,
     models,
 )
 from tidegate.estimate.mixture.portable_math import log
@@ -34,7 +34,7 @@ _AT_LEAST = 0.1
 
 
 @lru_cache(maxsize=64)
-def range_errors(
+def tree_range_errors(
     epsilon: float,
     horizon: int,
     lengths: tuple[int, ...],
@@ -47,7 +47,7 @@ def range_errors(
     variance that the block leaves in all later running sums: ranges that contain the block have it.
     The second is the mean error of the ends that lie inside the block.
     """
-    every = _Candidates(horizon, lengths, scatter)
+    every = _CandidateTrees(horizon, lengths, scatter)
     first = np.empty((len(shapes), 2, every.models.count))
     later = np.empty((len(shapes), 2, every.models.count))
     for index, (nodes, shares) in enumerate(shapes):
@@ -60,7 +60,7 @@ def range_errors(
     }
 
 
-class _Candidates:
+class _CandidateTrees:
     """All models for all block lengths, side by side: one Kalman filter each."""
 
     def __init__(self, horizon: int, lengths: tuple[int, ...], scatter: float) -> None:
@@ -88,13 +88,13 @@ class _Candidates:
         per_leaf = max(1, CELLS // nodes[-1])
         count = nodes[-1] * per_leaf
         width = self._length / count
-        over = Transition(self.models, width)
+        over = StateTransition(self.models, width)
         unseen = self._inside_cell(width)
         filters = KalmanFilters(self.models)
         found = []
         for number in range(_BLOCKS):
             before = filters.covariance[SUM, SUM].copy()
-            course = _sum_variances(filters, over, path, per_leaf)
+            course = _tree_sum_variances(filters, over, path, per_leaf)
             after = filters.covariance[SUM, SUM]
             # Beyond a straight line from the variance before the block to that after it.
             line = before + (after - before) * (np.arange(1, count + 1) / count)[:, np.newaxis]
@@ -113,8 +113,8 @@ class _Candidates:
         )
 
 
-def _sum_variances(
-    filters: KalmanFilters, over: Transition, path: tuple[Leaf, ...], per_leaf: int
+def _tree_sum_variances(
+    filters: KalmanFilters, over: StateTransition, path: tuple[Leaf, ...], per_leaf: int
 ) -> FloatArray:
     """The variance of the running sum after each cell of one block."""
     course = np.empty((len(path) * per_leaf, filters.mahalanobis.size))
@@ -164,7 +164,7 @@ def _log_costs(
     contained: float,
     scatter: float,
 ) -> dict[tuple[int, ...], FloatArray]:
-    costs = range_errors(epsilon, horizon, lengths, shapes, scatter)
+    costs = tree_range_errors(epsilon, horizon, lengths, shapes, scatter)
     left, inside = costs[length, first].swapaxes(0, 1)
     errors = np.maximum(left * contained + inside, 1e-300)
     nodes = [shape for shape, _ in shapes]

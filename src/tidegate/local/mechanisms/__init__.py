@@ -21,14 +21,15 @@ table of a question really has is `question.variance(x)`.
 
 from __future__ import annotations
 
-from tidegate.local.mechanisms.generalised_piecewise import (
-    generalised_piecewise,
-    published_error,
-)
 from tidegate.local.mechanisms.hybrid import hybrid, hybrid_variance
 from tidegate.local.mechanisms.laplace import laplace, laplace_variance
-from tidegate.local.mechanisms.optimal import optimal
-from tidegate.local.mechanisms.piecewise import piecewise, piecewise_variance
+from tidegate.local.mechanisms.optimal_by_linear_program import optimal
+from tidegate.local.mechanisms.piecewise import (
+    generalised_piecewise,
+    piecewise,
+    piecewise_variance,
+    published_error,
+)
 from tidegate.local.mechanisms.square_wave import square_wave
 from tidegate.local.mechanisms.stochastic_rounding import (
     stochastic_rounding,

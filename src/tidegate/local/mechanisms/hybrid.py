@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.lattice import FloatArray
+from tidegate.local.integer_weights import whole_weights
 from tidegate.local.mechanisms.piecewise import piecewise_probabilities, piecewise_variance
-from tidegate.local.mechanisms.rounding import whole_weights
 from tidegate.local.mechanisms.stochastic_rounding import (
     checked,
     reach,

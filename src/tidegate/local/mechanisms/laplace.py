@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.mechanisms.rounding import whole_weights
+from tidegate.local.integer_weights import whole_weights
 from tidegate.local.mechanisms.stochastic_rounding import checked
 from tidegate.local.questions import ValueQuestion
 

@@ -6,8 +6,8 @@ import math
 from fractions import Fraction
 
 from tidegate.errors import SettingError
+from tidegate.local.integer_weights import WORDS, least_weight
 from tidegate.local.mechanisms.stochastic_rounding import checked
-from tidegate.local.privacy_loss import WORDS, least_weight
 from tidegate.local.questions import WaveQuestion
 
 _SERIES = 1e-3  # below, the closed form of the half-width is lost to cancellation

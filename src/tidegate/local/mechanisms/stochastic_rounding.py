@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray
-from tidegate.local.privacy_loss import coin_weights
+from tidegate.local.integer_weights import coin_weights
 from tidegate.local.questions import ValueQuestion
 
 SMALLEST = Fraction(1, 1_000_000)  # below, weights of 32 bits do not tell two rows apart

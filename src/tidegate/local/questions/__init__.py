@@ -15,9 +15,9 @@ Floats only decide which rows of a table are mixed, which is accuracy and never 
 from __future__ import annotations
 
 from tidegate.local.questions.question import Question, Words
-from tidegate.local.questions.tail import TailQuestion
-from tidegate.local.questions.value import ValueQuestion
-from tidegate.local.questions.wave import WaveQuestion
+from tidegate.local.questions.tail_question import TailQuestion
+from tidegate.local.questions.value_question import ValueQuestion
+from tidegate.local.questions.wave_question import WaveQuestion
 
 __all__ = [
     "Question",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
-from tidegate.local.privacy_loss import WORD_BITS, WORDS
+from tidegate.local.integer_weights import WORD_BITS, WORDS
 from tidegate.randomness import WordSource
 
 Word32Array = NDArray[np.uint32]

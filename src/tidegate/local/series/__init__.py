@@ -7,14 +7,13 @@
 | `Patterns` | any w steps of a user | after Wang et al., *Pattern-aware Privacy-preserving Real-time Data Collection*, INFOCOM 2020 |
 | `PopulationDivision` | any w steps of a user | Ren et al., *LDP-IDS*, SIGMOD 2022 |
 
-A scheme (`schemes`) is a frozen specification that both sides know. `devices` (and `pattern_devices`) holds what users do: it sees
-values and gives reports. `collectors` (and `pattern_collector`) holds what the server does: it sees reports alone. The two
-never import each other. Many users are one array; a single device is an array of one.
+A scheme (`schemes`) is a frozen specification that both sides know. `devices` holds what users do: it sees values and gives reports.
+`collectors` holds what the server does: it sees reports alone. The two never import each other. Many users are one array; a single device is an array of one.
 """  # noqa: E501  # a table
 
 from __future__ import annotations
 
 from tidegate.local.series.schemes import Changes, Patterns, PopulationDivision, Updates
-from tidegate.local.series.simulation import simulate
+from tidegate.local.series.series_simulation import simulate
 
 __all__ = ["Changes", "Patterns", "PopulationDivision", "Updates", "simulate"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.privacy_loss import WORDS, coin_weights
+from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.randomness import WordSource
 
 Bits = NDArray[np.bool_]

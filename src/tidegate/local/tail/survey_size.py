@@ -26,7 +26,7 @@ _REPORTS = (3, 7, 15)  # for one device that is asked in the stream, from doubli
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
+class PlannedSurvey:
     """A round of a survey.
 
     Attributes:
@@ -48,14 +48,16 @@ class Planned:
     copies: int = 1
 
 
-def held_out(holdout: int, in_stream: int, horizon: int) -> tuple[Planned, ...]:
+def held_out(holdout: int, in_stream: int, horizon: int) -> tuple[PlannedSurvey, ...]:
     """The rounds of a hold-out of a given size, and of the questions in the stream after it."""
     before = [
-        Planned(participants=_part(holdout, index, _PARTS), horizon=horizon, locates=index == 0)
+        PlannedSurvey(
+            participants=_part(holdout, index, _PARTS), horizon=horizon, locates=index == 0
+        )
         for index in range(_PARTS)
     ]
     later = [
-        Planned(
+        PlannedSurvey(
             participants=_part(in_stream, index, _STREAM_PARTS), horizon=horizon, in_stream=True
         )
         for index in range(_STREAM_PARTS if in_stream else 0)
@@ -65,7 +67,7 @@ def held_out(holdout: int, in_stream: int, horizon: int) -> tuple[Planned, ...]:
 
 def growing(
     first: int, horizon: int, fleet: int | None, *, keep_asking: bool
-) -> tuple[Planned, ...]:
+) -> tuple[PlannedSurvey, ...]:
     """A short survey, then the stream, with questions again after each doubling.
 
     After `first` devices were asked, as many report, and every report also stands for one that was
@@ -77,22 +79,26 @@ def growing(
     aim = min(horizon, max(fleet or 0, 4 * _AHEAD * first))
     rounds = _LOCATING + _REFINING
     plan = [
-        Planned(participants=_part(first, index, rounds), horizon=aim, locates=index < _LOCATING)
+        PlannedSurvey(
+            participants=_part(first, index, rounds), horizon=aim, locates=index < _LOCATING
+        )
         for index in range(rounds)
     ]
-    plan.append(Planned(participants=first, horizon=aim, asks=False, in_stream=True, copies=2))
+    plan.append(
+        PlannedSurvey(participants=first, horizon=aim, asks=False, in_stream=True, copies=2)
+    )
     collected = 2 * first
     densities = chain(_REPORTS, repeat(_REPORTS[-1]))
     while keep_asking and 2 * collected <= horizon:
         aim = min(horizon, max(aim, 2 * _AHEAD * collected))
         reports = next(densities)
         asked = collected // (reports + 1)
-        plan.append(Planned(participants=asked, horizon=aim, in_stream=True, reports=reports))
+        plan.append(PlannedSurvey(participants=asked, horizon=aim, in_stream=True, reports=reports))
         collected += (reports + 1) * asked
     return tuple(plan)
 
 
-def halved(planned: Planned) -> Planned:
+def halved(planned: PlannedSurvey) -> PlannedSurvey:
     """The part of one side of 0, if both are asked about: half of the devices that are asked."""
     if not planned.asks:
         return planned

@@ -16,10 +16,18 @@ import numpy as np
 
 from tidegate.local.mechanisms import hybrid_variance
 from tidegate.local.questions import TailQuestion
-from tidegate.local.survey import Decision, Round, Tally
-from tidegate.local.tail.survey_size import Planned
-from tidegate.local.tail.tail_location import Location, crossings, located, location_levels
-from tidegate.local.tail.tail_posterior import BODY, Bits, Tails, posterior
+from tidegate.local.survey import SurveyDecision, SurveyRound, SurveyTally
+from tidegate.local.tail.survey_size import PlannedSurvey
+from tidegate.local.tail.tail_location_and_posterior import (
+    BODY,
+    TailBits,
+    TailLocation,
+    Tails,
+    crossings,
+    located_tail,
+    location_levels,
+    posterior,
+)
 from tidegate.local.tail.threshold_decision import best_share, candidates, decide, ladder_shares
 
 # Where a second look at the order of magnitude asks: shares of the values above, as far as known.
@@ -45,7 +53,7 @@ class TailSurvey:
     stream_epsilon: Fraction
     variance: float
     top: int
-    rounds: tuple[Planned, ...]
+    rounds: tuple[PlannedSurvey, ...]
     partial: bool = False
     relocate: bool = False
 
@@ -56,14 +64,14 @@ class TailSurvey:
         seen = _spread(self.epsilon) / math.sqrt(max(planned.participants, 1))
         return ladder_shares(best_share(worst, planned.horizon), seen)
 
-    def next_round(self, tallies: Sequence[Tally]) -> Round | None:
+    def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
         """What was planned."""
         number = len(tallies)
         if number == len(self.rounds):
             return None  # enough is known
         planned = self.rounds[number]
         levels = self._levels(tallies) if planned.asks else ()
-        return Round(
+        return SurveyRound(
             questions=tuple(TailQuestion.at(level, self.epsilon, dither=1.0) for level in levels),
             participants=planned.participants,
             in_stream=planned.in_stream,
@@ -71,7 +79,7 @@ class TailSurvey:
             copies=planned.copies,
         )
 
-    def decide(self, tallies: Sequence[Tally], other: int = 0) -> Decision:
+    def decide(self, tallies: Sequence[SurveyTally], other: int = 0) -> SurveyDecision:
         """From all bits about the tail; `other` is how far reports reach to the other side."""
         return decide(
             _tails(self, tuple(tallies)),
@@ -82,7 +90,7 @@ class TailSurvey:
             other=other,
         )
 
-    def _levels(self, tallies: Sequence[Tally]) -> tuple[float, ...]:
+    def _levels(self, tallies: Sequence[SurveyTally]) -> tuple[float, ...]:
         """The levels to ask about after these rounds."""
         number = len(tallies)
         if number == 0:
@@ -102,11 +110,11 @@ class TailSurvey:
         """How many rounds locate the tail."""
         return sum(planned.locates for planned in self.rounds)
 
-    def mass(self, tallies: Sequence[Tally]) -> float:
+    def mass(self, tallies: Sequence[SurveyTally]) -> float:
         """The share of the values that seem to lie on this side of 0."""
         return self._location(tallies).mass
 
-    def _location(self, tallies: Sequence[Tally]) -> Location:
+    def _location(self, tallies: Sequence[SurveyTally]) -> TailLocation:
         first = self.locating
         used = tallies if self.relocate else tallies[:first]
         asked = tuple(tally for tally in used if tally.questions)
@@ -117,15 +125,17 @@ class TailSurvey:
 
 
 @lru_cache(maxsize=16)
-def _located(survey: TailSurvey, tallies: tuple[Tally, ...], shares: tuple[float, ...]) -> Location:
-    return located(Bits.of(tallies), survey.top, shares, partial=survey.partial)
+def _located(
+    survey: TailSurvey, tallies: tuple[SurveyTally, ...], shares: tuple[float, ...]
+) -> TailLocation:
+    return located_tail(TailBits.of(tallies), survey.top, shares, partial=survey.partial)
 
 
 @lru_cache(maxsize=16)
-def _tails(survey: TailSurvey, tallies: tuple[Tally, ...]) -> Tails:
+def _tails(survey: TailSurvey, tallies: tuple[SurveyTally, ...]) -> Tails:
     asked = [tally for tally in tallies if tally.questions]
-    rung = Bits.of(asked[-1:]).level[0]  # the top one of the last round
-    bits = Bits.of(asked).above(BODY * rung)
+    rung = TailBits.of(asked[-1:]).level[0]  # the top one of the last round
+    bits = TailBits.of(asked).above(BODY * rung)
     location = survey._location(tallies)
     top_share = location.scale * survey.shares(survey.locating)[0]
     return posterior(bits, location.levels[0], top_share, location.mass)
@@ -140,7 +150,7 @@ _FEW = 0.4  # of the values
 
 
 @dataclass(frozen=True)
-class TwoSides:
+class TwoSidedTailSurvey:
     """A survey of the values above 0 and one of those below, in the same rounds.
 
     Privacy: a device answers one question, about one side; which one is decided by its place in the
@@ -155,7 +165,7 @@ class TwoSides:
     above: TailSurvey
     below: TailSurvey
 
-    def next_round(self, tallies: Sequence[Tally]) -> Round | None:
+    def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
         """The questions of both, in turns; each side has its own participants."""
         above = self.above.next_round(_side(tallies, below=False))
         below = self.below.next_round(_side(tallies, below=True))
@@ -171,7 +181,7 @@ class TwoSides:
             participants=above.participants + below.participants,
         )
 
-    def decide(self, tallies: Sequence[Tally]) -> Decision:
+    def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
         """Both thresholds. Noise grows with their sum, so each is chosen given the other.
 
         A side that few values seem to lie on (refunds, frost) is cut no farther out than the other:
@@ -191,18 +201,18 @@ class TwoSides:
         return replace(upper, below=lower)
 
 
-def _no_farther(chosen: Decision, threshold: int) -> Decision:
+def _no_farther(chosen: SurveyDecision, threshold: int) -> SurveyDecision:
     """The decision, or a smaller threshold; nothing is added for what is then cut."""
     if chosen.threshold <= threshold:
         return chosen
     return replace(chosen, threshold=threshold, offset=0.0)
 
 
-def _tail(asked: Round) -> list[TailQuestion]:
+def _tail(asked: SurveyRound) -> list[TailQuestion]:
     return [question for question in asked.questions if isinstance(question, TailQuestion)]
 
 
-def _side(tallies: Sequence[Tally], *, below: bool) -> tuple[Tally, ...]:
+def _side(tallies: Sequence[SurveyTally], *, below: bool) -> tuple[SurveyTally, ...]:
     """What was answered about one side, as if there were no other."""
     sides = []
     for tally in tallies:
@@ -212,7 +222,7 @@ def _side(tallies: Sequence[Tally], *, below: bool) -> tuple[Tally, ...]:
             if isinstance(question, TailQuestion) and question.below == below
         ]
         sides.append(
-            Tally(
+            SurveyTally(
                 questions=tuple(question for question, _ in mine),
                 counts=tuple(counts for _, counts in mine),
             )

@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from tidegate.lattice import FloatArray
-from tidegate.local.survey import Decision
-from tidegate.local.tail.tail_posterior import Tails, weighted_quantiles
+from tidegate.local.survey import SurveyDecision
+from tidegate.local.tail.tail_location_and_posterior import Tails, weighted_quantiles
 
 _HIGHEST_TOP = 0.12
 _VISIBLE = 2.0  # standard deviations from which on a share can be told from none
@@ -66,7 +66,7 @@ def decide(
     variance: float,
     location_span: float = 1.0,
     other: int = 0,
-) -> Decision:
+) -> SurveyDecision:
     """The threshold θ that minimises the posterior mean of the root of the root mean squared error.
 
     A range sum over up to r values cut at θ misses Σ excess: ex(θ) = ∫_θ^B S(x) dx a value, of
@@ -90,7 +90,7 @@ def decide(
     own = np.argmin(noise + horizon**2 / 6 * np.square(excess), axis=1)
     low, high = weighted_quantiles(levels[own][:, None], tails.weights, (0.05, 0.95))[:, 0]
     widened = location_span ** (tails.unknown_anchor / 2)
-    return Decision(
+    return SurveyDecision(
         threshold=max(1, round(levels[chosen])),
         offset=float(offset[chosen]),
         low=float(low / widened),

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.errors import QueryError
+from tidegate.local.collected_sums import noise_variance
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.range_sums import noise_variance
-from tidegate.local.report_noise import largest_variance
-from tidegate.local.task.task_round import Part, TaskRound
+from tidegate.local.report_variance import largest_variance
+from tidegate.local.task.task_round import RoundPart, TaskRound
 from tidegate.record.range_queries_and_answers import Answers, normal_quantile
 from tidegate.record.record import checked_confidence
 
@@ -101,7 +101,7 @@ class RoundSums:
 _REST = ("reports", "estimate", "allowance", "variance", "caps")
 
 
-def _of_part(part: Part, step: float) -> RoundSums:
+def _of_part(part: RoundPart, step: float) -> RoundSums:
     """The devices of a part: those that reported their value stand for all of them."""
     devices = sum(int(counts.sum()) for counts in part.counts)
     value = next(

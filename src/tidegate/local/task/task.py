@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from tidegate.errors import SnapshotError
-from tidegate.local.messages import Announcement, Report
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.question_assignment import announced
 from tidegate.local.report_checks import CLOSED
 from tidegate.local.server_collection import STREAM, Slot
 from tidegate.local.task.round_calendar import RoundCalendar
-from tidegate.local.task.task_round import BESIDE, MOST_SLOTS, Part, TaskRound
+from tidegate.local.task.task_round import BESIDE, MOST_SLOTS, RoundPart, TaskRound
 from tidegate.local.topl import Topl
 
 LEASE = 600  # seconds until a device that was asked for the threshold and is silent is replaced
@@ -93,7 +93,7 @@ class Task:
         part.handed += 1
         return number, part.first + (part.handed - 1) % len(part.slots)
 
-    def _open_part(self, number: int, survey: int, slots: tuple[Slot, ...]) -> Part | None:
+    def _open_part(self, number: int, survey: int, slots: tuple[Slot, ...]) -> RoundPart | None:
         opened = self.rounds.setdefault(number, TaskRound(number))
         for part in reversed(opened.parts):
             if part.survey == survey and part.slots == slots:
@@ -177,7 +177,7 @@ class Task:
                 if part.survey == self.collection.round:
                     self._replay(part)
 
-    def _replay(self, part: Part) -> None:
+    def _replay(self, part: RoundPart) -> None:
         for index, counts in enumerate(part.counts):
             reports = np.repeat(np.arange(counts.size), counts)
             self.collection.receive(np.full(reports.size, index), reports)

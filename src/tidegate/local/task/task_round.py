@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tidegate.lattice import IntArray
+from tidegate.local.announcements_and_reports import question_from_plain
 from tidegate.local.canonical_json import digest, exact_of, number, whole_field
-from tidegate.local.messages import question_from_plain
 from tidegate.local.server_collection import Slot
 from tidegate.local.survey import MOST, counts_of
 
@@ -19,7 +19,7 @@ BESIDE = -1  # the survey of devices that are asked while a survey waits for oth
 
 
 @dataclass(eq=False)
-class Part:
+class RoundPart:
     """Devices that were asked the same questions, in rotation.
 
     Attributes:
@@ -68,7 +68,7 @@ class TaskRound:
     """A round and its parts, in the order in which they were opened."""
 
     number: int
-    parts: list[Part] = field(default_factory=list)
+    parts: list[RoundPart] = field(default_factory=list)
 
     @property
     def reports(self) -> int:
@@ -80,7 +80,7 @@ class TaskRound:
         """How many slots there are."""
         return self.parts[-1].end if self.parts else 0
 
-    def part_of(self, slot: int) -> Part | None:
+    def part_of(self, slot: int) -> RoundPart | None:
         """The part that a slot belongs to; None: there is no such slot."""
         return next((part for part in self.parts if part.first <= slot < part.end), None)
 
@@ -98,9 +98,9 @@ class TaskRound:
         given = part.handed // len(part.slots) + (index < part.handed % len(part.slots))
         return given - int(part.counts[index].sum())
 
-    def open(self, survey: int, slots: Sequence[Slot], offset: float) -> Part:
+    def open(self, survey: int, slots: Sequence[Slot], offset: float) -> RoundPart:
         """Ask other questions from now on."""
-        self.parts.append(Part(survey, self.end, tuple(slots), offset))
+        self.parts.append(RoundPart(survey, self.end, tuple(slots), offset))
         return self.parts[-1]
 
     def plain(self) -> dict[str, Any]:

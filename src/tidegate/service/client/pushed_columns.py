@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.errors import InputError, SettingError
 from tidegate.keyed.key_names import key_texts
 from tidegate.lattice import FloatArray, Lattice
-from tidegate.tables.column_kind import refuse_numbers, refuse_times
+from tidegate.tables.table_input import refuse_numbers, refuse_times
 from tidegate.tables.to_numpy import MISSING
 from tidegate.timestamps import Times, read_times
 
@@ -19,7 +19,7 @@ _LATTICE = Lattice(Fraction(1), Fraction(1))  # what is a number does not depend
 _SCALARS = (int, float, np.generic, Decimal, Fraction, str, bytes, type(None))
 
 
-class Columns(NamedTuple):
+class PushedColumns(NamedTuple):
     """Columns of one length for the body of a request, and the zone of the times, if any."""
 
     content: dict[str, list[Any]]
@@ -46,7 +46,7 @@ def columns(
     *,
     keyed: bool = False,
     events: bool = False,
-) -> Columns:
+) -> PushedColumns:
     """The columns of a push; `form` is how it is written, for who swapped arguments.
 
     Raises:
@@ -70,7 +70,7 @@ def columns(
         names = _keys(keys)
         size = _checked(size, len(names), "keys")
         content["keys"] = names
-    return Columns(content, size or 0, zone)
+    return PushedColumns(content, size or 0, zone)
 
 
 def _keys(keys: Any) -> list[str | None]:

@@ -32,7 +32,7 @@ _PERMISSIONS = {
     "write": "producer",
     "manage": "admin",
     "plan": "reader or admin",
-    "read facts": "auditor or admin",
+    "read facts": "reader, auditor or admin",
     "read ledger": "auditor or admin",
     "report": "device",
     "report shuffled": "shuffler",
@@ -161,7 +161,7 @@ class Gate(Closed):
 
     def streams(self) -> list[dict[str, Any]]:
         """The public facts of all streams."""
-        found: list[dict[str, Any]] = self.call("GET", "/v1/streams", "read")
+        found: list[dict[str, Any]] = self.call("GET", "/v1/streams", "read facts")
         return found
 
     def retire(self, name: str) -> None:

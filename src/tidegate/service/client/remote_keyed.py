@@ -19,9 +19,9 @@ from tidegate.keyed.keyed_table import KeyedTable
 from tidegate.keyed.query_table_plot import Asked, KeyedVerbs, PlottedKeys
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.answer import Answer
-from tidegate.record.mean import Mean
+from tidegate.record.mean_and_ratio import Mean
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.record.times.time_ranges import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late

@@ -13,10 +13,9 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError, TidegateError
 from tidegate.keyed.plot_keys import check_number, draw_keys
 from tidegate.lattice import IntArray
-from tidegate.record.levels import moving_average, window_of
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
-from tidegate.released.plot import draw
+from tidegate.record.rows_and_levels import Rows, moving_average, window_of
+from tidegate.released.plot import plot_released
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.client.remote_record import RemoteRecord
 from tidegate.tables import html
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 def plot(stream: UnkeyedStream, window: int | None, confidence: float, axes: Any) -> Any:
     """Draw the level and the moving average of a stream."""
-    return draw(cast("ReleasedTable", _Pictured(stream)), window, confidence, axes)
+    return plot_released(cast("ReleasedTable", _Pictured(stream)), window, confidence, axes)
 
 
 def plot_keys(

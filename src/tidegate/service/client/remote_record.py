@@ -16,8 +16,8 @@ from tidegate.errors import QueryError
 from tidegate.exact_numbers import LARGEST
 from tidegate.record.answer import Answer
 from tidegate.record.range_queries_and_answers import Answers, paired
-from tidegate.record.time_index import Knots, TimeIndex
-from tidegate.record.time_ranges import Moment, TimeTable
+from tidegate.record.times.time_index import TimeIndex, TimeKnots
+from tidegate.record.times.time_ranges import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class RemoteRecord:
         if rows.times is None or rows.clock is None:
             return None
         ticks = np.maximum.accumulate(rows.times)
-        return TimeIndex(rows.clock, Knots.through(ticks, int(rows.positions[0])))
+        return TimeIndex(rows.clock, TimeKnots.through(ticks, int(rows.positions[0])))
 
     @property
     def start(self) -> int:

@@ -13,11 +13,11 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import whole
-from tidegate.record.mean import Mean
+from tidegate.record.mean_and_ratio import Mean
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
-from tidegate.record.rows import Rows
-from tidegate.record.time_ranges import Moment
+from tidegate.record.rows_and_levels import Rows
+from tidegate.record.times.time_ranges import Moment
 from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late, refuse_users, single
 from tidegate.service.client.remote_record import RemoteRecord

@@ -11,9 +11,9 @@ from urllib.parse import quote
 import numpy as np
 
 from tidegate.randomness import random_bytes
-from tidegate.record.time_ranges import Moment
+from tidegate.record.times.time_ranges import Moment
 from tidegate.run.pipeline import Pipeline
-from tidegate.service.client.pushed_columns import Columns
+from tidegate.service.client.pushed_columns import PushedColumns
 from tidegate.service.client.remote_record import text
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RemoteStream:
 
     def facts(self) -> dict[str, Any]:
         """What is public about the stream."""
-        found: dict[str, Any] = self._gate.call("GET", self._path, "read")
+        found: dict[str, Any] = self._gate.call("GET", self._path, "read facts")
         return found
 
     @property
@@ -78,7 +78,7 @@ class RemoteStream:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def _sent(self, given: Columns) -> list[dict[str, Any]]:
+    def _sent(self, given: PushedColumns) -> list[dict[str, Any]]:
         """Send rows, in parts; the receipt of each."""
         zone = "" if given.zone in (None, "UTC") else f"?zone={quote(given.zone, safe='')}"
         found = []

@@ -10,7 +10,7 @@ from tidegate.errors import InputError, QueryError
 from tidegate.local.task import RoundCalendar, RoundSums, TaskRound, sums_by_time
 from tidegate.record.answer_text import cautions
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.time_ranges import length_of
+from tidegate.record.times.time_ranges import length_of
 from tidegate.service.devices import stored_tasks
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.timestamps import read_times

@@ -14,7 +14,7 @@ import numpy as np
 from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
 from tidegate.errors import RefusedError, TidegateError
-from tidegate.local.messages import Report
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.shuffle import least_hidden
 from tidegate.local.task.task import LEASE
 from tidegate.service.devices import stored_tasks

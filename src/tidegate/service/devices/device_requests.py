@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.local.messages import Report
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.shuffle import Shuffled
 
 ACCEPTED, DUPLICATE = "accepted", "duplicate"

@@ -20,8 +20,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate.errors import InputError, MissingError, TidegateError
+from tidegate.local.announcements_and_reports import Report, parsed
 from tidegate.local.canonical_json import name_of
-from tidegate.local.messages import Report, parsed
 from tidegate.local.shuffle import Shuffled
 from tidegate.local.task_messages import (
     ANNOUNCEMENT,

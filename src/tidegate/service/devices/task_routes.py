@@ -60,6 +60,7 @@ def task_routes(queue: DeviceQueue, access: Access) -> APIRouter:
     """The routes under `/v1/tasks` that are not for devices."""
     routes = APIRouter(prefix="/v1/tasks")
     read, manage = [access.allowed("read")], [access.allowed("manage")]
+    facts_of = [access.allowed("read facts")]
 
     @routes.post("", status_code=201, dependencies=manage)
     async def begin(new: NewTask) -> dict[str, Any]:
@@ -67,11 +68,11 @@ def task_routes(queue: DeviceQueue, access: Access) -> APIRouter:
         made = await asyncio.wrap_future(queue.create(facts))
         return made.plain()
 
-    @routes.get("", dependencies=read)
+    @routes.get("", dependencies=facts_of)
     async def listed() -> list[dict[str, Any]]:
         return [one.plain() for one in await asyncio.to_thread(queue.listed)]
 
-    @routes.get("/{task_id}", dependencies=read)
+    @routes.get("/{task_id}", dependencies=facts_of)
     async def one(task_id: str) -> dict[str, Any]:
         return await asyncio.to_thread(described, queue, task_id)
 

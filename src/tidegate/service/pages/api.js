@@ -86,6 +86,7 @@ export async function follow(path, position, told, state, signal) {
     } catch (error) {
       if (signal.aborted) return;
     }
+    if (signal.aborted) return;
     state(false);
     await new Promise((resolve) => setTimeout(resolve, wait));
     wait = Math.min(2 * wait, 10_000);

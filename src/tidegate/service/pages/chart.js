@@ -1,17 +1,44 @@
-// The chart of a stream: released levels, and means with their intervals, key by key.
+// The chart of a stream: above, released levels and moving means; below, moving sums. Bands are
+// intervals. A task of devices has the upper part only.
+
+import { moment } from "./times.js";
+
+/** @typedef {import("./windows.js").Moving} Moving */
+/** @typedef {import("./windows.js").Band} Band */
 
 /** @type {any} */
 const Plotly = /** @type {any} */ (window).Plotly;
 const MOST = 20_000; // points of a line
-const COLOURS = ["--blue", "--second", "--third", "--fourth", "--fifth"];
-
-/**
- * @typedef {{name: string, x: (number|string)[], middle: (number|null)[], low: (number|null)[], high: (number|null)[]}} Means
- */
+export const COLOURS = ["--blue", "--second", "--third", "--fourth", "--fifth"];
 
 /** @param {string} name */
-function colour(name) {
+export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** What all charts share. @param {HTMLElement} place @param {any[]} traces @param {any} layout */
+export function plotted(place, traces, layout) {
+  const quiet = colour("--quiet");
+  const common = {
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: colour("--ink"), family: "system-ui, sans-serif" },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: colour("--blue") },
+    hoverlabel: { bgcolor: colour("--paper"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
+  };
+  const settings = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "autoScale2d"] };
+  return Plotly.react(place, traces, { ...common, ...layout }, settings);
+}
+
+/** An axis that says what it shows. @param {string} text */
+export function axis(text) {
+  const quiet = colour("--quiet");
+  return { color: quiet, gridcolor: colour("--line"), zeroline: false, automargin: true, title: { text, standoff: 8, font: { size: 12 } } };
+}
+
+/** @param {HTMLElement} place */
+export function cleared(place) {
+  if (/** @type {any} */ (place).data) Plotly.purge(place);
 }
 
 export class Chart {
@@ -25,9 +52,13 @@ export class Chart {
     this.picked = picked;
     this.moved = moved;
     this.timed = false;
+    this.words = { x: "", per: "", mean: "", sum: "", level: "level" };
+    this.steps = false; // a band of parts instead of a moving one
     /** @type {(number | string)[]} */ this.x = [];
     /** @type {number[]} */ this.levels = [];
-    /** @type {Means[]} */ this.means = [];
+    /** @type {{x: (number | string)[], levels: number[]} | null} */ this.history = null;
+    /** @type {Moving[]} */ this.bands = [];
+    /** @type {(number | string)[] | null} */ this.range = null; // what is shown; null: everything
     this.due = false;
     this.shown = 0; // another stream, another view
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -36,15 +67,18 @@ export class Chart {
   clear() {
     this.x = [];
     this.levels = [];
-    this.means = [];
+    this.history = null;
+    this.bands = [];
+    this.range = null;
     this.due = false;
     this.shown += 1;
-    if (/** @type {any} */ (this.place).data) Plotly.purge(this.place);
+    cleared(this.place);
     delete this.place.dataset.listening;
   }
 
-  /** Forget zoom and pan. */
-  whole() {
+  /** Show this range; null: everything. @param {(number | string)[] | null} range */
+  show(range) {
+    this.range = range;
     this.shown += 1;
     this.draw();
   }
@@ -52,11 +86,9 @@ export class Chart {
   /** @param {{first: number, levels: number[], places?: number[], positions?: number[], times?: string[]}} rows */
   add(rows) {
     this.timed = rows.times !== undefined;
-    rows.levels.forEach((level, at) => {
-      const place = rows.positions ? rows.positions[at] : rows.first + at;
-      this.x.push(rows.times ? moment(rows.times[at]) : place);
-      this.levels.push(level);
-    });
+    const { x, levels } = points([rows]);
+    for (const one of x) this.x.push(one);
+    for (const one of levels) this.levels.push(one);
     const extra = this.x.length - MOST;
     if (extra > 0) {
       this.x.splice(0, extra);
@@ -68,67 +100,98 @@ export class Chart {
     }
   }
 
-  /** @param {Means[]} means */
-  setMeans(means) {
-    this.means = means;
+  /** @param {Moving[]} bands */
+  setBands(bands) {
+    this.bands = bands;
     this.draw();
+  }
+
+  /** @param {Moving} one @param {number} at @param {"mean" | "sum"} of */
+  #band(one, at, of) {
+    const found = /** @type {Band} */ (one[of]);
+    const line = colour(COLOURS[at % COLOURS.length]);
+    const shape = this.steps ? "hv" : "linear";
+    const several = this.bands.length > 1;
+    const common = { x: one.x, mode: "lines", yaxis: of === "mean" ? "y" : "y2", legendgroup: one.name || of };
+    const edge = { ...common, line: { width: 0, shape }, hoverinfo: "skip", showlegend: false };
+    const number = ",.4~r";
+    return [
+      { ...edge, y: found.low },
+      { ...edge, y: found.high, fill: "tonexty", fillcolor: `${line}33` },
+      {
+        ...common,
+        y: found.middle,
+        name: several ? one.name : `${of === "mean" ? this.words.mean : this.words.sum}, with 95 % interval`,
+        showlegend: of === "mean" || !several,
+        line: { color: line, width: 2, shape },
+        customdata: found.low.map((low, index) => [low ?? "?", found.high[index] ?? "?"]),
+        hovertemplate: `%{y:${number}} (%{customdata[0]:${number}} to %{customdata[1]:${number}})<extra>${several ? one.name : of}</extra>`,
+      },
+    ];
   }
 
   draw() {
     this.due = false;
-    const quiet = colour("--quiet");
-    const axis = { color: quiet, gridcolor: colour("--line"), zeroline: false };
-    const band = { line: { width: 0, shape: "hv" }, hoverinfo: "skip", showlegend: false, mode: "lines" };
-    const traces = this.means.flatMap(({ name, x, middle, low, high }, at) => {
-      const line = colour(COLOURS[at % COLOURS.length]);
-      return [
-        { x, y: low, ...band },
-        { x, y: high, ...band, fill: "tonexty", fillcolor: `${line}33` },
-        { x, y: middle, name, mode: "lines", line: { color: line, width: 2, shape: "hv" } },
-      ];
-    });
-    const level = { x: this.x, y: this.levels, name: "level", mode: "lines", line: { color: quiet, width: 1 } };
-    Plotly.react(
-      this.place,
-      [...traces, ...(this.x.length ? [level] : [])],
-      {
-        margin: { l: 50, r: 10, t: 10, b: 40 },
-        paper_bgcolor: "rgba(0,0,0,0)",
-        plot_bgcolor: "rgba(0,0,0,0)",
-        font: { color: colour("--ink") },
-        xaxis: { ...axis, type: this.timed ? "date" : "linear" },
-        yaxis: { ...axis, fixedrange: true },
-        dragmode: "select",
-        selectdirection: "h",
-        modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: colour("--blue") },
-        legend: { orientation: "h", y: 1.1 },
-        uirevision: this.shown, // zoom and pan stay while data arrive
+    const two = this.bands.some((one) => one.sum);
+    const means = this.bands.flatMap((one, at) => this.#band(one, at, "mean"));
+    const sums = this.bands.flatMap((one, at) => (one.sum ? this.#band(one, at, "sum") : []));
+    const line = { color: colour("--quiet"), width: 1, shape: "hv" };
+    const level = { name: this.words.level, mode: "lines", line, hovertemplate: "%{y:,.4~r}<extra>level</extra>" };
+    const { x, levels } = this.history ?? { x: this.x, levels: this.levels };
+    const shownLevels = x.length ? [{ x, y: levels, ...level }] : [];
+    if (![...means, ...shownLevels].length) return;
+    const whole = this.range === null;
+    plotted(this.place, [...shownLevels, ...means, ...sums], {
+      margin: { l: 60, r: 12, t: 10, b: 44 },
+      xaxis: {
+        ...axis(this.words.x),
+        type: this.timed ? "date" : "linear",
+        anchor: two ? "y2" : "y",
+        ...(whole ? { autorange: true } : { range: this.range, autorange: false }),
       },
-      { responsive: true, displaylogo: false, scrollZoom: true, modeBarButtonsToRemove: ["lasso2d"] },
-    ).then(() => this.#listen());
+      yaxis: { ...axis(this.words.per), fixedrange: true, domain: two ? [0.45, 1] : [0, 1] },
+      ...(two ? { yaxis2: { ...axis("sum"), fixedrange: true, domain: [0, 0.38] } } : {}),
+      dragmode: matchMedia("(pointer: coarse)").matches ? false : "select", // a finger scrolls the page
+      selectdirection: "h",
+      hovermode: "x",
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
+      uirevision: this.shown, // zoom and pan stay while data arrive
+    }).then(() => this.#listen());
   }
 
   #listen() {
     const place = /** @type {any} */ (this.place);
-    if (place.dataset.listening) return;
+    if (place.dataset.listening || !place.on) return;
     place.dataset.listening = "yes";
     place.on("plotly_selected", (/** @type {any} */ event) => {
       if (event?.range?.x) this.picked(event.range.x[0], event.range.x[1]);
     });
     place.on("plotly_relayout", (/** @type {any} */ event) => {
-      if (event["xaxis.autorange"]) this.moved(null);
-      else if ("xaxis.range[0]" in event) this.moved([event["xaxis.range[0]"], event["xaxis.range[1]"]]);
+      if (event["xaxis.autorange"]) this.#told(null);
+      else if ("xaxis.range[0]" in event) this.#told([event["xaxis.range[0]"], event["xaxis.range[1]"]]);
     });
+  }
+
+  /** The reader zoomed or panned. @param {(number | string)[] | null} range */
+  #told(range) {
+    this.range = range;
+    this.moved(range);
   }
 }
 
-/** A time in nanoseconds, as text, in a form that the chart understands. @param {string} ticks */
-export function moment(ticks) {
-  return new Date(Number(BigInt(ticks) / 1_000_000n)).toISOString();
-}
-
-/** What the chart calls a time, as the service understands it. @param {number | string} when */
-export function instant(when) {
-  const text = String(when).replace(" ", "T");
-  return new Date(text.endsWith("Z") ? text : `${text}Z`).toISOString();
+/**
+ * Rows as points of a line.
+ * @param {{first: number, levels: number[], places?: number[], positions?: number[], times?: string[]}[]} parts
+ */
+export function points(parts) {
+  /** @type {(number | string)[]} */ const x = [];
+  /** @type {number[]} */ const levels = [];
+  for (const rows of parts) {
+    rows.levels.forEach((level, at) => {
+      const place = rows.positions?.[at] ?? rows.places?.[at] ?? rows.first + at;
+      x.push(rows.times ? moment(rows.times[at]) : place);
+      levels.push(level);
+    });
+  }
+  return { x, levels };
 }

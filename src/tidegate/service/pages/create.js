@@ -1,7 +1,8 @@
 // The form that creates a stream, with what to expect of its settings.
 
 import { post } from "./api.js";
-import { element, field, shown } from "./dom.js";
+import { element, field } from "./dom.js";
+import { shown } from "./times.js";
 
 const LENGTHS = [1, 100, 10_000];
 const PAUSE = 400; // milliseconds after the last key
@@ -25,19 +26,24 @@ async function plan() {
   const place = element("plan");
   const asked = wanted();
   if (!asked.bound || !asked.epsilon || (asked.events && !asked.events.start)) {
-    place.textContent = "";
+    place.textContent = "Type the largest value to see what this ε gives.";
     return;
   }
   if (asked.keys?.length === 0) delete asked.keys;
   try {
     const found = await post("/v1/plan", { ...asked, name: "plan", lengths: LENGTHS });
-    const errors = found.errors.map(
-      (/** @type {any} */ one) => `${shown(one.length)} ${one.length === 1 ? "row" : "rows"}: ± ${shown(1.96 * one.standard_error)}`,
-    );
-    const warmUp = found.warm_up ? ` The first ${shown(found.warm_up)} values are a warm-up.` : "";
-    place.textContent =
-      `${found.guarantee}. To expect of a sum (95 %), if values reach the bound: ${errors.join("; ")}.` +
-      `${warmUp} ${found.warnings.join(" ")}`;
+    const heading = document.createElement("span");
+    heading.textContent = `${found.guarantee}. If values reach the bound, expect of a sum, in 95 of 100 cases:`;
+    const list = document.createElement("ul");
+    for (const one of found.errors) {
+      const line = document.createElement("li");
+      line.textContent = `${shown(one.length)} ${one.length === 1 ? "row" : "rows"}: ± ${shown(1.96 * one.standard_error, 3)}`;
+      list.append(line);
+    }
+    const more = document.createElement("span");
+    const warmUp = found.warm_up ? [`The first ${shown(found.warm_up)} values are a warm-up.`] : [];
+    more.textContent = [...warmUp, ...found.warnings].join(" ");
+    place.replaceChildren(heading, list, more);
   } catch (error) {
     place.textContent = error instanceof Error ? error.message : "";
   }

@@ -38,8 +38,3 @@ export function row(cells) {
   }
   return made;
 }
-
-/** @param {number | null} number */
-export function shown(number) {
-  return number === null ? "—" : number.toLocaleString(undefined, { maximumSignificantDigits: 6 });
-}

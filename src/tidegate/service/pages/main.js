@@ -3,7 +3,8 @@
 import { get, keepToken, Problem, token } from "./api.js";
 import { createForm } from "./create.js";
 import { element } from "./dom.js";
-import { listStreams, showLedger } from "./overview.js";
+import { LedgerView } from "./ledger_view.js";
+import { listStreams } from "./overview.js";
 import { StreamView } from "./stream_view.js";
 import { listTasks, TaskView } from "./tasks.js";
 
@@ -13,6 +14,7 @@ const SELDOM = 5; // looks at it for one at the list and the ledger
 const connection = element("connection");
 const view = new StreamView((live) => connected({ live }), told);
 const task = new TaskView();
+const ledger = new LedgerView();
 let mayReadLedger = false;
 let looks = 0;
 
@@ -29,14 +31,17 @@ const reached = { live: null, answers: true }; // null: not known yet
 /** @param {{live?: boolean | null, answers?: boolean}} news */
 function connected(news) {
   Object.assign(reached, news);
+  const waiting = view.mayRead ? "Connecting …" : "Connected: facts and ledger"; // an auditor follows nothing
   const lost = reached.live === false || !reached.answers;
-  say(lost ? "Connection lost. Trying again …" : reached.live ? "Live" : "Connecting …", lost);
+  say(lost ? "Connection lost. Trying again … What is shown may be old." : reached.live ? "Live" : waiting, lost);
+  document.body.classList.toggle("stale", lost);
 }
 
 /** @param {unknown} error */
 function told(error) {
   if (error instanceof Problem && (error.status === 401 || error.status === 403)) {
     element("sign-in").hidden = false;
+    if (error.status === 401) welcome("sign in");
     say(error.status === 401 ? "Sign in with a token" : error.message, error.status === 403);
   } else {
     say(error instanceof Problem ? error.message : "The service does not answer", true);
@@ -67,10 +72,19 @@ function mark({ name, task: id }) {
 }
 
 async function refresh() {
-  const streams = await listStreams(view.current?.name, (name) => open(name).catch(told));
-  await listTasks(task.current ?? undefined, (id) => openTask(id).catch(told));
-  if (mayReadLedger) await showLedger();
+  if (mayReadLedger) await ledger.refresh();
+  const streams = await listStreams(view.current?.name, (name) => open(name).catch(told), ledger.bySource);
+  const tasks = await listTasks(task.current ?? undefined, (id) => openTask(id).catch(told));
+  welcome(!streams.length && !tasks.length ? "empty" : "");
   return streams;
+}
+
+/** What a newcomer reads where nothing can be shown yet. @param {"" | "empty" | "sign in"} why */
+function welcome(why) {
+  element("welcome").hidden = !why;
+  element("welcome-empty").hidden = why !== "empty";
+  element("welcome-sign-in").hidden = why !== "sign in";
+  document.querySelector("nav")?.toggleAttribute("hidden", why === "sign in");
 }
 
 async function begin() {
@@ -79,15 +93,20 @@ async function begin() {
     element("sign-out").hidden = role === null;
     element("create").hidden = !may.includes("manage");
     mayReadLedger = may.includes("read ledger");
-    if (!may.includes("read")) {
+    view.mayRead = task.mayRead = may.includes("read");
+    if (!may.includes("read facts")) {
       element("sign-in").hidden = false;
-      say(token() === null ? "Sign in with a token" : "This token may not read", token() !== null);
+      welcome("sign in");
+      const wrong = role === null ? "This token is not known" : `This token may not read: its role is ${role}`;
+      say(token() === null ? "Sign in with a token" : wrong, token() !== null);
       return;
     }
     const streams = await refresh();
-    element("sign-in").hidden = true;
-    say("Connected");
+    element("sign-in").hidden = role !== null || may.includes("manage"); // who only reads may sign in
+    say(streams.length ? "Connected" : "Connected. There is no stream yet.");
+    if (!streams.length && may.includes("manage")) /** @type {HTMLDetailsElement} */ (element("create")).open = true;
     if (!view.current && !task.current && streams.length) await open(streams[0].name);
+    if (!view.mayRead) connected({});
   } catch (error) {
     told(error);
   }
@@ -113,8 +132,8 @@ setInterval(() => {
   if ((!view.current && !task.current) || document.hidden) return;
   looks += 1;
   Promise.resolve(task.current ? task.refresh() : view.facts())
-    .then(() => view.means())
-    .then(() => (looks % SELDOM ? undefined : refresh()))
+    .then(() => view.moving())
+    .then(() => (looks % SELDOM !== 1 ? undefined : refresh()))
     .then(() => connected({ answers: true }))
     .catch((error) => connected({ answers: error instanceof Problem }));
 }, EVERY);

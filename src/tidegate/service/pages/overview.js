@@ -1,14 +1,17 @@
-// Everything at a glance: the list of streams, and what each source has spent.
+// Everything at a glance: the list of streams, with rate, cap, guarantee and budget left.
 
 import { get } from "./api.js";
-import { element, row, shown } from "./dom.js";
+import { element } from "./dom.js";
+import { shown } from "./times.js";
 
 const LOOKED_AT = 30; // streams whose facts are asked for
 /** @type {Map<string, {released: number, at: number}>} */
 const before = new Map();
 
-/** @param {string | undefined} current @param {(name: string) => void} open */
-export async function listStreams(current, open) {
+/** @typedef {import("./ledger_view.js").Source} Source */
+
+/** @param {string | undefined} current @param {(name: string) => void} open @param {Map<string, Source>} budgets */
+export async function listStreams(current, open, budgets) {
   const streams = await get("/v1/streams");
   const facts = await Promise.all(
     streams.map((/** @type {any} */ one, /** @type {number} */ at) =>
@@ -21,7 +24,7 @@ export async function listStreams(current, open) {
     button.type = "button";
     button.dataset.name = stream.name;
     button.textContent = stream.name;
-    for (const text of lines(stream, facts[at])) {
+    for (const text of lines(stream, facts[at], budgets.get(stream.source))) {
       const small = document.createElement("small");
       small.textContent = text;
       button.append(small);
@@ -38,12 +41,17 @@ export async function listStreams(current, open) {
   return streams;
 }
 
-/** @param {any} stream @param {any} facts */
-function lines(stream, facts) {
-  const found = [stream.retired ? `retired; ${stream.guarantee}` : stream.guarantee];
+/** @param {any} stream @param {any} facts @param {Source | undefined} budget */
+function lines(stream, facts, budget) {
+  const promise = stream.guarantee.replace(/ \(.*\)$/, ""); // the rest stands beside the chart
+  const found = [stream.retired ? `retired; ${promise}` : promise];
+  if (budget && budget.left !== null && budget.cap !== null) {
+    found.push(`budget left: ${shown(budget.left, 3)} of ${shown(budget.cap, 3)}`);
+  }
   if (!facts) return found;
-  const rows = facts.keys ? `${shown(facts.keys)} keys, ${shown(facts.released)} rows` : `${shown(facts.released)} rows`;
-  const cap = facts.threshold === null || facts.threshold === undefined ? "" : `, θ ${shown(facts.threshold)}`;
+  const count = `${shown(facts.released)} ${facts.released === 1 ? "row" : "rows"}`;
+  const rows = facts.keys ? `${shown(facts.keys)} keys, ${count}` : count;
+  const cap = facts.threshold === null || facts.threshold === undefined ? "" : `, θ ${shown(facts.threshold, 4)}`;
   return [...found, `${rows}${rate(stream.name, facts.released)}${cap}`];
 }
 
@@ -54,34 +62,4 @@ function rate(name, released) {
   if (!last || now - last.at > 5000 || last.released !== released) before.set(name, { released, at: now });
   if (!last || last.released >= released) return "";
   return `, ${shown(Number(((1000 * (released - last.released)) / (now - last.at)).toPrecision(2)))} a second`;
-}
-
-export async function showLedger() {
-  const { sources, left = {} } = await get("/v1/ledger");
-  element("sources").replaceChildren(
-    ...Object.entries(sources).map(([name, spent]) => {
-      const known = left[name];
-      return row([name, `ε = ${shown(number(spent))}`, known == null ? "no cap" : `ε = ${shown(number(known))}`, bar(spent, known)]);
-    }),
-  );
-  element("ledger").hidden = Object.keys(sources).length === 0;
-}
-
-/** @param {unknown} spent @param {unknown} left */
-function bar(spent, left) {
-  const meter = document.createElement("meter");
-  const known = left != null;
-  const [used, rest] = [number(spent), known ? number(left) : 0];
-  meter.max = known ? used + rest : 1;
-  meter.value = known ? used : 0;
-  meter.title = known ? `${Math.round((100 * used) / (used + rest || 1))} % of the cap` : "no cap";
-  meter.setAttribute("aria-label", meter.title);
-  meter.hidden = !known;
-  return meter;
-}
-
-/** A decimal or a fraction, in whatever words stand around it. @param {unknown} text */
-function number(text) {
-  const found = /(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?:\/(\d+))?/i.exec(String(text));
-  return found ? Number(found[1]) / Number(found[2] ?? 1) : 0;
 }

@@ -1,39 +1,46 @@
 // One stream: its facts, its chart, and sums over ranges of it.
 
 import { follow, get } from "./api.js";
-import { Chart, instant } from "./chart.js";
-import { element, facts as listFacts, field, row, shown } from "./dom.js";
+import { Chart, points } from "./chart.js";
+import { element, facts as listFacts, field, row } from "./dom.js";
+import { listenToKeys, offerKeys } from "./key_choice.js";
+import { ask, fill } from "./range_tool.js";
+import { asked, instant, moment, said, shown } from "./times.js";
+import { lengths, moving, named, ofKey, sized } from "./windows.js";
 
-const SHOWN = 5000; // rows that are fetched before live ones
-const PARTS = 60; // means in the chart, about
-const LENGTHS = [
-  ["1s", 1], ["10s", 10], ["1min", 60], ["5min", 300], ["15min", 900], ["1h", 3600], ["6h", 21_600],
-  ["1d", 86_400], ["1w", 604_800], ["1mo", 2_592_000],
-]; // in seconds
+const SHOWN = 5000; // rows whose levels are fetched at once
+const LOOKED_THROUGH = 500_000; // rows of all keys that are looked through for those of one
 
-/**
- * @typedef {{name: string, facts: any, keys: string[], range: (number | string)[] | null, stop: AbortController}} Shown
- */
+/** @typedef {{name: string, facts: any, keys: string[], first: number | string | null, stop: AbortController}} Shown */
 
 export class StreamView {
   /** @param {(live: boolean | null) => void} connected @param {(error: unknown) => void} told */
   constructor(connected, told) {
     this.connected = connected;
     this.told = told;
+    this.mayRead = true; // an auditor sees facts alone
     /** @type {Shown | null} */ this.current = null;
     this.chart = new Chart(
       element("chart"),
       (from, to) => this.#picked(from, to),
-      (range) => this.#moved(range),
+      () => this.#moved(),
     );
     element("range").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.ask().catch(told);
+      if (this.current) ask(this.current);
     });
     element("view").addEventListener("submit", (event) => event.preventDefault());
-    field("view", "every").addEventListener("change", () => this.means().catch(told));
-    field("view", "keys").addEventListener("change", () => this.#chosen().catch(told));
-    element("whole").addEventListener("click", () => this.#moved(null));
+    field("view", "over").addEventListener("change", () => this.moving().catch(told));
+    listenToKeys((keys) => this.#chosen(keys).catch(told));
+    element("whole").addEventListener("click", () => this.#show(null));
+    element("earlier").addEventListener("click", () => this.#shift(-0.5, 1));
+    element("later").addEventListener("click", () => this.#shift(0.5, 1));
+    element("closer").addEventListener("click", () => this.#shift(0, 0.5));
+    element("farther").addEventListener("click", () => this.#shift(0, 2));
+    element("visible").addEventListener("click", () => {
+      const span = this.#span();
+      if (span) this.#picked(span.from, span.to);
+    });
   }
 
   close() {
@@ -46,38 +53,64 @@ export class StreamView {
   /** @param {string} name */
   async open(name) {
     this.current?.stop.abort();
-    const current = { name, facts: null, keys: [], range: null, stop: new AbortController() };
+    const current = { name, facts: null, keys: [], first: null, stop: new AbortController() };
     this.current = current;
     this.chart.clear();
     element("answer").textContent = "";
     /** @type {HTMLFormElement} */ (element("range")).reset();
-    element("means").replaceChildren();
+    element("sums").replaceChildren();
+    element("facts").replaceChildren();
     element("name").textContent = name;
     element("stream").hidden = false;
-    await this.facts();
-    this.#lengths();
-    await this.#keys();
-    await this.#rows();
+    this.#say("Loading …");
+    try {
+      await this.facts();
+      element("released").hidden = !this.mayRead;
+      if (!this.mayRead) {
+        this.#say("This token may read facts and the ledger, not what was released.");
+        return;
+      }
+      this.#lengths();
+      element("key-choice").hidden = !this.current?.facts.keys;
+      if (this.current?.facts.keys) this.current.keys = await offerKeys(name);
+      await this.#rows();
+    } catch (error) {
+      if (current.name === this.current?.name) this.#say(`This stream could not be loaded: ${error instanceof Error ? error.message : "no answer"}`);
+      throw error;
+    }
+  }
+
+  /** In place of a chart, or beside it. @param {string} text */
+  #say(text) {
+    const place = element("empty");
+    place.hidden = !text;
+    place.textContent = text;
   }
 
   /** The newest rows, and then those that come; of many keys, of the first that is chosen. */
   async #rows() {
     const current = this.current;
     if (!current) return;
-    const { name, stop } = current;
-    const [key] = current.keys;
-    const one = ofKey(key);
-    const released = current.facts.released ?? 0;
-    const start = key === undefined ? Math.max(0, released - SHOWN) : 0;
-    const page = await get(`/v1/streams/${name}/values`, { start, limit: SHOWN, ...one });
+    const { name, stop, facts } = current;
+    const one = ofKey(current.keys[0]);
+    const looked = facts.keys ? Math.min(LOOKED_THROUGH, SHOWN * facts.keys) : SHOWN;
+    const start = Math.max(0, (facts.released ?? 0) - looked);
+    const [page, begin] = await Promise.all([
+      get(`/v1/streams/${name}/values`, { start, limit: SHOWN, ...one }),
+      get(`/v1/streams/${name}/values`, { start: 0, limit: 1, ...one }),
+    ]);
     if (stop.signal.aborted) return;
+    const [oldest] = begin.rows;
+    current.first = oldest ? (oldest.times ? moment(oldest.times[0]) : (oldest.positions?.[0] ?? oldest.first)) : null;
+    this.#words();
     for (const rows of page.rows) this.chart.add(rows);
     this.chart.draw();
-    await this.means().catch(() => {});
+    await this.moving().catch(() => {});
+    this.#told();
     this.connected(null);
-    const asked = new URLSearchParams(one).toString();
+    const query = new URLSearchParams(one).toString();
     follow(
-      `/v1/streams/${name}/live${asked ? `?${asked}` : ""}`,
+      `/v1/streams/${name}/live${query ? `?${query}` : ""}`,
       page.next,
       (rows) => this.chart.add(rows),
       this.connected,
@@ -90,39 +123,34 @@ export class StreamView {
     if (!current) return;
     const known = await get(`/v1/streams/${current.name}`);
     current.facts = known;
-    const facts = [
+    listFacts("facts", [
       ["Guarantee", known.guarantee],
       ["Rows are", known.kind ?? "readings"],
       ["Released rows", shown(known.released)],
       ...(known.keys ? [["Keys", shown(known.keys)]] : []),
-      ["Cap θ", known.threshold != null ? shown(known.threshold) : known.keys ? "one for each key" : "not chosen yet"],
+      ["Cap θ (larger values count as this)", known.threshold != null ? shown(known.threshold) : known.keys ? "one for each key" : "not chosen yet"],
       ...(known.warming ? [["Warm-up", `${shown(known.warming)} more values`]] : []),
-      ["Times", known.timed ? known.zone ?? "without a zone" : "none"],
-    ];
-    listFacts("facts", facts);
-    const empty = element("empty");
-    empty.hidden = known.released > 0;
-    empty.textContent = known.withheld
-      ? "The first values choose the threshold and are withheld. Nothing is released yet."
-      : "Nothing is released yet. The chart begins with the first values.";
+      ["Times", known.timed ? known.zone ?? "without a zone" : "none: rows are counted"],
+    ]);
+    if (this.mayRead) this.#told();
   }
 
-  async #keys() {
-    const current = this.current;
-    const choice = element("key-choice");
-    choice.hidden = !current?.facts.keys;
-    if (!current?.facts.keys) return;
-    const { keys } = await get(`/v1/streams/${current.name}/keys`, { limit: 1000 });
-    const select = /** @type {HTMLSelectElement} */ (/** @type {unknown} */ (field("view", "keys")));
-    select.replaceChildren(...keys.map((/** @type {string} */ key, /** @type {number} */ at) => new Option(key, key, at === 0, at === 0)));
-    current.keys = keys.slice(0, 1);
+  /** What stands in place of the chart, or beside it. */
+  #told() {
+    const { facts, first } = /** @type {Shown} */ (this.current);
+    if (!facts.released) {
+      const held = "The first values choose the cap and are withheld.";
+      this.#say(`Nothing is released yet. ${facts.withheld ? held : ""} The chart begins with the first released rows.`);
+    } else if (this.chart.x.length) {
+      const all = this.chart.history !== null || this.chart.x[0] === first;
+      this.#say(all ? "" : `Levels of the newest ${shown(this.chart.x.length)} rows are drawn; zoom in to see earlier ones.`);
+    }
   }
 
-  async #chosen() {
+  /** @param {string[]} keys */
+  async #chosen(keys) {
     const current = this.current;
     if (!current) return;
-    const select = /** @type {HTMLSelectElement} */ (/** @type {unknown} */ (field("view", "keys")));
-    const keys = [...select.selectedOptions].map((option) => option.value).slice(0, 5);
     current.stop.abort();
     this.current = { ...current, keys, stop: new AbortController() };
     this.chart.clear();
@@ -130,144 +158,113 @@ export class StreamView {
   }
 
   #lengths() {
-    const select = /** @type {HTMLSelectElement} */ (/** @type {unknown} */ (field("view", "every")));
-    const timed = this.current?.facts.timed;
-    const lengths = timed ? LENGTHS.map(([name]) => String(name)) : ["10", "100", "1000", "10000"];
-    const options = lengths.map((one) => new Option(timed ? one : `${shown(Number(one))} rows`, one));
+    const select = /** @type {HTMLSelectElement} */ (/** @type {unknown} */ (field("view", "over")));
+    const options = lengths(this.current?.facts.timed).map((one) => new Option(named(one), one));
     select.replaceChildren(new Option("automatic", ""), ...options);
   }
 
-  /** How long each part is: as chosen, or so that the chart has about PARTS of them. */
-  #every() {
-    const chosen = field("view", "every").value;
-    const { facts, range } = /** @type {Shown} */ (this.current);
-    if (chosen) return chosen;
-    if (!facts.timed) return String(Math.max(1, Math.ceil(facts.released / PARTS)));
-    const [first, last] = range ?? [this.chart.x[0], this.chart.x[this.chart.x.length - 1]];
-    const seconds = (Date.parse(instant(last)) - Date.parse(instant(first))) / 1000 / PARTS;
-    const found = LENGTHS.find(([, length]) => Number(length) >= seconds);
-    return String((found ?? LENGTHS[LENGTHS.length - 1])[0]);
+  /** What is shown: from, to; null: nothing is. */
+  #span() {
+    const { x, range } = this.chart;
+    const first = this.current?.first ?? x[0];
+    if (first === undefined || first === null || !x.length) return null;
+    if (range) return { from: range[0], to: range[1] };
+    const last = x[x.length - 1];
+    const after = this.chart.timed ? new Date(Date.parse(instant(last)) + 1000).toISOString() : Number(last) + 1;
+    return { from: first, to: after }; // the last row is in it
   }
 
-  /** Means over parts of what is shown. */
-  async means() {
+  /** Names of the axes and lines. @param {string} [over] */
+  #words(over) {
+    const { facts, keys } = /** @type {Shown} */ (this.current);
+    const row = facts.kind?.includes("events") ? "tick" : "row";
+    const x = facts.timed ? (facts.zone === null ? "Time" : "Time (UTC)") : "Row";
+    const level = `level${keys.length > 1 ? ` of ${keys[0]}` : ""}, ${row} by ${row}`;
+    const last = over ? `the last ${named(over)}` : "the last rows";
+    this.chart.words = { x, per: `per ${row}`, mean: `mean of ${last}`, sum: `sum of ${last}`, level };
+    this.chart.timed = facts.timed;
+  }
+
+  /** Moving sums and means over what is shown. */
+  async moving() {
     const current = this.current;
-    if (!(current?.facts?.released > 1) || !current || !this.chart.x.length) return;
-    /** @type {Record<string, string>} */
-    const asked = { every: this.#every() };
-    if (current.facts.timed && current.range) {
-      [asked.from, asked.to] = current.range.map(instant);
-    }
+    const span = this.#span();
+    if (!current || !span || current.facts.released < 2) return;
+    const size = sized(span, current.facts.timed, field("view", "over").value);
     const keys = current.keys.length ? current.keys : [undefined];
-    const found = await Promise.all(
-      keys.map(async (key) => {
-        const one = ofKey(key);
-        const { columns } = await get(`/v1/streams/${current.name}/table`, { ...asked, ...one });
-        return this.#series(key, columns);
-      }),
-    );
+    const limits = this.chart.range && span;
+    const found = await Promise.all(keys.map((key) => moving(current, key, size, limits)));
     if (current !== this.current) return;
-    this.chart.setMeans(found);
-    this.#table(found);
+    this.#words(size.over);
+    this.chart.setBands(found);
+    this.#table(found, size.over);
   }
 
-  /** @param {string | undefined} key @param {any} columns */
-  #series(key, columns) {
-    const timed = columns.time !== undefined;
-    const sizes = timed ? columns.rows : columns.end.map((/** @type {number} */ end, /** @type {number} */ at) => end - columns.start[at]);
-    const mean = (/** @type {string} */ name) =>
-      timed
-        ? columns[name === "estimate" ? "mean" : `mean_${name}`]
-        : columns[name].map((/** @type {number | null} */ sum, /** @type {number} */ at) => (sum === null ? null : sum / sizes[at]));
-    const ended = (/** @type {any[]} */ numbers) => [...numbers, numbers[numbers.length - 1]];
-    const starts = timed ? columns.time.map(instant) : columns.start;
-    const end = timed ? this.chart.x[this.chart.x.length - 1] : columns.end[columns.end.length - 1];
-    return {
-      name: key ?? "mean, with 95 % interval",
-      sizes,
-      x: [...starts, end],
-      middle: ended(mean("estimate")),
-      low: ended(mean("low")),
-      high: ended(mean("high")),
-    };
-  }
-
-  /** @param {any[]} series */
-  #table(series) {
-    const rows = series.flatMap(({ name, x, sizes, middle, low, high }) =>
-      sizes.map((/** @type {number} */ size, /** @type {number} */ at) => {
-        const start = typeof x[at] === "number" ? shown(x[at]) : moment(x[at]);
-        const label = series.length > 1 ? `${name}: ${start}` : start;
-        return row([label, shown(size), shown(middle[at]), shown(low[at]), shown(high[at])]);
+  /** @param {import("./windows.js").Moving[]} found @param {string} over */
+  #table(found, over) {
+    const rows = found.flatMap(({ name, x, rows: sizes, mean, sum }) =>
+      x.map((end, at) => {
+        const label = typeof end === "number" ? shown(end) : said(end);
+        const numbers = [sum?.middle, sum?.low, sum?.high, mean.middle, mean.low, mean.high];
+        return row([found.length > 1 ? `${name}: ${label}` : label, shown(sizes[at]), ...numbers.map((one) => shown(one?.[at], 4))]);
       }),
     );
-    element("means").replaceChildren(...rows.slice(-500));
+    element("sums").replaceChildren(...rows.slice(-500).reverse());
+    element("table-words").textContent = rows.length
+      ? `Each line is about the last ${named(over)} up to there, the newest first. Intervals hold with 95 % confidence.`
+      : "Less was released than the window is long: choose a shorter one.";
   }
 
-  /** @param {(number | string)[] | null} range */
-  #moved(range) {
+  /** Show another range. @param {(number | string)[] | null} range */
+  #show(range) {
     if (!this.current) return;
-    this.current.range = range;
-    if (range === null) this.chart.whole();
-    this.means().catch(this.told);
+    this.chart.show(range);
+    this.#moved();
+  }
+
+  /** Move by a part of what is shown, or show more or less of it. @param {number} by @param {number} size */
+  #shift(by, size) {
+    const span = this.#span();
+    if (!span) return;
+    const number = (/** @type {number | string} */ one) => (this.chart.timed ? Date.parse(instant(one)) : Number(one));
+    const [from, to] = [number(span.from), number(span.to)];
+    const middle = (from + to) / 2 + by * (to - from);
+    const ends = [middle - (size * (to - from)) / 2, middle + (size * (to - from)) / 2];
+    this.#show(this.chart.timed ? ends.map((one) => new Date(one).toISOString()) : ends);
+  }
+
+  /** The chart shows another range: fetch what it needs. */
+  #moved() {
+    Promise.all([this.moving(), this.#history()]).catch(this.told);
+  }
+
+  /** Levels of a range that begins before those at hand. */
+  async #history() {
+    const current = this.current;
+    const { range, x } = this.chart;
+    if (!current || !x.length) return;
+    const number = (/** @type {number | string} */ one) => (this.chart.timed ? Date.parse(instant(one)) : Number(one));
+    if (range === null || number(range[0]) >= number(x[0]) || current.first === x[0]) {
+      this.chart.history = null;
+    } else {
+      const { timed, zone } = current.facts;
+      const [first, last] = range.map((one) => Math.max(0, Math.round(Number(one))));
+      /** @type {Record<string, string | number>} */
+      const place = timed
+        ? { from: asked(range[0], zone !== null), to: asked(range[1], zone !== null), limit: SHOWN }
+        : { start: first, limit: Math.min(SHOWN, Math.max(1, last - first)) };
+      const page = await get(`/v1/streams/${current.name}/values`, { ...place, ...ofKey(current.keys[0]) });
+      if (current !== this.current || range !== this.chart.range) return;
+      this.chart.history = points(page.rows);
+    }
+    this.chart.draw();
+    this.#told();
   }
 
   /** @param {number | string} from @param {number | string} to */
   #picked(from, to) {
-    const ends = [from, to].map((one) => (this.chart.timed ? instant(one) : String(Math.round(Number(one)))));
-    [field("range", "from").value, field("range", "to").value] = ends;
-    this.ask().catch(this.told);
+    if (!this.current) return;
+    fill(from, to, this.current.facts);
+    ask(this.current);
   }
-
-  async ask() {
-    const current = this.current;
-    if (!current) return;
-    const [from, to] = ["from", "to"].map((name) => field("range", name).value.trim());
-    const positions = /^\d+$/.test(from) && /^\d+$/.test(to);
-    /** @type {Record<string, string>} */
-    const query = positions ? { start: from, end: to } : { from, to };
-    if (positions && !current.keys.length) query.end = String(Math.min(Number(to), current.facts.released));
-    const keys = current.keys.length ? current.keys : [undefined];
-    const place = element("answer");
-    try {
-      const said = await Promise.all(
-        keys.map(async (key) => {
-          const one = ofKey(key);
-          const { sum } = await get(`/v1/streams/${current.name}/sum`, { ...query, ...one });
-          return `${key === undefined ? "" : `${key}: `}${words(sum)}`;
-        }),
-      );
-      place.replaceChildren(
-        ...said.map((text) => {
-          const line = document.createElement("span");
-          line.textContent = text;
-          return line;
-        }),
-      );
-    } catch (error) {
-      place.textContent = error instanceof Error ? error.message : "No answer";
-    }
-  }
-}
-
-/** What asks for one key; nothing where there are none. @param {string | undefined} key @returns {Record<string, string>} */
-function ofKey(key) {
-  return key === undefined ? {} : { key };
-}
-
-/** A time as people write it: without parts that are 0. @param {string} text */
-function moment(text) {
-  return text.replace("T", " ").replace(/(:00)?\.000Z$/, "");
-}
-
-/** @param {any} sum */
-function words(sum) {
-  const rows = sum.end - sum.start;
-  const mean = rows ? `; mean ${shown(sum.estimate / rows)}` : "";
-  const warning = sum.warning ? ` Note: ${sum.warning}.` : "";
-  const what = sum.capped ? "Sum of capped values" : "Sum";
-  return (
-    `${what} of ${shown(rows)} rows: ${shown(sum.estimate)}, between ${shown(sum.low)} and ` +
-    `${shown(sum.high)} with 95 % confidence${mean}.${warning}`
-  );
 }

@@ -2,7 +2,8 @@
 
 import { get } from "./api.js";
 import { Chart } from "./chart.js";
-import { element, facts, row, shown } from "./dom.js";
+import { element, facts, row } from "./dom.js";
+import { said, shown } from "./times.js";
 
 const SHOWN = 200; // rounds in chart and table
 
@@ -32,9 +33,12 @@ export async function listTasks(current, open) {
 
 export class TaskView {
   constructor() {
+    this.mayRead = true; // an auditor sees facts alone
     /** @type {string | null} */ this.current = null;
     this.chart = new Chart(element("task-chart"), () => {}, () => {});
     this.chart.timed = true;
+    this.chart.steps = true;
+    this.chart.words = { x: "Time (UTC)", per: "mean of a device", mean: "mean of a device", sum: "", level: "" };
   }
 
   close() {
@@ -54,16 +58,19 @@ export class TaskView {
   async refresh() {
     const id = this.current;
     if (id === null) return;
-    const [known, { rows }] = await Promise.all([get(`/v1/tasks/${id}`), get(`/v1/tasks/${id}/collection`)]);
+    const [known, { rows }] = await Promise.all([
+      get(`/v1/tasks/${id}`),
+      this.mayRead ? get(`/v1/tasks/${id}/collection`) : { rows: [] },
+    ]);
     if (id !== this.current) return;
     element("task-name").textContent = known.name;
     facts("task-facts", [
       ["Guarantee", known.guarantee],
       ["A round lasts", known.every],
-      ["This round closes", new Date(known.closes).toLocaleTimeString()],
+      ["This round closes", `${said(known.closes)} UTC`],
       ["Devices asked", shown(known.asked)],
       ["Reports in it", shown(known.reports)],
-      ["Late reports count until", new Date(known.accepted_until).toLocaleTimeString()],
+      ["Late reports count until", `${said(known.accepted_until)} UTC`],
       ["Through a shuffler", known.shuffled ? "yes" : "no"],
     ]);
     this.#draw(rows.filter((/** @type {any} */ one) => one.mean).slice(-SHOWN));
@@ -76,23 +83,23 @@ export class TaskView {
     if (!rows.length) return;
     const last = rows[rows.length - 1];
     const ended = (/** @type {string} */ name) => [...rows, last].map((one) => one.mean[name]);
-    this.chart.setMeans([
+    this.chart.setBands([
       {
-        name: "mean of a device, with 95 % interval",
+        name: "",
         x: [...rows.map((one) => one.from), last.to],
-        middle: ended("estimate"),
-        low: ended("low"),
-        high: ended("high"),
+        rows: rows.map((one) => one.reports),
+        mean: { middle: ended("estimate"), low: ended("low"), high: ended("high") },
+        sum: null,
       },
     ]);
     element("task-rows").replaceChildren(
       ...[...rows].reverse().map((one) =>
         row([
-          new Date(one.from).toLocaleString(),
+          said(one.from),
           shown(one.reports),
-          shown(one.mean.estimate),
-          shown(one.mean.low),
-          shown(one.mean.high),
+          shown(one.mean.estimate, 4),
+          shown(one.mean.low, 4),
+          shown(one.mean.high, 4),
         ]),
       ),
     );

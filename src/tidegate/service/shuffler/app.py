@@ -15,11 +15,11 @@ from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from tidegate.errors import SettingError
+from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.canonical_json import LONGEST
-from tidegate.local.messages import Announcement, Report
-from tidegate.local.report_delivery import Answer, call
+from tidegate.local.report_delivery import HttpAnswer, http_call
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
-from tidegate.service import problem_details, structured_log
+from tidegate.service import logs_and_traces, problem_details
 from tidegate.service.devices.device_requests import device_digest
 from tidegate.service.devices.device_routes import MOST_BYTES, DeviceCORS, reports_of
 from tidegate.service.pending_requests import Busy
@@ -139,17 +139,17 @@ class ShufflerApp:
             return "slot"
         return report.problem_with(Announcement.from_json(text))
 
-    async def _passed_on(self, request: Request, path: str, longest: int) -> Answer:
+    async def _passed_on(self, request: Request, path: str, longest: int) -> HttpAnswer:
         """Ask the service with the device's own token, and without its address."""
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         url = f"{self._service}/v1/tasks/{quote(request.path_params['task_id'], safe='')}{path}"
         try:
-            return await asyncio.to_thread(call, "GET", url, b"", "", token or None, longest)
+            return await asyncio.to_thread(http_call, "GET", url, b"", "", token or None, longest)
         except OSError:
             raise Busy("the service cannot be reached: send it again in a moment") from None
 
 
-def _as_it_came(answer: Answer, kind: str) -> Response:
+def _as_it_came(answer: HttpAnswer, kind: str) -> Response:
     headers = {} if answer.retry_after is None else {"Retry-After": str(answer.retry_after)}
     media = kind if answer.status == _OK else problem_details.MEDIA_TYPE
     body = answer.body if answer.status != 204 else b""  # as HTTP counts
@@ -174,7 +174,7 @@ def run(
         raise SettingError("to", "must be the address of a service: https://host")
     store = ShufflerStore(folder)
     forwarder = Forwarder(store, service, token, size=size, every=every)
-    structured_log.begin("text")
+    logs_and_traces.begin_log("text")
     uvicorn.run(
         ShufflerApp(store, forwarder, service).app(),
         host=host,

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tidegate.local.report_delivery import Answer, call
+from tidegate.local.report_delivery import HttpAnswer, http_call
 from tidegate.local.task_messages import SHUFFLED
 from tidegate.service.shuffler.store import ShufflerStore
 
@@ -81,9 +81,9 @@ class Forwarder:
             self._store.taken(key)
         self._store.forget(now)
 
-    def _sent(self, path: str, body: bytes, key: str) -> Answer | None:
+    def _sent(self, path: str, body: bytes, key: str) -> HttpAnswer | None:
         try:
-            answer = call(
+            answer = http_call(
                 "POST", self._service + path, body, SHUFFLED, self._token, _LONGEST, key=key
             )
         except OSError as error:

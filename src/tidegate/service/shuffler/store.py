@@ -12,7 +12,7 @@ from pathlib import Path
 from tidegate import _atomic_files
 from tidegate._atomic_files import Inherited
 from tidegate.errors import RefusedError
-from tidegate.local.messages import Report
+from tidegate.local.announcements_and_reports import Report
 from tidegate.local.shuffle import Shuffled, Shuffler
 from tidegate.ownership import Ownership
 from tidegate.randomness import random_bytes

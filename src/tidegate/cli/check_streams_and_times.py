@@ -1,0 +1,228 @@
+"""The parts of `tidegate check` about the times of rows and the streams that rows become."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidegate.clock import SECOND, Clock
+from tidegate.errors import InputError, SettingError
+from tidegate.timestamps import Times
+
+if TYPE_CHECKING:
+    from tidegate.io import Batch
+    from tidegate.plan.data_profile import DataProfile
+    from tidegate.run.pipeline import Pipeline
+
+
+@dataclass
+class CheckedTimes:
+    """The column of times, and what was found in it."""
+
+    column: str | None
+    zone: str | None
+    format: str | None = None
+    others: tuple[str, ...] = ()  # columns that look like times too
+    problem: str = ""
+    late: int = 0
+    clock: Clock | None = None
+    oldest: int = 0
+    newest: int = 0
+
+    @classmethod
+    def found(
+        cls,
+        source: str,
+        column: str | None,
+        zone: str | None,
+        format: str | None,  # noqa: A002  # --time-format
+        reading: dict[str, Any],
+    ) -> CheckedTimes:
+        """The column that was asked for, or the first that looks like times."""
+        if column is not None or source == "-" or reading.get("header") is False:
+            return cls(column, zone, format)
+        from tidegate.io.column_choice import time_columns
+
+        names = time_columns(source, reading["format"], reading["delimiter"])
+        return cls(names[0] if names else None, zone, None, tuple(names[1:]))
+
+    def source(self) -> dict[str, Any]:
+        """How the source is opened."""
+        if self.column is None or self.problem:
+            return {}
+        how = {"zone": self.zone, "time_format": self.format}
+        return {"time": self.column, "late": "keep", **how}
+
+    def push(self, times: Times | None) -> None:
+        """Look at the times of some rows."""
+        if times is None or not times.ticks.size:
+            return
+        ticks = times.ticks
+        before = int(ticks[0]) if self.clock is None else self.newest
+        ahead = np.maximum.accumulate(np.concatenate(([before], ticks)))[1:]
+        self.late += int((ticks < ahead).sum())
+        self.oldest = min(int(ticks.min()), before if self.clock is None else self.oldest)
+        self.newest, self.clock = int(ahead[-1]), times.clock
+
+    def refused(self, error: InputError) -> bool:
+        """Whether a release would refuse a time; then values are looked at without times."""
+        if not self.source() or not str(error).startswith("time at "):
+            return False
+        self.problem = str(error)
+        return True
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What to tell the owner."""
+        if self.column is None:
+            return []
+        found = [("time", f"column {self.column!r}")]
+        if self.others:
+            named = ", ".join(map(repr, self.others))
+            found = [("time", f"column {self.column!r} (--time; others could be: {named})")]
+        if self.problem:
+            return [*found, ("order", f"a release would stop: {self.problem}")]
+        if self.clock is None:
+            return found
+        ends = Clock(self.clock.zone).texts(np.array([self.oldest, self.newest]))
+        zone = ""
+        if not self.clock.zone:
+            zone = "; times have no zone (--zone says where they were written)"
+        elif self.clock.zone == "UTC" and self.zone is None:  # whatever offsets they came with
+            zone = "; days begin at midnight UTC (--zone Europe/Berlin: at midnight there)"
+        found.append(("from, to", f"{ends[0]}, {ends[1]}{zone}"))
+        order = "rows are in order of time"
+        if self.late:
+            order = f"{self.late:,} rows are older than one before: sort them, or use --late keep"
+        return [*found, ("order", order)]
+
+    def options(self) -> dict[str, str]:
+        """What a command for a release needs."""
+        if self.column is None or self.problem:
+            return {}
+        options = {"time": self.column}
+        if self.zone is not None:
+            options["zone"] = self.zone
+        if self.format is not None:
+            options["time-format"] = self.format
+        return {**options, "late": "keep"} if self.late else options
+
+
+_DAY = 86_400 * SECOND
+
+
+@dataclass
+class CheckedStreams:
+    """What --by and --every make of the rows, and what was found of it. Not private."""
+
+    by: str | None = None
+    every: str | None = None
+    rows_of_key: Counter[str] = field(default_factory=Counter)
+    events_of_tick: Counter[int] = field(default_factory=Counter)
+
+    def check(self, timing: CheckedTimes) -> None:
+        """Refuse what a release would refuse, before anything is read."""
+        if self.every is not None:
+            if timing.column is None:
+                raise SettingError("every", "needs the times of events: give --time")
+            _ = self._length
+
+    @property
+    def _length(self) -> int:
+        from tidegate.record.times.time_ranges import length_of
+
+        return length_of(self.every or "1d")
+
+    def push(self, batch: Batch) -> None:
+        """Count the rows of each key, and the events of each tick."""
+        if self.by is not None and batch.users is not None:
+            self.rows_of_key.update(map(str, batch.users.tolist()))
+        if self.every is not None and batch.times is not None:
+            ticks, counts = np.unique(batch.times.ticks // self._length, return_counts=True)
+            found = zip(ticks.tolist(), counts.tolist(), strict=True)
+            self.events_of_tick.update(dict(found))
+
+    def source(self) -> dict[str, Any]:
+        """How the source is opened."""
+        return {} if self.by is None else {"by": self.by}
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What to tell the owner."""
+        found = []
+        if self.by is not None:
+            counts = sorted(self.rows_of_key.values())
+            sizes = f"{counts[0]:,} to {counts[-1]:,} rows each, half of them at most"
+            found.append(
+                ("keys", f"{len(counts):,} in {self.by!r}: {sizes} {self._typical_rows:,}")
+            )
+        if self.every is not None:
+            ticks, busy = self._ticks, len(self.events_of_tick)
+            most = max(self.events_of_tick.values())
+            mean = sum(self.events_of_tick.values()) / ticks
+            sizes = f"{mean:.3g} events in the mean, {most:,} in the busiest"
+            empty = f"{1 - busy / ticks:.1%} have none"
+            found.append(("ticks", f"{ticks:,} of {self.every}: {sizes}; {empty}"))
+        return found
+
+    @property
+    def _typical_rows(self) -> int:
+        return int(np.median(list(self.rows_of_key.values()) or [1]))
+
+    @property
+    def _ticks(self) -> int:
+        return max(self.events_of_tick) - min(self.events_of_tick) + 1
+
+    def values(self, profile: DataProfile) -> int:
+        """How many values one stream has: of a key of middle size, or ticks."""
+        if self.every is not None:
+            return self._ticks
+        return max(1, profile.rows) if self.by is None else max(1, self._typical_rows)
+
+    def share(self, profile: DataProfile) -> float:
+        """The part of all rows that one stream has."""
+        return 1.0 if self.by is None else self._typical_rows / max(1, profile.rows)
+
+    def pipeline(
+        self, budget: str, bound: Fraction, timing: CheckedTimes, **settings: Any
+    ) -> Pipeline:
+        """What a release would run for one stream."""
+        from tidegate.methods._events import events
+        from tidegate.methods.adaptive import adaptive
+
+        if self.every is None:
+            return adaptive(budget, bound, **settings)
+        start, _ = self._days(timing)
+        zone = timing.clock.zone if timing.clock is not None else None
+        return events(budget, bound, every=self.every, start=start, zone=zone, **settings)
+
+    def _days(self, timing: CheckedTimes) -> tuple[str, str]:
+        """The day of the first row, and the one after the last."""
+        clock = Clock(timing.clock.zone if timing.clock is not None else None)
+        texts = clock.texts(np.array([timing.oldest, timing.newest + _DAY]))
+        return texts[0][:10], texts[1][:10]
+
+    def options(self, timing: CheckedTimes) -> dict[str, str | None]:
+        """What a command for a release needs; None: an option that does not belong there."""
+        found: dict[str, str | None] = {}
+        if self.by is not None:
+            found |= {"by": self.by, "keys": "keys.txt"}
+        if self.every is not None:
+            start, until = self._days(timing)
+            # Events come in any order.
+            found |= {"every": self.every, "start": start, "until": until, "late": None}
+        return found
+
+    def notes(self) -> list[str]:
+        """What the command takes for granted."""
+        found = []
+        if self.by is not None:
+            found.append(
+                "(keys.txt: all keys that there may be, one a line; from public knowledge, not "
+                "from this file. A total over all keys is more accurate than one of a key.)"
+            )
+        if self.every is not None:
+            found.append("(Choose --start and --until from public knowledge, too.)")
+        return found

@@ -1,0 +1,283 @@
+"""`tidegate local`: announce, collect and query reports of devices that perturb their values."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegate.cli.exit_codes_and_signals import complain, plain_errors
+from tidegate.cli.local_options import with_topl_options
+from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked_ranges
+from tidegate.errors import MissingError, SettingError
+from tidegate.tables.plain_text import percent, shown, table
+
+if TYPE_CHECKING:  # imported when it is needed: start-up counts
+    from tidegate.local.poisoning import PoisoningBound
+    from tidegate.local.server import Server
+    from tidegate.record.range_queries_and_answers import Answers
+
+app = typer.Typer(
+    help="Collect from devices that perturb their own values; rehearse it on a file.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+_MOST_PLACES = 10_000  # rejected reports of which --json says which they were
+State = Annotated[Path, typer.Argument(metavar="STATE", help="File of the collection's state.")]
+
+
+@app.command()
+@with_topl_options
+def announce(
+    state: State,
+    settings: dict[str, Any],
+    by_name: Annotated[
+        bool | None,
+        typer.Option("--by-name", help="Choose each client's question by its name."),
+    ] = None,
+    next_round: Annotated[
+        bool,
+        typer.Option("--next-round", help="Close the round: every device may report once more."),
+    ] = False,
+) -> None:
+    """Print the questions that are open, one JSON line each; begin a collection.
+
+    Settings begin a collection, and are kept with it; later on none are needed. Hand the lines to
+    devices in rotation; with --by-name give all of them, and each device picks its own, which is
+    checked. When enough have answered, other questions open: announce
+    again after every `collect`.
+
+    Examples:
+
+    \b
+      tidegate local announce state.db --epsilon 1 --bound 1657
+      tidegate local announce state.db > announcements.jsonl
+      tidegate local announce state.db --next-round > announcements.jsonl
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors(), _opened(state, settings, by_name) as server:
+        if next_round:
+            server.next_round()
+        for announcement in server.announcements:
+            typer.echo(announcement.json())
+        left = server.collection.left
+        takes = "any number of reports" if left is None else f"{left:,} more reports"
+        complain(f"round {server.round} takes {takes}; a device spends ε even if it is too late")
+
+
+@app.command()
+def collect(
+    state: State,
+    reports: Annotated[
+        str, typer.Argument(metavar="REPORTS", help="JSON lines; - or nothing: standard input.")
+    ] = "-",
+    as_json: AsJson = False,
+) -> None:
+    """Take reports, one of each client and round, and count those that are rejected.
+
+    A duplicate was taken before; a late one came when its round had closed. With --json,
+    `rejected_at` says which reports were rejected, counted from 0, and why.
+
+    Every batch is on the disk when the next one is read. If it is killed, run the same command
+    again: what was taken before is rejected as a duplicate, or because its round has closed.
+
+    Examples:
+
+    \b
+      tidegate local collect state.db reports.jsonl
+      receiver | tidegate local collect state.db --json
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors(), _opened(state) as server:
+        from tidegate.cli.report_lines import report_lines
+
+        accepted, rejected, given = 0, Counter[str](), 0
+        places: dict[int, str] = {}
+        for lines in report_lines(reports):
+            received = server.collect_many(lines)
+            accepted += received.accepted
+            rejected.update(received.rejected)
+            for place, why in received.rejected_at.items():
+                if len(places) < _MOST_PLACES:
+                    places[given + place] = why
+            given += len(lines)
+        if as_json:
+            typer.echo(_received_json(server, accepted, rejected, places))
+        else:
+            typer.echo(_received(server, accepted, rejected))
+
+
+@app.command()
+def query(
+    state: State,
+    start: Start = None,
+    end: End = None,
+    ranges: Ranges = None,
+    confidence: Confidence = 0.95,
+    malicious: Annotated[
+        float | None,
+        typer.Option(
+            metavar="FRACTION",
+            help="Also show how far this share of malicious clients can move a sum.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sum the collected reports from START up to END, by default all, with an interval.
+
+    Positions count the reports of the stream from 0, in the order of arrival; END is not part of
+    the range. No privacy is spent, however many ranges are asked.
+
+    Examples:
+
+    \b
+      tidegate local query state.db 0 86400
+      tidegate local query state.db 0 86400 --malicious 0.01 --json
+      tidegate local query state.db --ranges days.csv
+    """  # noqa: D301  # \b keeps the lines of the examples
+    with plain_errors(), _opened(state) as server:
+        positions = asked_ranges(start, end, ranges)
+        answers = server.queries(*positions(server.collection.collected.count), confidence)
+        if malicious is not None and not 0 <= malicious <= 1:
+            raise SettingError("malicious", f"must lie between 0 and 1, not {malicious}")
+        bound = None if malicious is None else server.poisoning_bound(malicious)
+        said = _answers_json if as_json else _answers
+        typer.echo(said(server, answers, bound))
+
+
+def topl_of(given: dict[str, Any]) -> Any:
+    """The specification that options describe."""
+    from tidegate.methods.topl import topl
+
+    for required in ("epsilon", "bound"):
+        if given.get(required) is None:
+            raise SettingError(required, f"is missing: give --{required}")
+    return topl(**{name: value for name, value in given.items() if value is not None})
+
+
+def _opened(
+    state: Path, given: dict[str, Any] | None = None, by_name: bool | None = None
+) -> Server:
+    """The server of a state file; settings must be those of the file, if there are any."""
+    from tidegate.local.topl import Topl
+
+    settings = {name: value for name, value in (given or {}).items() if value is not None}
+    if not state.exists():
+        if given is None:
+            raise MissingError(
+                f"there is no collection in {state}: begin one with tidegate local announce"
+            )
+        server: Server = topl_of(settings).server(state, by_name=by_name)
+        return server
+    known = Topl.from_settings(_stored_settings(state))
+    for name, value in settings.items():
+        if getattr(Topl.from_settings({**known.settings(), name: value}), name) != getattr(
+            known, name
+        ):
+            raise SettingError(name, f"the collection in {state} has {getattr(known, name)}")
+    return known.server(state, by_name=by_name)
+
+
+def _stored_settings(path: Path) -> dict[str, Any]:
+    """The settings that the collection in this file was begun with."""
+    from tidegate.local.server_store import ServerStateError, ServerStore
+
+    store = ServerStore(path, create=False)
+    try:
+        settings = store.plain("settings")
+    finally:
+        store.close()
+    if not isinstance(settings, dict):
+        raise ServerStateError(f"{path} was created, but no collection was begun in it: remove it")
+    return settings
+
+
+def _received(server: Server, accepted: int, rejected: Counter[str]) -> str:
+    lines = [f"accepted   {accepted:,} reports, {server.accepted:,} in all"]
+    lines += [f"rejected   {count:,} {why}" for why, count in sorted(rejected.items())]
+    lines.append(f"published  {server.collection.collected.count:,} values")
+    if server.threshold is not None:
+        lines.append(f"threshold  {server.threshold:g}")
+    left = server.collection.left
+    lines.append(f"open       round {server.round}" + ("" if left is None else f", {left:,} to go"))
+    if server.collection.advice:
+        complain(server.collection.advice)
+    return "\n".join(lines)
+
+
+def _received_json(
+    server: Server, accepted: int, rejected: Counter[str], places: dict[int, str]
+) -> str:
+    plain = {
+        "accepted": accepted,
+        "rejected": dict(rejected),
+        "rejected_at": places,
+        "accepted_in_all": server.accepted,
+        "rejected_in_all": dict(server.rejected),
+        "published": server.collection.collected.count,
+        "threshold": server.threshold,
+        "advice": server.collection.advice,
+        "round": server.round,
+        "left": server.collection.left,
+    }
+    return json.dumps(plain, indent=1, ensure_ascii=False)
+
+
+def _answers_json(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
+    from tidegate.record.answer_text import cautions
+
+    names = ("start", "end", "estimate", "low", "high", "standard_error")
+    columns = {name: getattr(answers, name).tolist() for name in names}
+    if bound is not None:
+        lengths = (answers.end - answers.start).tolist()
+        columns["malicious_expected"] = [bound.expected(length) for length in lengths]
+        columns["malicious_sure"] = [bound.sure(length) for length in lengths]
+    plain = {
+        "state": str(server.path),
+        "guarantee": str(server.guarantee),
+        "confidence": answers.confidence,
+        "threshold": answers.threshold,
+        "highest": answers.highest,
+        "floor": answers.floor,
+        "warnings": cautions(answers),
+        "answers": [
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+        ],
+    }
+    return json.dumps(plain, indent=1, ensure_ascii=False)
+
+
+def _answers(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
+    interval = f"{percent(answers.confidence)} interval"
+    head = ["range", "sum", interval, "std. error"]
+    if bound is not None:
+        head.append(f"± ({percent(bound.fraction)} malicious)")
+    rows = []
+    for answer in map(answers.__getitem__, range(len(answers))):
+        row = [f"[{answer.start}, {answer.end})", shown(answer.estimate)]
+        row.append(f"{shown(answer.low)} to {shown(answer.high)}")
+        row.append(shown(answer.standard_error))
+        if bound is not None:
+            row.append(shown(bound.expected(answer.end - answer.start)))
+        rows.append(row)
+    from tidegate.record.answer_text import cautions
+
+    notes = [f"{_capped(answers)} {server.guarantee}.", *cautions(answers)]
+    return "\n".join([table(head, rows), "", *notes])
+
+
+def _capped(answers: Answers) -> str:
+    """What the numbers are sums of, in words."""
+    from tidegate.record.answer_text import moved
+
+    upper = moved(answers.threshold, answers.highest)
+    if answers.floor:
+        ends = f"capped to [{moved(answers.floor, answers.lowest_floor)}, {upper}]"
+    else:
+        ends = f"capped at {upper}"
+    return (
+        f"Sums of values {ends}, plus what capping is expected to take; the interval holds the "
+        "capped sum and the estimate."
+    )

@@ -1,0 +1,213 @@
+"""Print answers by time and ratios as text or JSON, with the same notes below all of them.
+
+The same notes stand under every table: where values were cut, the guarantee, what is doubtful.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import QueryError, SettingError
+from tidegate.tables.plain_text import percent, shown, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tidegate.keyed.released_file import KeyedFile
+    from tidegate.record.answer import Answer
+    from tidegate.record.range_queries_and_answers import Answers
+    from tidegate.record.times.time_ranges import TimeTable
+    from tidegate.released import ReleasedFile
+    from tidegate.run.pipeline import Pipeline
+
+USELESS = (
+    "that is as much as the sum itself, so hardly anything is known of it. Use more epsilon, more "
+    "values, a smaller unit of privacy, or a bound closer to the values"
+)
+
+
+def better(beyond: str) -> str:
+    """What would help where most values lie at the cap; `beyond`: what `at_bound` says."""
+    return "a larger bound" if beyond else "more epsilon, or more values"
+
+
+def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list[str]:
+    """Where values were cut, the guarantee, warnings, and notes."""
+    speaks = " These are sums of capped values." if answers.capped else ""
+    first = f"{_cut(file, answers)}{speaks}{at_bound(file.pipeline, answers)} {file.guarantee}."
+    from tidegate.record.answer_text import open_ends  # on demand: `--help` needs no numbers
+
+    return [
+        first,
+        *warned(answers, at_bound(file.pipeline, answers)),
+        *filter(
+            None,
+            (open_ends(answers), answers.note, getattr(file, "shared", ""), file.unfinished, note),
+        ),
+    ]
+
+
+def warned(answers: Answers, beyond: str = "") -> list[str]:
+    """Warnings about the answers alone; `beyond`: what `at_bound` says."""
+    from tidegate.record.answer_text import cautions  # on demand: `--help` needs no numbers
+
+    found = [f"{line} Use {better(beyond)}." for line in cautions(answers)]
+    wide = answers.high - answers.low >= 2 * abs(answers.estimate)
+    if not found and len(answers) and wide.all():
+        found.append("Warning: intervals are wider than the sums: hardly anything is known.")
+    return found
+
+
+def at_bound(pipeline: Pipeline, answers: Answer | Answers) -> str:
+    """Where the cap has reached a bound, no interval can speak of what lies beyond it."""
+    lattice = pipeline.lattice
+    if pipeline.ticks is not None and lattice.bound == 1:
+        return ""  # events are counted
+    top, bottom = lattice.top * lattice.step, -lattice.bottom * lattice.step
+    ends = []
+    highest = answers.threshold if answers.highest is None else answers.highest
+    if highest >= top:
+        ends.append(f"above the bound, {top:g}")
+    if bottom and answers.lowest_floor is not None and answers.lowest_floor <= bottom:
+        ends.append(f"below the lower bound, {bottom:g}")
+    if not ends:
+        return ""
+    return f" Values {' or '.join(ends)}, count as the bound: no interval speaks of what that cuts."
+
+
+def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "file": str(file.path),
+        "guarantee": file.guarantee,
+        "confidence": answers.confidence,
+        "threshold": answers.threshold,
+        "floor": answers.floor,
+        "capped": answers.capped,
+        "complete": not file.unfinished,
+        "warnings": warned(answers, at_bound(file.pipeline, answers)),
+        "note": " ".join(filter(None, (answers.note, note))),
+    }
+
+
+def _cut(file: ReleasedFile | KeyedFile, answers: Answers) -> str:
+    """Where values, or the values of events, were cut."""
+    pipeline = file.pipeline
+    if pipeline.ticks is None:
+        return capped(answers)
+    ends = f"{answers.threshold:g}"
+    if answers.highest != answers.threshold:
+        ends = f"between {ends} and {answers.highest:g}"
+    below = "below 0 as well" if pipeline.lattice.bottom else "and below 0 as 0"
+    return f"The value of an event was capped at {ends}, {below}."
+
+
+def capped(answers: Answers) -> str:
+    """Where values were cut, at both ends."""
+    if answers.lowest_floor:
+        ends = (answers.lowest_floor, answers.floor), (answers.threshold, answers.highest)
+        low, high = (f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in ends)
+        return f"Values were capped to [{low}, {high}]."
+    if answers.highest == answers.threshold:
+        return f"Values were capped at {answers.threshold:g}; values below 0 counted as 0."
+    caps = f"between {answers.threshold:g} and {answers.highest:g}"
+    return f"Values were capped; the cap moved {caps}. Values below 0 counted as 0."
+
+
+def printed_times(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: bool) -> str:
+    """The table as text."""
+    columns = {name: column.tolist() for name, column in found.columns().items()}
+    columns["time"] = found.times
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if as_json:
+        plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+        public = {**facts(file, found.answers, file.note), "zone": found.clock.zone, "rows": plain}
+        return json.dumps(public, indent=1, ensure_ascii=False)
+    sure = percent(found.answers.confidence)
+    head = ("from", "rows", "sum", f"± ({sure})", "mean", f"± ({sure})", "per second")
+    lines = [
+        (
+            row["time"],
+            f"{row['rows']:,}",
+            shown(row["sum"]),
+            shown((row["sum_high"] - row["sum_low"]) / 2),
+            _shown(row["mean"]),
+            _shown((row["mean_high"] - row["mean_low"]) / 2),
+            f"{row['rate']:.4g}",
+        )
+        for row in rows
+    ]
+    return "\n".join([table(head, lines), "", *remarks(file, found.answers, file.note)])
+
+
+def _shown(number: float) -> str:
+    return "" if math.isnan(number) else f"{number:.5g}"
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def printed_ratio(
+    released: Path,
+    wanted: str,
+    ask: Callable[[ReleasedFile], tuple[list[str], Answers]],
+    format: str | None,  # noqa: A002  # as in open_source
+    *,
+    as_json: bool,
+) -> str:
+    """The ratios over the ranges that `ask` asks each column for, with their names."""
+    from tidegate.record.mean_and_ratio import ratio
+    from tidegate.released.released_columns import open_columns
+    from tidegate.released.released_file import ReleasedFile
+
+    above, sign, below = wanted.partition("/")
+    if not (above and sign and below):
+        raise SettingError("ratio", "must name two columns: tip/fare")
+    columns = open_columns(released, [above, below], format)
+    files = [one for one in (columns[above], columns[below]) if isinstance(one, ReleasedFile)]
+    (names, tops), (_, bottoms) = (ask(file) for file in files)
+    rows: list[dict[str, Any]] = []
+    for at, name in enumerate(names):
+        row: dict[str, Any] = {"range": name, above: tops.estimate[at], below: bottoms.estimate[at]}
+        try:
+            found = ratio(tops[at], bottoms[at])
+            row |= {"ratio": found.estimate, "low": found.low, "high": found.high}
+        except QueryError as error:
+            if len(names) == 1:
+                raise
+            row |= {"ratio": None, "low": None, "high": None, "problem": str(error)}
+        rows.append(row)
+    said = [
+        f"{one}: {line}" for one, sums in ((above, tops), (below, bottoms)) for line in warned(sums)
+    ]
+    notes = list(
+        dict.fromkeys(filter(None, (tops.note, bottoms.note, *(f.unfinished for f in files))))
+    )
+    capped = tops.capped or bottoms.capped
+    if as_json:
+        facts = {"guarantee": columns.guarantee, "confidence": tops.confidence, "capped": capped}
+        return json.dumps(
+            {**facts, "warnings": said, "note": " ".join(notes), "ratios": rows},
+            indent=1,
+            ensure_ascii=False,
+        )
+    head = ("range", above, below, f"{above}/{below}", f"{percent(tops.confidence)} interval")
+    cells = [
+        (
+            row["range"],
+            *(f"{row[name]:,.0f}" for name in (above, below)),
+            *(
+                ("not known", "")
+                if row["ratio"] is None
+                else (f"{row['ratio']:.5g}", f"{row['low']:.5g} to {row['high']:.5g}")
+            ),
+        )
+        for row in rows
+    ]
+    speaks = "These are ratios of sums of capped values. " if capped else ""
+    promise = f"{speaks}{columns.guarantee}, all columns together."
+    return "\n".join([table(head, cells), "", promise, *said, *notes])

@@ -1,0 +1,184 @@
+"""`tidegate query` of a file with keys, or of one from `tidegate local simulate`."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from tidegate.cli.printed_answers import capped, printed_times, warned
+from tidegate.errors import QueryError, SettingError
+from tidegate.io import SourceError
+from tidegate.tables.plain_text import percent, shown, table
+
+if TYPE_CHECKING:
+    from tidegate.cli.query import Ranged
+    from tidegate.keyed.released_file import KeyedFile
+    from tidegate.record.answer import Answer
+    from tidegate.released.released_file import SimulationError
+
+_SHOWN = ("estimate", "low", "high", "standard_error")
+
+
+def answered_by_key(
+    file: KeyedFile,
+    where: dict[str, Any],
+    keys: list[str] | None,
+    every: str | None,
+    confidence: float,
+    *,
+    total: bool,
+    as_json: bool,
+) -> str:
+    """The answer as text: for people, or one JSON object."""
+    if every is not None:
+        if where["start"] is not None or where["end"] is not None:
+            raise SettingError("every", "needs --from and --to, not positions")
+        times = {"from_": where["from_"], "to": where["to"]}
+        if total:
+            one = file.totals(every, keys=keys, confidence=confidence, **times)
+            return printed_times(one, file, as_json=as_json)
+        found = file.table(every, keys=keys, confidence=confidence, **times)
+        columns = found.columns()
+        columns["time"] = [time for part in found.parts.values() for time in part.times]
+        return _table(file, columns, confidence, found.note, as_json=as_json)
+    if total:
+        raise SettingError("total", "needs --every: without it, the total is the last row")
+    names = keys or file.keys
+    rows: list[tuple[str, Answer | None]] = []
+    for name in names:
+        try:
+            rows.append((name, file.query(key=name, confidence=confidence, **where)))
+        except QueryError:
+            if keys is not None:  # it was asked for
+                raise
+            rows.append((name, None))
+    known = [name for name, answer in rows if answer is not None]
+    if len(known) > 1:
+        rows.append(("total", file.query(keys=known, confidence=confidence, **where)))
+    return _rows(file, rows, confidence, as_json=as_json)
+
+
+def _rows(
+    file: KeyedFile, rows: list[tuple[str, Answer | None]], confidence: float, *, as_json: bool
+) -> str:
+    if as_json:
+        answers = [
+            {
+                "key": name,
+                "rows": None if one is None else one.end - one.start,
+                **{fact: None if one is None else getattr(one, fact) for fact in _SHOWN},
+            }
+            for name, one in rows
+        ]
+        return _json(file, confidence, "answers", answers)
+    head = ("key", "rows", "sum", f"{percent(confidence)} interval", "std. error")
+    lines = [
+        (name, "", "not known", "", "")
+        if one is None
+        else (
+            name,
+            f"{one.end - one.start:,}",
+            shown(one.estimate),
+            f"{shown(one.low)} to {shown(one.high)}",
+            shown(one.standard_error),
+        )
+        for name, one in rows
+    ]
+    warnings = dict.fromkeys(one.warning for _, one in rows if one is not None and one.warning)
+    notes = [f"Warning: {one}. Use more epsilon, or more values." for one in warnings]
+    if any(one is not None and one.capped for _, one in rows):
+        notes.append("These are sums of capped values.")
+    if any(one is None for _, one in rows):
+        notes.append("Some keys have too few rows in this range: nothing is known, or measured.")
+    return "\n".join([table(head, lines), "", *notes, f"{file.guarantee}.", *_note(file)])
+
+
+def _table(
+    file: KeyedFile, columns: dict[str, Any], confidence: float, note: str, *, as_json: bool
+) -> str:
+    names = list(columns)
+    listed = [
+        column if isinstance(column, list) else column.tolist() for column in columns.values()
+    ]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*listed, strict=True)]
+    if as_json:
+        plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+        return _json(file, confidence, "rows", plain, note)
+    sure = percent(confidence)
+    head = ("key", "from", "rows", "sum", f"± ({sure})", "mean")
+    lines = [
+        (
+            row["key"],
+            row["time"],
+            f"{row['rows']:,}",
+            shown(row["sum"]),
+            shown((row["sum_high"] - row["sum_low"]) / 2),
+            "" if math.isnan(row["mean"]) else f"{row['mean']:.5g}",
+        )
+        for row in rows
+    ]
+    said = [note] if note else []
+    return "\n".join([table(head, lines), "", f"{file.guarantee}.", *said, *_note(file)])
+
+
+def _json(
+    file: KeyedFile, confidence: float, name: str, rows: list[dict[str, Any]], note: str = ""
+) -> str:
+    facts = {"file": str(file.path), "guarantee": file.guarantee, "confidence": confidence}
+    said = " ".join(filter(None, (note, file.note)))
+    return json.dumps({**facts, "note": said, name: rows}, indent=1, ensure_ascii=False)
+
+
+def _note(file: KeyedFile) -> list[str]:
+    return [note for note in (file.unfinished, file.note) if note]
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+_WHAT = "A rehearsal: one process played all devices. Devices would be promised: {}."
+
+
+def answered_from_simulation(
+    error: SimulationError,
+    positions: Ranged | None,
+    confidence: float,
+    *,
+    as_json: bool,
+) -> str:
+    """The sums over ranges of positions, with the intervals that the local model would give."""
+    from tidegate.local.collected_sums import CollectedSums
+
+    if positions is None:
+        raise SettingError("from", "is for files with times: ask a rehearsal by position")
+    facts = error.metadata
+    try:
+        collected = CollectedSums.from_plain(facts["collected"])
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise SourceError(
+            None, "its record is damaged, or of an older version", str(error.filename)
+        ) from None
+    answers = collected.queries(*positions(collected.count), confidence)
+    said = _WHAT.format(facts.get("would_promise", "not known"))
+    names = ("start", "end", "estimate", "low", "high", "standard_error")
+    columns = {name: getattr(answers, name).tolist() for name in names}
+    rows: list[dict[str, Any]] = [
+        dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+    ]
+    if as_json:
+        plain = {"simulation": True, "note": said, "confidence": answers.confidence}
+        plain |= {"warnings": warned(answers), "answers": rows}
+        return json.dumps(plain, indent=1, ensure_ascii=False)
+    head = ("range", "sum", f"{percent(answers.confidence)} interval", "std. error")
+    cells = [
+        (
+            f"[{row['start']}, {row['end']})",
+            shown(row["estimate"]),
+            f"{shown(row['low'])} to {shown(row['high'])}",
+            shown(row["standard_error"]),
+        )
+        for row in rows
+    ]
+    return "\n".join([table(head, cells), "", capped(answers), *warned(answers), said])

@@ -1,0 +1,224 @@
+"""`tidegate release --by COLUMN`: a stream for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+import tidegate as tg
+from tidegate.cli import release_events
+from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
+from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, FEW_ROWS, build_pipeline
+from tidegate.cli.sealing_key import READABLE, read_key
+from tidegate.errors import MissingError, SettingError
+from tidegate.keyed import Keyed, KeyedRelease
+
+if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
+    from tidegate.io import Source
+    from tidegate.keyed.transfer import KeyedTransferred
+
+_GO_WITHOUT = ("user-column", "stdin", "emit")
+_ENDLESS = 1 << 60  # what a file says about the past is not forgotten
+_SHORTEST = 1000  # rows that a key is expected to have at least
+
+
+def check_by_key(options: Mapping[str, Any]) -> None:
+    """Refuse what does not go together, before anything is read."""
+    if "by" not in options:
+        for name in ("keys", "keys-are-public", "shared-threshold"):
+            if name in options:
+                raise SettingError(name, "needs --by, the column with the keys")
+        return
+    if "keys-are-public" in options and "every" in options:
+        raise SettingError(
+            "keys-are-public",
+            "cannot be used with --every: that a key has events is protected. Declare all possible "
+            "keys with --keys FILE; each gets a row for every tick",
+        )
+    if "shared-threshold" in options and "every" in options:
+        raise SettingError(
+            "shared-threshold", "cannot be used with --every: each key chooses its own"
+        )
+    if "keys" in options and "keys-are-public" in options:
+        raise SettingError("keys", "cannot be used with --keys-are-public: choose one")
+    if "keys" not in options and "keys-are-public" not in options:
+        raise SettingError(
+            "by",
+            "needs --keys FILE with all possible keys, one a line (rows of other keys are "
+            "dropped), or --keys-are-public, which publishes all keys that occur and how many "
+            "rows each has",
+        )
+    for name in _GO_WITHOUT:
+        if name in options:
+            raise SettingError(name, "cannot be used with --by")
+
+
+def run_by_key(source: str, options: dict[str, Any], output_format: str | None) -> None:
+    """Release a file with keys, and write the output."""
+    from tidegate.cli.progress import Progress
+    from tidegate.io import open_source
+    from tidegate.keyed.transfer import transfer_keyed
+
+    with_ticks = release_events.of_events(options)
+    specification = _specification(source, options)
+    quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
+    with (
+        open_source(
+            source,
+            format=options.get("format"),
+            column=options.get("column"),
+            by=options["by"],
+            time=options.get("time"),
+            zone=options.get("zone"),
+            time_format=options.get("time-format"),
+            late="keep",  # order matters within a key, and is checked there
+            header=options.get("header"),
+            delimiter=options.get("delimiter"),
+            decimal=options.get("decimal"),
+            count=bool(options.get("count")),
+            follow=follow,
+        ) as opened,
+        Progress(opened, quiet=quiet, output=options.get("output")) as progress,
+        stopping(opened if follow else None) as stop,
+    ):
+        into: dict[str, Any] = {
+            "format": output_format,
+            "late": options.get("late", "refuse"),
+            "progress": stop.then(progress.advance),
+            "until": release_events.clock(options) if with_ticks else None,
+        }
+        if "state" in options:
+            release, result = _durably_by_key(opened, specification, options, into)
+        else:
+            # Values that add up are asked in the file; others need the record, for the file.
+            release = specification.start(record=not specification.pipeline.estimator.adds_up)
+            result = transfer_keyed(opened, release, options.get("output"), **into)
+        progress.close()
+    if result.dropped:  # never hidden: the operator must know
+        complain(
+            f"dropped {result.dropped:,} rows whose key is not in {options['keys']}. This number "
+            "is for you: it is not private, and is not in the output"
+        )
+    if not result.released:
+        complain(_nothing(result))
+        raise typer.Exit(NOTHING)
+    if not quiet:
+        _summarise_keys(release, result)
+
+
+def _durably_by_key(
+    opened: Source, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
+) -> tuple[KeyedRelease, KeyedTransferred]:
+    """With state: every row once, whatever happens in between."""
+    from tidegate.keyed.durable_folder import DurableKeyed
+    from tidegate.keyed.transfer import transfer_durably
+
+    key = read_key(options.get("key-file"))
+    named: dict[str, Any] = {"source": options.get("ledger-source"), "cap": options.get("cap")}
+    named["new_epoch"] = bool(options.get("new-epoch"))
+    with DurableKeyed.open(options["state"], specification, key=key, **named) as state:
+        if key is None and not state.release.seen and not options.get("quiet"):
+            complain(
+                f"the state in {options['state']} is not sealed (no --key-file, no TIDEGATE_KEY): "
+                f"{READABLE}"
+            )
+        result = transfer_durably(opened, state, options.get("output") or "-", **into)
+        return state.release, result
+
+
+def _specification(source: str, options: dict[str, Any]) -> Keyed:
+    keys = read_keys(options["keys"]) if "keys" in options else None
+    shared = "shared" if options.get("shared-threshold") else "per key"
+    if release_events.of_events(options):
+        pipeline = release_events.build_event_pipeline(options)
+    else:
+        pipeline = build_pipeline(_with_length(options, source, keys))
+    if shared == "shared" and pipeline.reselect is not None:
+        raise SettingError(
+            "shared-threshold",
+            "needs --holdout, such as --holdout 4096: the first 4096 rows of all keys choose "
+            "the threshold, and are not released",
+        )
+    return tg.keyed(
+        replace(pipeline, history=_ENDLESS),
+        keys=keys,
+        keys_are_public=keys is None,
+        threshold=shared,
+    )
+
+
+def read_keys(path: Path | str) -> list[str]:
+    """The keys of a file, one a line; blank lines do not count."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise MissingError(f"keys: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingError("keys", f"{path} is not a text file in UTF-8") from None
+    found = [line.strip() for line in text.splitlines()]
+    return [line for line in found if line]
+
+
+def _with_length(options: dict[str, Any], source: str, keys: list[str] | None) -> dict[str, Any]:
+    """The options, with the rows that a key has on average as horizon: public numbers."""
+    fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
+    if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
+        return options
+    from tidegate.io.file_kind_and_row_count import rows_at_most
+    from tidegate.methods._preset import HORIZON
+
+    rows = rows_at_most(source, options.get("format"))
+    if rows is None or rows < FEW_ROWS:
+        return options
+    expected = max(_SHORTEST, rows // (1 if keys is None else len(keys)))
+    return options if expected >= HORIZON else {**options, "horizon": expected}
+
+
+def _nothing(result: Any) -> str:
+    if not result.read:
+        return "nothing was released: the input has no rows. No output was written"
+    if result.held:
+        return (
+            f"nothing was released: the shared threshold takes {result.held:,} more rows "
+            "(--holdout). No output was written"
+        )
+    if result.dropped == result.read:
+        return (
+            "nothing was released: no row has a declared key. Are they spelt as in the input "
+            "(leading zeros, spaces, another column)? No output was written"
+        )
+    if not result.keys and not result.dropped and not result.unmeasured:
+        return "nothing was released: no tick is over at --until. No output was written"
+    return (
+        "nothing was released: no key has more rows than the threshold takes (--holdout), or all "
+        "were dropped. No output was written. Use --shared-threshold"
+    )
+
+
+def _summarise_keys(release: Any, result: Any) -> None:
+    if release.specification.pipeline.ticks is None:
+        complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
+    else:
+        ticks = result.released // max(1, result.keys)
+        taken = result.read - result.dropped
+        complain(f"released {ticks:,} ticks of {result.keys:,} keys, from {taken:,} events")
+        if result.read and not taken:
+            complain(
+                "warning: no event has a declared key. Are they spelt as in the input (leading "
+                "zeros, spaces, another column)?"
+            )
+    if release.threshold is not None:
+        complain(f"larger values count as {release.threshold:g}, for all keys")
+    complain(f"spent: {release.guarantee}")
+    if result.unmeasured:
+        advice = "--shared-threshold chooses one for all"
+        if release.specification.pipeline.ticks is not None:
+            advice = "Longer ticks (--every), or fewer keys, would help"
+        complain(
+            f"warning: {result.unmeasured:,} keys have too few rows for a threshold of their own: "
+            f"little is known about them. {advice}"
+        )

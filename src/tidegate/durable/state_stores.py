@@ -1,0 +1,245 @@
+"""`StateStore`: the contract of a store; `FolderStore`: a durable release in its folder.
+
+`FolderStore` keeps one release in a folder, `service.sql_stream_state` many of them in one
+database. A commit of the first is a transaction of its own; commits of the second join the
+transaction of a group, and what they release leaves after that.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Protocol
+
+from tidegate.durable import state_file
+from tidegate.durable.folder_lock import Anchor, StateError
+from tidegate.durable.state_file import DATABASE_ERRORS, TABLES, Changes, StateFile, UserRows
+from tidegate.ledger import Ledger
+from tidegate.run.phased_run import Phase
+
+
+class Anchors(Protocol):
+    """Keeps, outside the state, what was last seen: of the ledger, and of the commits.
+
+    With it a state or a ledger that was put back to an earlier time is noticed.
+    """
+
+    @property
+    def anchor(self) -> Anchor | None:
+        """The ledger's newest entry that was kept."""
+
+    @property
+    def commit(self) -> Anchor | None:
+        """The newest commit that was kept."""
+
+    def keep(self, anchor: Anchor) -> None:
+        """Keep the ledger's newest entry, durably."""
+
+    def keep_commit(self, anchor: Anchor) -> None:
+        """Keep the newest commit, once it is durable and before its values leave."""
+
+
+class ChargedStore(Protocol):
+    """A place with a ledger, that a release is charged to, and anchors outside the state."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+
+    @property
+    def lock(self) -> Anchors:
+        """What is kept outside the state."""
+
+    @property
+    def own_ledger(self) -> bool:
+        """Whether the ledger counts this release alone; else it is shared, and stays open."""
+
+    def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
+        """The ledger. A missing one is created unless it is `needed`: something was charged."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class StateStore(ChargedStore, Protocol):
+    """Keeps state, journal, phases, users and input digests of one release."""
+
+    disowned: bool  # by a forked process
+
+    @property
+    def default_source(self) -> str:
+        """The name of the source, if none was given."""
+
+    def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
+        """Make the first commit of a release, in place of an earlier state."""
+
+    def commit(self, state: bytes, anchor: Anchor, changes: Changes) -> None:
+        """Commit a new state and new rows of everything else, together."""
+
+    def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
+        """Replace the state (another key, or erasure); `scrub` must follow."""
+
+    def scrub(self) -> None:
+        """Overwrite what was replaced."""
+
+    def fact(self, name: str) -> bytes | None:
+        """A public fact."""
+
+    def anchor(self) -> Anchor | None:
+        """The ledger's newest entry at the last commit; None: the release was not begun."""
+
+    def state(self) -> bytes | None:
+        """The last committed state; None: the release was created but not begun."""
+
+    def journal_length(self) -> int:
+        """How many rows the journal has. Rows are never removed."""
+
+    def journal_rows(self, start: int, end: int) -> list[bytes]:
+        """Rows [start, end) of the journal, counted from 0; at most a few megabytes of them."""
+
+    def journal(self, start: int, end: int) -> Iterator[bytes]:
+        """Rows [start, end) of the journal."""
+
+    def users(self) -> list[bytes]:
+        """The rows that count users, in order."""
+
+    def phases(self) -> list[Phase]:
+        """Every phase so far."""
+
+    def inputs(self) -> bytes:
+        """All input digests, one after the other."""
+
+
+_READ_AT_ONCE = 1 << 22  # bytes of the journal
+NO_LEDGER = (
+    "the ledger {} is missing, so it is not known what was spent: put it back. If it is gone for "
+    "good, count what the outputs say (`tidegate show`) and use another folder"
+)
+
+
+class FolderStore(StateFile):
+    """The files of one durable release."""
+
+    own_ledger = True
+
+    @property
+    def place(self) -> str:
+        """The folder, for messages."""
+        return str(self.folder)
+
+    @property
+    def default_source(self) -> str:
+        """The name of the folder."""
+        return self.folder.resolve().name
+
+    def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
+        """The ledger of the folder. A missing one is created unless it is `needed`."""
+        path = self.folder / "ledger.jsonl"
+        if needed and not path.exists():
+            raise StateError(NO_LEDGER.format(path))
+        return Ledger.open(path, cap=cap, expected=expected)
+
+    def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
+        """Make the first commit of a release, in place of an earlier state.
+
+        `scrub` must follow: it overwrites the old pages.
+        """
+        with self._transaction() as database:
+            (old,) = database.execute("SELECT count(*) FROM facts").fetchone()
+            for table in TABLES:
+                database.execute(f"DELETE FROM {table}")  # noqa: S608  # names of ours
+            _write_users(database, users)
+            _write_facts(database, {**facts, **({"scrub": b"due"} if old else {})})
+            _write_facts(database, {"anchor": json.dumps(anchor).encode()})
+            database.execute("INSERT INTO state VALUES (1, ?)", (state,))
+
+    def commit(self, state: bytes, anchor: Anchor, changes: Changes) -> None:
+        """Commit a new state and new rows of everything else, in one transaction."""
+        with self._transaction() as database:
+            _write_users(database, changes.users)
+            _write_facts(database, {"anchor": json.dumps(anchor).encode()})
+            database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
+            database.executemany(
+                "INSERT INTO journal (body) VALUES (?)", [(row,) for row in changes.journal]
+            )
+            if changes.inputs:
+                database.execute("INSERT INTO inputs (digests) VALUES (?)", (changes.inputs,))
+            state_file.write_phases(database, changes.phases)
+
+    def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
+        """Replace the state (another key, or erasure); `scrub` must follow."""
+        with self._transaction() as database:
+            _write_users(database, users)
+            database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
+            _write_facts(database, {**facts, "scrub": b"due"})
+
+    def anchor(self) -> Anchor | None:
+        """The ledger's newest entry at the last commit; None: the release was not begun."""
+        fact = self.fact("anchor")
+        if fact is None:
+            return None
+        try:
+            count, head = json.loads(fact)
+            return int(count), str(head)
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            raise self._damaged() from None
+
+    def state(self) -> bytes | None:
+        """The last committed state; None: the release was created but not begun."""
+        row = self._one("SELECT body FROM state WHERE one = 1")
+        return None if row is None else self._bytes(row[0])
+
+    def journal_length(self) -> int:
+        """How many rows the journal has. Rows are never removed."""
+        return int(self._one("SELECT ifnull(max(number), 0) FROM journal")[0])
+
+    def journal_rows(self, start: int, end: int) -> list[bytes]:
+        """Rows [start, end) of the journal, counted from 0; at most a few megabytes of them."""
+        found: list[bytes] = []
+        query = "SELECT body FROM journal WHERE number > ? AND number <= ? ORDER BY number"
+        size = 0
+        try:
+            with closing(self.database.execute(query, (start, end))) as rows:
+                for (body,) in rows:
+                    found.append(self._bytes(body))
+                    size += len(body)
+                    if size >= _READ_AT_ONCE:
+                        break
+        except DATABASE_ERRORS as error:
+            raise self._explained(error) from None
+        return found
+
+    def journal(self, start: int, end: int) -> Iterator[bytes]:
+        """Rows [start, end) of the journal; no statement stays open between them."""
+        while start < end and (rows := self.journal_rows(start, end)):
+            yield from rows
+            start += len(rows)
+
+    def users(self) -> list[bytes]:
+        """The rows that count users, in order."""
+        rows = self._all("SELECT body FROM users ORDER BY number")
+        return [self._bytes(body) for (body,) in rows]
+
+    def phases(self) -> list[Phase]:
+        """Every phase so far."""
+        rows = self._all(state_file.SELECT_PHASES)
+        if any([*map(type, row)] != [int, float, str, float] for row in rows):
+            raise self._damaged()
+        return [Phase(*row) for row in rows]
+
+    def inputs(self) -> bytes:
+        """All input digests, one after the other."""
+        rows = self._all("SELECT digests FROM inputs ORDER BY number")
+        return b"".join(self._bytes(digests) for (digests,) in rows)
+
+
+def _write_facts(database: sqlite3.Connection, facts: dict[str, bytes]) -> None:
+    database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
+
+
+def _write_users(database: sqlite3.Connection, users: UserRows) -> None:
+    if users.replace:
+        database.execute("DELETE FROM users")
+    database.executemany("INSERT INTO users (body) VALUES (?)", [(row,) for row in users.bodies])

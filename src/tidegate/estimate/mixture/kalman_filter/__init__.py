@@ -1,0 +1,1 @@
+"""`KalmanFilters` over state-space models, one filter a model: the algebra, and what it is fed."""

@@ -1,0 +1,293 @@
+"""Many streams' mixtures at work, side by side: what `MixtureRun` does, bit for bit.
+
+All streams have one θ and one perturber, and begin at position 0; they may be at different
+positions. Options, borders of blocks and costs of trees are the same for all and looked up.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.estimate.mixture.cap_steps import CapSteps, moved
+from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
+from tidegate.estimate.mixture.many_streams.filters_of_many_streams import (
+    EndedLeaves,
+    FiltersOfManyStreams,
+    FilterUnit,
+)
+from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF, shared_tables
+from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
+from tidegate.estimate.mixture.tree_choice import tree_costs
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.stages import Layout, Perturber
+from tidegate.state_as_bytes import State
+
+_EXACT = 1 << 53  # whole numbers below are exact as floats
+
+
+class MixtureOfManyStreams:
+    """By stream: filters, place in the block, forecast, and what decides about the next tree.
+
+    Attributes:
+        position: values that were published.
+        choice, row: which option measures the open block; its row in `tables`.
+        chunk, number: of the open block: its horizon, and its place there.
+        cell, filled: cells completed in the block; values of the present cell.
+        prediction: of one value of the present cell, in units.
+        total: of the released sums of the block.
+    """
+
+    _KEPT: ClassVar[tuple[str, ...]] = (
+        "position", "choice", "prediction", "total", "measured", "doubt"
+    )  # fmt: skip
+    _PLACES: ClassVar[tuple[str, ...]] = (
+        "position", "choice", "row", "chunk", "number", "cell", "filled", "width", "cap", "total"
+    )  # fmt: skip
+    _LEVELS: ClassVar[tuple[str, ...]] = ("prediction", "measured", "doubt")
+    _STEP_COUNTS: ClassVar[tuple[str, ...]] = ("step", "tried", "patience", "wait", "seen")
+    _STEP_LEVELS: ClassVar[tuple[str, ...]] = ("before", "pace", "refused", "home", "weight")
+
+    position: IntArray
+    choice: IntArray
+    row: IntArray
+    chunk: IntArray
+    number: IntArray
+    cell: IntArray
+    filled: IntArray
+    width: IntArray
+    cap: IntArray
+    total: IntArray
+    prediction: FloatArray
+    measured: FloatArray
+    doubt: FloatArray
+
+    def __init__(
+        self, threshold: int, truncated: float, perturber: Perturber, ceiling: int
+    ) -> None:
+        self._threshold, self._perturber, self._ceiling = threshold, perturber, ceiling
+        self._unit = FilterUnit(threshold, truncated * threshold)
+        self._horizon = perturber.horizon
+        self._borders = [
+            np.cumsum((0, *perturber.lengths(chunk))) for chunk in (0, 1)
+        ]  # of blocks: in the first horizon, and in any later one
+        self.tables = shared_tables(threshold, perturber, ceiling)
+        self.filters = FiltersOfManyStreams(self._horizon)
+        for name in self._PLACES:
+            setattr(self, name, np.zeros(0, dtype=np.int64))
+        for name in self._LEVELS:
+            setattr(self, name, np.zeros(0))
+        self._step_counts: IntArray = np.zeros((0, len(self._STEP_COUNTS)), dtype=np.int64)
+        self._step_levels: FloatArray = np.zeros((0, len(self._STEP_LEVELS)))
+
+    def grow(self, room: int) -> None:
+        """Room for more streams, each at its beginning: they all begin alike."""
+        had = self.position.size
+        more = room - had
+        for name in (*self._PLACES, *self._LEVELS):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate((old, np.zeros(more, dtype=old.dtype))))
+        rest = more, len(self._STEP_COUNTS)
+        self._step_counts = np.concatenate((self._step_counts, np.zeros(rest, dtype=np.int64)))
+        self._step_levels = np.concatenate((self._step_levels, np.zeros(rest)))
+        self.filters.grow(room)
+        self.begin_again(had)
+        self._copy(had, np.arange(had + 1, room))
+
+    def begin_again(self, code: int) -> None:
+        """Forget a stream: it is as one that has not begun."""
+        here = np.array([code])
+        for name in (*self._PLACES, *self._LEVELS):
+            getattr(self, name)[here] = 0
+        first = CapSteps()
+        self._step_counts[here] = [getattr(first, name) for name in self._STEP_COUNTS]
+        self._step_levels[here] = [getattr(first, name) for name in self._STEP_LEVELS]
+        self.filters.begin(here)
+        self.begin_blocks(here)
+
+    def _copy(self, source: int, targets: IntArray) -> None:
+        for name in (*self._PLACES, *self._LEVELS, "_step_counts", "_step_levels"):
+            part = getattr(self, name)
+            part[targets] = part[source]
+        self.filters.copy(source, targets)
+
+    # -- what to publish -------------------------------------------------------------------------
+
+    def leaves(self, codes: IntArray) -> IntArray:
+        """Which leaf ends with the present cell of each stream; `NO_LEAF`: none."""
+        return self.tables.leaf[self.row[codes], self.cell[codes]]
+
+    def end_cells(self, codes: IntArray, sums: IntArray) -> tuple[FloatArray, IntArray]:
+        """The present cells of these streams (none twice) are full.
+
+        `sums` are noisy, of the leaves that end; anything where none does. Gives the whole sums of
+        the cells, in units, and the streams that began a block.
+        """
+        tables, row, cell = self.tables, self.row[codes], self.cell[codes]
+        closing = tables.leaf[row, cell] != NO_LEAF
+        self.total[codes[closing]] += sums[closing]
+        wholes = np.empty(codes.size)
+        width = self.width[codes]
+        noisy = ratios(sums, self._threshold)
+        kinds = tables.cells_alike[row, cell]
+        for same in alike(kinds):
+            first, leaves = int(same[0]), None
+            if closing[first]:
+                at, widths = (row[same], cell[same]), tables.leaf_widths[kinds[first]]
+                leaves = EndedLeaves(widths, tables.share[at], tables.contrast[at], noisy[same])
+            facts = int(width[first]), self.position[codes[same]], leaves, self._unit
+            wholes[same] = self.filters.end_cells(codes[same], *facts)
+        self.cell[codes] = cell + 1
+        last = cell + 1 == tables.count[row]
+        ended, going = codes[last], codes[~last]
+        if ended.size:
+            self.measured[ended] = ratios(self.total[ended], tables.length[row[last]])
+            self.doubt[ended] = tables.doubt[row[last]]
+            self.begin_blocks(ended)
+        if going.size:
+            self._begin_cells(going)
+        return wholes, ended
+
+    def _begin_cells(self, codes: IntArray) -> None:
+        row, cell = self.row[codes], self.cell[codes]
+        opens = np.flatnonzero(self.tables.opens[row, cell])
+        for same in alike(row[opens] * self.tables.opens.shape[1] + cell[opens]):
+            at = opens[same]
+            leaf = self.tables.cells[row[at[0]]].opens[cell[at[0]]]
+            if leaf is not None:
+                self.filters.open_leaf(codes[at], leaf)
+        self.filled[codes] = 0
+        self.width[codes] = width = self.tables.widths[row, cell]
+        for same in alike(width):
+            each = int(width[same[0]])
+            forecast = self.filters.forecast(codes[same], each)
+            level = forecast * self._threshold / each + self._unit.truncated
+            grains = np.floor(level * FORECAST_GRAIN + 0.5)
+            self.prediction[codes[same]] = grains / FORECAST_GRAIN
+
+    # -- which tree ------------------------------------------------------------------------------
+
+    def begin_blocks(self, codes: IntArray) -> None:
+        """Choose a tree for the next block of each stream, and begin it."""
+        chunk, within = np.divmod(self.position[codes], self._horizon)
+        kind = np.minimum(chunk, 1)
+        number = np.where(
+            kind == 0,
+            np.searchsorted(self._borders[0], within),
+            np.searchsorted(self._borders[1], within),
+        )
+        self.chunk[codes], self.number[codes] = chunk, number
+        first = codes[number == 0]
+        if first.size:
+            self.filters.reconsider(first)
+        for same in alike(2 * number + kind):
+            self._choose(codes[same], self._options(int(chunk[same[0]]), int(number[same[0]])))
+        self.cap[codes] = self.tables.cap[self.row[codes]]
+        self.cell[codes] = self.total[codes] = 0
+        self._begin_cells(codes)
+
+    def _options(self, chunk: int, number: int) -> tuple[Layout, ...]:
+        length = self._perturber.lengths(chunk)[number]
+        return self._perturber.layouts(length, self._threshold, self._ceiling)
+
+    def _choose(self, codes: IntArray, options: tuple[Layout, ...]) -> None:
+        """`MixtureRun.choose` of streams at the same place of a horizon."""
+        age = min(int(self.position[codes[0]]), self._horizon)
+        step = np.minimum(self._cap_steps(codes, options[-1].cap_step), options[-1].cap_step)
+        self._step_counts[codes, 0] = step
+        for same in alike(step):
+            some = codes[same]
+            here = [
+                index for index, option in enumerate(options) if option.cap_step == step[same[0]]
+            ]
+            choice = np.full(some.size, here[0])
+            if len(here) > 1:
+                length = options[0].length
+                costs = tree_costs(self._perturber, self._threshold, length, age=age)
+                weights = self.filters.weights[some]
+                expected = [mixed_rows(weights, costs[options[index].nodes]) for index in here]
+                choice = np.array(here)[np.argmin(expected, axis=0)]
+            rows = [self.tables.row(option) if k in here else 0 for k, option in enumerate(options)]
+            self.choice[some], self.row[some] = choice, np.array(rows)[choice]
+
+    def _cap_steps(self, codes: IntArray, highest: int) -> IntArray:
+        """Let the cap of each stream follow the mean of its last block."""
+        steps, names = CapSteps(), (*self._STEP_COUNTS, *self._STEP_LEVELS)
+        known, of_steps = vars(steps), itemgetter(*names)
+        counts, levels = self._step_counts[codes].tolist(), self._step_levels[codes].tolist()
+        many = len(self._STEP_COUNTS)
+        measured = (self.measured[codes] / self._threshold).tolist()
+        doubts = (self.doubt[codes] / self._threshold).tolist()
+        inflated = np.zeros(codes.size)
+        for at in np.flatnonzero(self.measured[codes]).tolist():
+            known.update(zip(names, counts[at] + levels[at], strict=True))
+            before = steps.step
+            steps.observe(measured[at], doubts[at], highest)
+            found = of_steps(known)
+            counts[at], levels[at] = list(found[:many]), list(found[many:])
+            if steps.step != before:
+                inflated[at] = moved(before, steps.step)
+        self._step_counts[codes], self._step_levels[codes] = counts, levels
+        changed = np.flatnonzero(inflated)
+        if changed.size:
+            self.filters.inflate_level(codes[changed], inflated[changed])
+        found_steps: IntArray = self._step_counts[codes, 0]
+        return found_steps
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
+        """All that is needed to continue these streams."""
+        return {
+            **{name: getattr(self, name)[start:end] for name in self._KEPT},
+            "step_counts": self._step_counts[start:end].astype(np.int32).reshape(-1),
+            "step_levels": self._step_levels[start:end].reshape(-1),
+            **self.filters.state(start, end),
+        }
+
+    def restore(self, codes: IntArray, state: State) -> None:
+        """Continue streams of a `state`."""
+        for name in self._KEPT:
+            getattr(self, name)[codes] = state[name]
+        self._step_counts[codes] = state["step_counts"].reshape(codes.size, -1)
+        self._step_levels[codes] = state["step_levels"].reshape(codes.size, -1)
+        self.filters.restore(codes, state)
+        chunk, within = np.divmod(self.position[codes], self._horizon)
+        for kind, borders in enumerate(self._borders):
+            mine = np.minimum(chunk, 1) == kind
+            number = np.searchsorted(borders, within[mine], side="right") - 1
+            self.number[codes[mine]] = number
+            within[mine] -= borders[number]
+        self.chunk[codes] = chunk
+        number, choice = self.number[codes], self.choice[codes]
+        for same in alike((2 * number + np.minimum(chunk, 1)) << 32 | choice):
+            at = int(same[0])
+            layout = self._options(int(chunk[at]), int(number[at]))[int(choice[at])]
+            row, some = self.tables.row(layout), codes[same]
+            self.row[some] = row
+            self.cell[some], self.filled[some] = self.tables.place(row, within[same])
+        self.width[codes] = self.tables.widths[self.row[codes], self.cell[codes]]
+        self.cap[codes] = self.tables.cap[self.row[codes]]
+
+
+def alike(kinds: IntArray) -> list[IntArray]:
+    """Places of the same kind, together."""
+    if not kinds.size:
+        return []
+    if (kinds == kinds[0]).all():
+        return [np.arange(kinds.size)]
+    order = np.argsort(kinds, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+
+
+def ratios(numerators: IntArray, denominators: int | IntArray) -> FloatArray:
+    """Quotients of whole numbers, correctly rounded: what Python's division gives."""
+    if numerators.size and max(-int(numerators.min()), int(numerators.max())) >= _EXACT:
+        below = np.broadcast_to(denominators, numerators.shape).tolist()
+        pairs = zip(numerators.tolist(), below, strict=True)
+        return np.array([above / each for above, each in pairs])
+    found: FloatArray = numerators / denominators
+    return found

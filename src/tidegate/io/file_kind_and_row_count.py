@@ -1,0 +1,109 @@
+"""The kind of a file, by its extension or as given; and about how many rows it has."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.errors import SettingError
+from tidegate.exact_numbers import said
+from tidegate.tables.optional_libraries import require_for_files
+
+KINDS = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet")
+"""Every `format` that `open_source` and `open_sink` take."""
+
+_EXTENSIONS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """A format, and the compression around it: "gzip", "zstd" or None."""
+
+    format: str
+    compression: str | None = None
+
+    @property
+    def recoverable(self) -> bool:
+        """Whether a file that was cut short can be repaired and continued: plain lines only."""
+        return self.format != "parquet" and self.compression is None
+
+
+def kind_of(
+    path: str | Path | None,
+    format: str | None = None,  # noqa: A002  # the public name of the setting
+    *,
+    setting: str = "format",
+) -> FileKind:
+    """The kind of `path`; `format` overrides its name. Standard input and output default to CSV.
+
+    `setting`: the name of the option in messages, if it is not `format`.
+
+    >>> kind_of("readings.csv.gz")
+    Kind(format='csv', compression='gzip')
+    >>> kind_of("readings.log", "jsonl")
+    Kind(format='jsonl', compression=None)
+    """
+    name = "" if is_standard(path) else os.fspath(path or "").lower()
+    bare, compression = name, None
+    for extension, codec in _COMPRESSIONS.items():
+        if name.endswith(extension):
+            bare, compression = name.removesuffix(extension), codec
+    if format is None:
+        found = "csv" if not name else _EXTENSIONS.get(Path(bare).suffix)
+        if found is None or (found == "parquet" and compression):
+            raise SettingError(setting, f"is unknown from this name. Give one of {_names()}")
+        return FileKind(found, compression)
+    if format not in KINDS:
+        raise SettingError(setting, f"must be one of {_names()}, not {said(format)}")
+    plain, _, codec_name = format.partition(".")
+    if codec_name:
+        return FileKind(plain, _COMPRESSIONS["." + codec_name])
+    return FileKind(plain, None if plain == "parquet" else compression)
+
+
+def has_tabs(path: str | Path | None) -> bool:
+    """Whether the name of a file says that tabs separate its fields."""
+    name = "" if is_standard(path) else os.fspath(path or "").lower()
+    return any(name.endswith(f".tsv{packed}") for packed in ("", *_COMPRESSIONS))
+
+
+def is_standard(path: str | Path | None) -> bool:
+    """Whether standard input or output is meant."""
+    return path is None or path == "-"
+
+
+def _names() -> str:
+    return ", ".join(KINDS)
+
+
+_PIECE = 1 << 20
+
+
+def rows_at_most(
+    path: str | Path | None,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> int | None:
+    """An upper bound on the rows of a file, by its line ends; None: it cannot be known beforehand.
+
+    The number of rows is public; nothing of their content is looked at. Pipes and compressed files
+    have to be read to know it.
+    """
+    kind = kind_of(path, format)
+    if is_standard(path) or kind.compression is not None or not Path(path or "").is_file():
+        return None
+    try:
+        if kind.format == "parquet":
+            parquet = require_for_files("pyarrow.parquet")
+            return int(parquet.read_metadata(path).num_rows)
+        with Path(path or "").open("rb") as file:
+            return 1 + sum(piece.count(b"\n") for piece in iter(lambda: file.read(_PIECE), b""))
+    except Exception:  # noqa: BLE001  # whoever reads it next says what is wrong with it
+        return None

@@ -1,0 +1,1 @@
+"""What was released with one threshold: its leaves and blocks, kept, encoded and joined."""

@@ -1,0 +1,299 @@
+"""What was released with one threshold: leaf sums, and how the blocks were measured."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.segments.journal_entry import Trace
+from tidegate.record.segments.leaf_buffers import RingBuffer, SpanBuffer
+from tidegate.record.segments.unmeasured_values import UnmeasuredPosterior
+from tidegate.stages import (
+    NO_AIM,
+    Aim,
+    Block,
+    BlockBudgets,
+    Estimator,
+    Layout,
+    Noisy,
+    Parts,
+    Perturber,
+    Posterior,
+    Recorded,
+)
+
+_MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
+_MOST_KEPT = 4096  # ranges of a question whose answer is kept
+_LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
+WARMING = "warming"  # in place of the epoch, for values whose warm-up is still open
+
+
+@dataclass(frozen=True)
+class SegmentMethod:
+    """How the values of a pipeline are measured and estimated, as far as a record needs it."""
+
+    perturber: Perturber
+    estimator: Estimator
+    ceiling: int  # the largest threshold above 0, in lattice units
+    step: float  # one lattice unit, in the unit of the data
+    history: int  # how many values are kept
+    bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
+    budgets: BlockBudgets | None = None  # of its blocks, if they pay for choices of θ
+
+
+class Segment:
+    """The leaf sums of the last `history` values of one epoch, and their blocks.
+
+    Position p counts released values from 0. Answers use everything that was released so far, or up
+    to a given position.
+
+    Attributes:
+        method: how its values are measured and estimated.
+        threshold: in lattice units, counted from the lowest value that counts.
+        below: how much of it lies below 0: values counted from −`below` to `threshold` − `below`.
+        origin: where the segment begins.
+        epoch: the public id of its noise.
+        prediction: what was published where values were withheld; None: they were measured.
+        end: the position after the last released value.
+        blocks: those that are kept, oldest first.
+        cells: about how many steps smoothing over all of them takes.
+    """
+
+    def __init__(
+        self,
+        method: SegmentMethod,
+        *,
+        threshold: int,
+        origin: int,
+        epoch: str,
+        prediction: float | None = None,
+        below: int = 0,
+    ) -> None:
+        self.method = method
+        self.threshold = threshold
+        self.below = below
+        self.origin = origin
+        self.epoch = epoch
+        self.prediction = prediction
+        self.end = origin
+        self.blocks: deque[Block] = deque()
+        self.cells = 0
+        # Leaves have one size, or are forgotten with their block.
+        self._regular = regular = method.estimator.adds_up
+        self._width = method.perturber.block if regular else 1
+        most = max(2, -(-method.history // self._width) + 2) if regular else None
+        self._spans = SpanBuffer(origin) if method.perturber.irregular else None
+        self._buffer = self._spans or RingBuffer(block=self._width, most=most)
+        self._pending: list[tuple[int, float]] = []
+        # Of the last query: the posterior, and what all segments up to this one tell of each other.
+        self._known: tuple[tuple[int, int], Posterior] | None = None
+        # A table is often asked again, or its totals: the last question, and what was found.
+        self.answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
+        self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, float], ...]] | None = None
+        self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
+
+    # -- facts -----------------------------------------------------------------------------------
+
+    @property
+    def measured(self) -> bool:
+        """Whether its values were measured; False: they were withheld."""
+        return self.prediction is None
+
+    @property
+    def recorded(self) -> Recorded:
+        """All that estimators answer from, as it is now."""
+        method = self.method
+        facts = method.perturber, self.threshold, method.ceiling, method.step, self.origin, self.end
+        return Recorded(*facts, self.leaves, self.blocks, self.below)
+
+    @property
+    def leaves(self) -> RingBuffer:
+        """The released sums."""
+        if self._pending:
+            sums, following = zip(*self._pending, strict=True)
+            self._pending.clear()
+            self._buffer.append(np.array(sums, dtype=np.int64), np.array(following))
+        return self._buffer
+
+    @leaves.setter
+    def leaves(self, buffer: RingBuffer) -> None:
+        self._buffer = buffer
+
+    @property
+    def spans(self) -> SpanBuffer | None:
+        """The same, where the method decides what they span; else None."""
+        return self._spans
+
+    @property
+    def released(self) -> IntArray:
+        """The noisy sums of the leaves that are kept, in lattice units."""
+        return np.diff(self.leaves.columns()[0])
+
+    @property
+    def start(self) -> int:
+        """The first position that can still be asked about."""
+        if not self.blocks:
+            return self.origin
+        block = self.blocks[0]
+        return block.start + (self.leaves.oldest - block.first) * self._width
+
+    @property
+    def layouts(self) -> list[Layout]:
+        """The layouts of the blocks that are kept: public."""
+        return [block.layout for block in self.blocks]
+
+    @property
+    def caps(self) -> list[float]:
+        """The caps at which the values that are kept were truncated."""
+        caps = {block.layout.cap for block in self.blocks} or {self.threshold}
+        return [(cap - self.below) * self.method.step for cap in sorted(caps)]
+
+    @property
+    def highest_cap(self) -> int:
+        """The highest level above 0 at which the values that are kept were truncated, in units."""
+        return max((block.layout.cap for block in self.blocks), default=self.threshold) - self.below
+
+    @property
+    def floor(self) -> float:
+        """The lowest value that counted, in the unit of the data."""
+        return -self.below * self.method.step
+
+    @property
+    def threshold_value(self) -> float:
+        """The lowest cap of the blocks that are kept, in the unit of the data."""
+        return self.caps[0]
+
+    def cap_range(self, starts: IntArray, ends: IntArray) -> tuple[FloatArray, ...]:
+        """The lowest and the highest level at which values of [start, end) were truncated.
+
+        Third, the sum of the levels: that of the values, if all of them were cut.
+        """
+        if self._regular or not self.blocks or not self.method.bounded:  # one threshold for all
+            level = np.full(starts.size, (self.threshold - self.below) * self.method.step)
+            return level, level, level * (ends - starts if self.method.bounded else np.inf)
+        begun, step = np.array([block.start for block in self.blocks]), self.method.step
+        caps = np.array([(block.layout.cap - self.below) * step for block in self.blocks])
+        first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
+        after = np.maximum(np.searchsorted(begun, ends, side="left"), first + 1)
+        # One more at the end, so that every range has a place after its last block.
+        edges = np.stack((first, after), axis=1).reshape(-1)
+        padded = np.append(caps, caps[-1])
+        lowest = np.minimum.reduceat(padded, edges)[::2]
+        places = np.append(begun, max(self.end, begun.item(-1)))
+        before = np.concatenate(([0.0], np.cumsum(caps * np.diff(places))))
+        full = np.interp(ends, places, before) - np.interp(starts, places, before)
+        return lowest, np.maximum.reduceat(padded, edges)[::2], full
+
+    def layout(self, length: int, choice: int) -> Layout:
+        """The layout of a block, by its length and which option was chosen."""
+        # Where budgets change from block to block, a record names the options of all of them.
+        layouts = getattr(self.method.perturber, "every_layout", self.method.perturber.layouts)
+        options = layouts(length, self.threshold, self.method.ceiling + self.below)
+        if not 0 <= choice < len(options):
+            raise ValueError("no such option for a block")
+        return options[choice]
+
+    # -- adding ----------------------------------------------------------------------------------
+
+    def begin(
+        self, layout: Layout, choice: int, model_weights: int, start: int | None = None
+    ) -> None:
+        """Begin a block at `start`, by default at the present end."""
+        start = self.end if start is None else start
+        before = self.blocks[-1] if self.blocks else None
+        first = self.leaves.oldest if before is None else before.first + before.layout.leaves
+        if self._spans is not None:
+            first = self._spans.leaf_at(start)
+        self.keep(Block(start, layout, choice, model_weights, first))
+        while len(self.blocks) > 1 and self.blocks[1].start <= start - self.method.history:
+            self.forget_oldest()
+
+    def keep(self, block: Block) -> None:
+        """Add a block."""
+        self.blocks.append(block)
+        self.cells += _cells(block)
+
+    def forget_oldest(self) -> int:
+        """Drop the oldest block, unless it is open; return how many cells it had."""
+        if len(self.blocks) < 2:
+            return 0
+        count = _cells(self.blocks.popleft())
+        self.cells -= count
+        self.leaves.forget(self.blocks[0].first)
+        return count
+
+    def follow(self, trace: Trace, end: int) -> None:
+        """Repeat what led up to `end`, the position after the last value."""
+        rows = trace.begun.reshape(-1, 4).tolist()
+        first = 0 if self.blocks else 1  # a record begins with a block
+        for start, length, choice, model_weights in rows[:first]:
+            self.begin(self.layout(length, choice), choice, model_weights, start)
+        noisy = Noisy(trace.sums, trace.widths, trace.marks)
+        self.extend(noisy, trace.predictions, end - self.end)
+        for start, length, choice, model_weights in rows[first:]:
+            self.begin(self.layout(length, choice), choice, model_weights, start)
+
+    def extend(self, noisy: Noisy, predictions: FloatArray, count: int) -> None:
+        """Add `count` released values, which completed these leaves."""
+        if noisy.sums.size:
+            if self._spans is None:
+                self.leaves.append(noisy.sums, predictions)
+            elif noisy.spans is not None and noisy.marks is not None:
+                self._spans.extend(noisy.sums, predictions, noisy.spans, noisy.marks)
+        self.end += count
+
+    def append_one(self, noisy: int, prediction: float) -> None:
+        """Add one leaf, in a list until a query needs it: that saves the cost of arrays."""
+        self._pending.append((noisy, prediction))
+        if len(self._pending) >= _MOST_PENDING:
+            _ = self.leaves
+
+    # -- answering -------------------------------------------------------------------------------
+
+    def part_of(self, begin: IntArray, end: IntArray) -> tuple[Any, IntArray, IntArray]:
+        """Which of these ranges reach into the segment, and from where to where they do."""
+        inside = (end > self.start) & (begin < self.end)
+        here = slice(None) if inside.all() else inside  # no copies where all are inside
+        return here, np.maximum(begin[here], self.start), np.minimum(end[here], self.end)
+
+    def parts(
+        self, starts: IntArray, ends: IntArray, as_of: int | None = None, aim: Aim = NO_AIM
+    ) -> Parts:
+        """The sums over [start, end), which must lie within [self.start, self.end].
+
+        `as_of`: from what was released up to that position, which is not before any end.
+        """
+        posterior = self.posterior(as_of)
+        question = None
+        if starts.size <= _MOST_KEPT:
+            question = starts.tobytes(), ends.tobytes(), aim
+            before = self.answered
+            if before is not None and before[0] is posterior and before[1] == question:
+                return before[2]
+        if aim is not NO_AIM:
+            posterior.aim_at(aim)
+        found = posterior.parts(starts, ends)
+        self.answered = None if question is None else (posterior, question, found)
+        return found
+
+    def posterior(self, as_of: int | None = None) -> Posterior:
+        """What is known about the past; kept until more is released or another `as_of` is asked."""
+        until = self.end if as_of is None else min(as_of, self.end)
+        if self._known is None or self._known[0] != (self.end, until):
+            self._known = (self.end, until), self._posterior(until)
+        return self._known[1]
+
+    def _posterior(self, until: int) -> Posterior:
+        if self.prediction is not None:
+            # A warm-up is begun again because values have outgrown the threshold.
+            doubt = 1.0 if self.epoch == WARMING else 0.25
+            return UnmeasuredPosterior(self.prediction, self.threshold, self.method.step, doubt)
+        return self.method.estimator.posterior(self.recorded, until)
+
+
+def _cells(block: Block) -> int:
+    return max(_LEAST_CELLS, block.layout.leaves)

@@ -1,0 +1,164 @@
+"""The base of all runs with phases: noise keys, public facts, record segments, remainder, log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import SnapshotError
+from tidegate.lattice import FloatArray
+from tidegate.randomness import Epoch, Keystream
+from tidegate.record.rows_and_levels import Levels
+from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.segment import Segment
+from tidegate.record.segments.segment_codec_and_joining import restored_segment, segment_state
+from tidegate.run.non_negative import NonNegativeRemainder
+from tidegate.run.two_sided_caps import Ends
+from tidegate.settings import digest
+from tidegate.state_as_bytes import restore, state_of
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
+
+
+class PhaseKeys:
+    """Every phase has an epoch of its own, and every use in it a key of its own.
+
+    All facts that decide about a choice or a scale are part of its key, positions count from the
+    beginning of the release: the same noise never meets other settings.
+    """
+
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, origin: int) -> None:
+        self.pipeline, self._epoch, self.origin = pipeline, epoch, origin
+        self._settings = pipeline.resolved_settings
+        self._latest = 0, epoch  # the phase that was last asked for
+
+    def epoch(self, number: int) -> Epoch:
+        """That of phase `number`; the first is the release's own."""
+        if self._latest[0] != number:
+            self._latest = number, self._epoch.child(number) if number else self._epoch
+        return self._latest[1]
+
+    def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
+        """The key for the choice of θ, or of the shape of both ends, from this many values."""
+        facts = {**self._settings, "phase": number, "values": values}
+        return self.epoch(number).keystream(purpose, digest(facts))
+
+    def noise(self, purpose: str, number: int, ends: Ends, start: int, **facts: Any) -> Keystream:
+        """For sums of values that are capped at θ or its multiples."""
+        law = self.pipeline.noise_identity(ends.width, ends.below).hex()
+        identity = digest({"law": law, "start": start - self.origin, **facts})
+        return self.epoch(number).keystream(purpose, identity)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the stream with one threshold: public facts.
+
+    Larger values count as `threshold`, smaller ones as `floor`, in the unit of the data.
+    """
+
+    start: int
+    threshold: float
+    epoch: str
+    floor: float = 0.0
+
+    @classmethod
+    def of(cls, start: int, ends: Ends, step: float, epoch: str) -> Phase:
+        """The phase whose values count from one end to the other, in multiples of `step`."""
+        return cls(start, ends.above * step, epoch, -ends.below * step if ends.below else 0.0)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data; `floor` only where it is not 0."""
+        facts = dict(vars(self))
+        if not self.floor:
+            del facts["floor"]
+        return facts
+
+    def ends(self, step: float) -> Ends:
+        """What `of` was given."""
+        return Ends(round(self.threshold / step), round(-self.floor / step))
+
+
+class PhasedRun:
+    """The base of both kinds of runs (`phases`, `refinement_run`).
+
+    Attributes:
+        number: of the present phase.
+        phases: those that are kept, oldest first; public.
+        segments: of the record, oldest first.
+        log: what was released since it was last read; None: nobody keeps a journal.
+    """
+
+    def __init__(self, keys: PhaseKeys) -> None:
+        self._keys, self._pipeline, self._origin = keys, keys.pipeline, keys.origin
+        self._remainder = NonNegativeRemainder() if keys.pipeline.non_negative else None
+        self.number = 0
+        self.phases: list[Phase] = []
+        self.segments: list[Segment] = []
+        self.log: list[JournalEntry] | None = None
+
+    def _new_segment(self, ends: Ends, origin: int) -> Segment:
+        """A phase begins at `origin`, and with it a segment."""
+        method, epoch = self._pipeline.method, self._keys.epoch(self.number).id.hex()
+        facts = {"threshold": ends.width, "below": ends.below, "origin": origin}
+        segment = Segment(method, epoch=epoch, **facts)
+        self.segments.append(segment)
+        self.phases.append(Phase.of(origin, ends, method.step, epoch))
+        return segment
+
+    def _fill(
+        self,
+        out: FloatArray,
+        levels: FloatArray | None,
+        push: Callable[[int], tuple[int, Trace]],
+        levels_from_here: Callable[[], Levels],
+    ) -> None:
+        """Fill `out`, and `levels` in units; `push` releases a piece that begins at an index."""
+        done = 0
+        while done < out.size:
+            track = None if levels is None else levels_from_here()
+            count, trace = push(done)
+            if track is not None and levels is not None:
+                track.push(trace, levels[done : done + count])
+            done += count
+        out *= self._pipeline.method.step
+        if self._remainder is not None:
+            self._remainder.settle(out)
+
+    def _forget(self) -> None:
+        """Drop segments and phases that are older than the history.
+
+        A phase that pieces of the log belong to is kept: one push can be longer than the history,
+        and who keeps the journal asks for its phases only afterwards.
+        """
+        segments, phases = self.segments, self.phases
+        oldest = segments[-1].end - self._pipeline.kept_history
+        while len(segments) > 1 and segments[0].end <= oldest:
+            del segments[0]
+        if self.log:
+            oldest = min(oldest, self.log[0].phase_start)
+        while len(phases) > 1 and phases[1].start <= oldest:
+            del phases[0]
+
+    def _kept(self, brief: bool) -> dict[str, Any]:
+        """The state of all this; `brief` leaves out what only queries about the past need."""
+        segments = self.segments[-2:] if brief else self.segments
+        return {
+            "phases": [list(phase.plain().values()) for phase in self.phases],
+            "remainder": self._remainder and state_of(self._remainder),
+            "segments": [segment_state(segment, brief) for segment in segments],
+        }
+
+    def _restore_kept(self, state: dict[str, Any]) -> None:
+        if self._remainder is not None:
+            restore(self._remainder, state["remainder"])
+        self.phases = [Phase(*phase) for phase in state["phases"]]
+        method = self._pipeline.method
+        self.segments = [restored_segment(method, item) for item in state["segments"]]
+
+    def _check_epoch(self, segment: Segment) -> None:
+        """The open segment must belong to the present phase."""
+        if segment.epoch != self._keys.epoch(self.number).id.hex():
+            raise SnapshotError("its parts do not belong together")

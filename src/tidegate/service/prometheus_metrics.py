@@ -1,0 +1,54 @@
+"""Numbers for Prometheus: public facts only, no counts of what was not released."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from tidegate.service.devices.device_request_group import RequestGroup
+from tidegate.service.push_group import Group
+from tidegate.service.server_sent_events import LiveReaders
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Counts what leaves the gate."""
+
+    def __init__(self, live: LiveReaders) -> None:
+        self._registry = CollectorRegistry()
+        self._rows = Counter(
+            "tidegate_released_rows", "Released rows.", ["stream"], registry=self._registry
+        )
+        self._groups = Counter(
+            "tidegate_transactions", "Groups of requests that were committed.",
+            registry=self._registry,
+        )  # fmt: skip
+        self._reports = Counter(
+            "tidegate_device_reports", "Reports of devices, by what became of them.",
+            ["task", "outcome"], registry=self._registry,
+        )  # fmt: skip
+        self._asked = Counter(
+            "tidegate_devices_asked", "Devices that were told what they are asked.", ["task"],
+            registry=self._registry,
+        )  # fmt: skip
+        readers = Gauge("tidegate_live_readers", "Live readers.", registry=self._registry)
+        readers.set_function(lambda: live.readers)
+
+    def count(self, group: Group) -> None:
+        """Note what a group released. Groups of events that release nothing are not counted."""
+        if group.rows:
+            self._groups.inc()
+        for stream, pieces in group.rows.items():
+            self._rows.labels(stream).inc(sum(rows.values.size for rows in pieces))
+
+    def count_devices(self, working: RequestGroup) -> None:
+        """Note what devices asked and reported: the number of reports is public in this model."""
+        for (task, outcome), count in working.counts().items():
+            if outcome == "asked":
+                self._asked.labels(task).inc(count)
+            else:
+                self._reports.labels(task, outcome).inc(count)
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self._registry)

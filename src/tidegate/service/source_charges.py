@@ -1,0 +1,99 @@
+"""What a source was charged, range by range: what the live page draws of the ledger.
+
+The rows of a source are cut wherever a charge begins or ends. Charges on the same rows add up; what
+counts is the range that has spent most. Nothing in it is secret (see `tidegate.ledger`).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from tidegate.durable import DurableRelease
+from tidegate.errors import MissingError
+from tidegate.ledger import Ledger
+from tidegate.ledger.composition import ChargedRange, by_part, composed_ranges
+from tidegate.ledger.entries import Charge
+from tidegate.service.gate import Gate
+from tidegate.service.open_streams import Run
+from tidegate.service.stored_stream import EPOCH, StoredStream
+from tidegate.service.stream_kinds import epoch_of
+
+_MOST_RANGES = 60  # in an answer: the one that spent most, and the newest
+_MOST_CHARGES = 40  # of one range that are named one by one
+_MOST_STREAMS = 100  # whose charges are named
+
+
+def charged(gate: Gate, source: str) -> dict[str, Any]:
+    """The ranges of a source, and the charges on each, by stream."""
+
+    def read(book: Ledger) -> tuple[list[Charge], Fraction | None, Fraction | None]:
+        if source not in book.sources:
+            raise MissingError("there is no such source, or nothing was charged to it yet")
+        return book.charges(source), book.cap_of(source), book.left(source)
+
+    charges, cap, left = gate.spent(read)
+    found = composed_ranges(charges)
+    streams = _streams(gate, source, {one.epoch for one in charges})
+    costs = [_cost(one) for one in found]
+    most = max(costs, default=Fraction(0))
+    kept = found[-_MOST_RANGES:]
+    if costs and most > max(map(_cost, kept)):
+        kept = [found[costs.index(most)], *kept[1:]]
+    return {
+        "source": source,
+        "cap": None if cap is None else str(cap),
+        "left": None if left is None else str(left),
+        "spent": str(most),
+        "ranges": [_shown(one, streams) for one in kept],
+        "left_out": len(found) - len(kept),
+    }
+
+
+def _dearest(found: ChargedRange) -> list[Charge]:
+    """The charges that meet at one value of the range: of the part that has spent most."""
+    return max(by_part(found.charges), key=lambda part: sum(one.epsilon for one in part))
+
+
+def _cost(found: ChargedRange) -> Fraction:
+    return sum((one.epsilon for one in _dearest(found)), Fraction(0))
+
+
+def _shown(found: ChargedRange, streams: dict[str, str]) -> dict[str, Any]:
+    charges = sorted(_dearest(found), key=lambda one: one.sequence)
+    named, rest = charges[:_MOST_CHARGES], charges[_MOST_CHARGES:]
+    plain = [
+        {
+            "sequence": one.sequence,
+            "stream": streams.get(one.epoch, ""),
+            "stage": one.stage,
+            "part": one.part,
+            "epsilon": str(one.epsilon),
+        }
+        for one in named
+    ]
+    others = str(sum((one.epsilon for one in rest), Fraction(0)))
+    facts = {"start": found.start, "end": found.end, "spent": str(_cost(found))}
+    return {**facts, "charges": plain, "others": others}
+
+
+def _streams(gate: Gate, source: str, epochs: set[str]) -> dict[str, str]:
+    """The names of the streams that these charges were for, by the id of their noise."""
+    found: dict[str, str] = {}
+    for name in [name for one in gate.streams.listed() for name in _epochs(one, source)]:
+        if len(found) >= len(epochs) or len(found) >= _MOST_STREAMS:
+            break
+        found |= dict.fromkeys(epochs & {*gate.ask(name, _ids)}, name)
+    return found
+
+
+def _epochs(stream: StoredStream, source: str) -> list[str]:
+    if stream.source != source:
+        return []
+    earlier = [f"{stream.plain_name}{EPOCH}{number}" for number in range(1, stream.epoch)]
+    return [stream.plain_name, *earlier]
+
+
+def _ids(run: Run) -> list[str]:
+    phases = [one.epoch for one in run.phases] if isinstance(run, DurableRelease) else []
+    return [epoch_of(run), *phases]

@@ -1,0 +1,193 @@
+"""`release_events`: sums per tick of a public clock, for every declared key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tidegate.errors import InputError, SettingError
+from tidegate.exact_numbers import Number, exact, said
+from tidegate.keyed.key_names import declared_keys
+from tidegate.ownership import Ownership
+from tidegate.randomness import random_bytes
+from tidegate.run.event_release import EventRelease
+from tidegate.run.pipeline import Pipeline
+from tidegate.spark.charges import spent_by_key
+from tidegate.spark.event_shard import EventShardProcessor, check_cap
+from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.release import check_state_store
+from tidegate.spark.secret import MasterSecret
+from tidegate.spark.shard import SHARD, shard_of
+from tidegate.timestamps import Times
+
+_SCHEMA = (
+    "key string, position long, time long, value double, level double, epoch string, epsilon string"
+)
+_ROW = Callable[[tuple[Any, ...], pd.DataFrame], pd.DataFrame]
+
+
+def release_events(
+    df: DataFrame,
+    pipeline: Pipeline,
+    *,
+    key: str,
+    time: str,
+    value: str | None = None,
+    keys: Iterable[Any],
+    until: Any = None,
+    clock: DataFrame | None = None,
+    shards: int = 64,
+    secret: str = "env:TIDEGATE_KEY",  # noqa: S107  # the place of the secret, not the secret
+    cap: Number | None = None,
+    spent: DataFrame | None = None,
+) -> DataFrame:
+    """Release the sum per tick of each key, from a DataFrame of events, streaming or not.
+
+    **Privacy**: ε of the pipeline for one event more or less. Every declared key gets a row for
+    every tick up to `until`, or up to the newest time of the `clock`, with or without events:
+    neither keys, nor numbers of rows, nor when they come tell of an event. An event belongs to one
+    key, whose stream alone reads it, with noise of its own: keys are parallel.
+
+    Of a batch, the epoch of a shard follows from a random id of this call and a keyed digest of its
+    events, as in `shard_operators`: evaluated again over other events it has other noise. Of a
+    stream, it follows from the id of the query. Spark replays a batch after a failure: both sources
+    must deliver the same rows again (Kafka, files, Delta and `rate` do, sockets do not).
+
+    Args:
+        df: events in any order.
+        pipeline: from `tidegate.events`, with a zone (`start="2024-02-01T00:00Z"`).
+        key, time, value: the columns; `time` is a timestamp; without `value` each counts as one.
+        keys: all keys that there can be. Events of others are dropped.
+        until: of a batch, the time up to which ticks are released; public, never read off the
+            events.
+        clock: of a stream, a streaming DataFrame whose first column is a timestamp: each row says
+            that all ticks before it are over. It is public, so it must not come from the events:
+            `spark.readStream.format("rate")`, or a topic of its own. Events that come in a later
+            micro-batch than the end of their tick are dropped.
+        shards, secret, cap, spent: as of `release`. Every declared key is charged.
+    """
+    names = declared_keys(keys)
+    _check(df, pipeline, key, time, value)
+    if (clock is None) == df.isStreaming or (until is None) != df.isStreaming:
+        raise SettingError(
+            "clock" if df.isStreaming else "until",
+            "must be given for a streaming DataFrame, a streaming one of times when ticks are over"
+            if df.isStreaming
+            else "must be given for a batch: the time up to which ticks are released",
+        )
+    plan = ExecutorPlan(
+        pipeline=pipeline,
+        secret=MasterSecret(secret),
+        shards=shards,
+        gaps="close",
+        cap=None if cap is None else exact("cap", cap),
+        packed=False,
+        timed=True,
+    )
+    every = df.sparkSession.createDataFrame([(name,) for name in names], "key string")
+    number = F.lit(1.0) if value is None else F.col(value).cast("double")
+    events = df.select(
+        F.col(key).cast("string").alias("key"),
+        F.unix_micros(F.col(time).cast("timestamp")).alias("at"),
+        number.alias("value"),
+    ).join(every, "key", "left_semi")
+    events = events.withColumn(SHARD, shard_of(F.col("key"), shards))
+    every = every.withColumn(SHARD, shard_of(F.col("key"), shards))
+    if clock is not None:
+        before = F.lit("0")
+        charged = every
+        if spent is not None:
+            charged = every.join(spent_by_key(spent).select("key", "epsilon"), "key", "left")
+            before = F.coalesce("epsilon", before)
+        charged = charged.select("key", SHARD, before.alias("epsilon"))
+        released = _streamed(events, clock, charged, plan)
+    else:
+        if spent is not None:
+            check_cap(plan, every.join(spent_by_key(spent), "key").toPandas())
+        released = _at_once(events, every, plan, until)
+    return released.withColumn("time", F.timestamp_micros("time"))
+
+
+def _check(df: DataFrame, pipeline: Pipeline, key: str, time: str, value: str | None) -> None:
+    if pipeline.ticks is None:
+        raise SettingError("pipeline", "must be one for events: tidegate.events(...)")
+    if pipeline.ticks.clock.zone is None:
+        raise SettingError("start", "must have a zone, as the timestamps of Spark: add a Z")
+    for setting, name in (("key", key), ("time", time), ("value", value)):
+        if name is not None and name not in df.columns:
+            raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
+
+
+def _at_once(events: DataFrame, every: DataFrame, plan: ExecutorPlan, until: Any) -> DataFrame:
+    if plan.pipeline.ticks is not None:
+        plan.pipeline.ticks.complete(until)  # refuses what is not a time
+    nothing = every.select(
+        "key", F.lit(None).cast("long").alias("at"), F.lit(0.0).alias("value"), SHARD
+    )
+    work = event_function(plan.pipeline, plan.secret, random_bytes(16).hex(), until)
+    return events.unionByName(nothing).groupBy(SHARD).applyInPandas(work, _SCHEMA)
+
+
+def _streamed(
+    events: DataFrame, clock: DataFrame, charged: DataFrame, plan: ExecutorPlan
+) -> DataFrame:
+    if not clock.isStreaming:
+        raise SettingError("clock", "must be a streaming DataFrame, such as of format 'rate'")
+    check_state_store(events.sparkSession)
+    times = clock.select(
+        F.lit(None).cast("string").alias("key"),
+        F.unix_micros(F.col(clock.columns[0]).cast("timestamp")).alias("at"),
+        F.lit(0.0).alias("value"),
+        F.explode(F.sequence(F.lit(0), F.lit(plan.shards - 1))).alias(SHARD),
+    ).where("at IS NOT NULL")
+    return (
+        events.unionByName(times)
+        .groupBy(SHARD)
+        .transformWithStateInPandas(
+            EventShardProcessor(plan), _SCHEMA, "Append", "None", charged.groupBy(SHARD)
+        )
+    )
+
+
+def event_function(pipeline: Pipeline, secret: MasterSecret, run: str, until: Any) -> _ROW:
+    """What releases the events of one shard."""
+    settings = pipeline.settings()
+
+    def released(group: tuple[Any, ...], frame: pd.DataFrame) -> pd.DataFrame:
+        same = Pipeline.from_settings(settings)
+        if same.ticks is None:
+            raise AssertionError("the pipeline was checked")
+        # Arrival must not decide anything: neither the epoch, nor sums of rounded values.
+        frame = frame.sort_values(["key", "at", "value"], kind="stable")
+        marks = frame[frame["at"].isna()]["key"]
+        frame = frame[frame["at"].notna()]
+        key = secret.digest_key()
+        digest = hashlib.blake2b("\0".join(frame["key"]).encode(), key=key, digest_size=16)
+        for column in (frame["at"].to_numpy(dtype=np.int64), frame["value"].to_numpy(float)):
+            digest.update(column.view(np.int64).tobytes())
+        epoch = secret.epoch(f"{run}/events/{group[0]}/{digest.hexdigest()}")
+        groups = dict(iter(frame.groupby("key")))
+        found = []
+        for name in sorted(marks):
+            stream = EventRelease(same, epoch.of_key(name), ownership=Ownership())
+            mine = groups.get(name)
+            if mine is not None:
+                times = Times(mine["at"].to_numpy(dtype=np.int64) * 1000, same.ticks.clock)
+                stream.push_rows(mine["value"].to_numpy(dtype=np.float64), times=times)
+            rows = stream.advance(until)
+            if rows.times is None:
+                raise InputError("ticks have times")
+            positions = np.arange(rows.first, rows.first + rows.values.size)
+            columns: dict[str, Any] = {"key": name, "position": positions}
+            columns |= {"time": rows.times // 1000, "value": rows.values, "level": rows.levels}
+            found.append(pd.DataFrame(columns))
+        whole = pd.concat(found, ignore_index=True)
+        return whole.assign(epoch=epoch.id.hex(), epsilon=str(same.guarantee.epsilon))
+
+    return released
