@@ -19,7 +19,7 @@ from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.segments.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import Blocks, Row
-from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, RISEN, RISEN_SURE
+from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, RISEN_SURE
 from tidegate.run.refinement_state import RefinementState
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside, raised, shaped
@@ -149,32 +149,7 @@ class RefinementRun(RefinementState):
         if blocks.window is not None and blocks.window.full:
             self._choose_again(blocks.window, mean, doubt)
             return False
-        return blocks.window is not None or not self._rises(mean - RISEN_SURE * doubt)
-
-    def _rises(self, level: float) -> bool:
-        """The level is surely this high: whether that opens a window, in a phase of its own.
-
-        θ stays, and will not be lower in this horizon. A level that was there when θ was chosen
-        says nothing; so each window needs a level that is higher by another 0.3 of the one before.
-        (Values below 0 can lift a level without a tail.)
-        """
-        watch = self._watch
-        if self._signed or level <= RISEN * watch.home * watch.threshold:
-            return False
-        due = self._refinement.window_again(
-            self._trees.horizon,
-            at=self.position - self._origin,
-            warm_up_start=self.warm_up_start - self._origin,
-            evidence=self.evidence,
-        )
-        if due is None:
-            return False
-        ends = self._latest_ends
-        self.floor = max(self.floor, ends.above)
-        self.number, self.start = self.number + 1, self.position
-        self._begin_phase(ends, due=due)
-        self.prediction = self._known_follower().prediction
-        return True
+        return blocks.window is not None or not self._opens_window(mean - RISEN_SURE * doubt)
 
     def _begin_warm_up(self, full: int, outgrown: WatchedEnd) -> None:
         """The stream has outgrown an end: a new phase, whose ends are still to be chosen.
@@ -267,7 +242,7 @@ class RefinementRun(RefinementState):
         if self.fell:
             watch, outgrown = self._floor_watch, ends.below
         near = not first and outgrown / stage.extrapolation <= KEEP * watch.cap
-        alike = watch.mean <= ALIKE * watch.home * watch.threshold
+        alike = self._signed or watch.mean <= ALIKE * watch.home * watch.threshold
         kept = near and alike and self.evidence > 4 * int(16 * share * count)
         watch.judge(right=kept)
         if not kept:

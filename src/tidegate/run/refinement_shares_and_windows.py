@@ -39,10 +39,10 @@ EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
 # lose (`has_fallen`).
 UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
-# Tails grow with levels: where the released level is surely this many times what it was when θ was
-# chosen, values pay for a choice again, which can only raise θ. It knows at least this part of what
-# the last one did, and comes in time for the last eighth of the horizon.
-RISEN, RISEN_SURE, AGAIN_EVIDENCE, LEFT = 1.2, 3.0, Fraction(1, 2), Fraction(1, 8)
+# Tails grow with levels: where the released level is this many times what it was when θ was chosen,
+# surely so (standard errors), values pay for a choice again, which can only raise θ. It knows at
+# least this part of what the last one did, and comes in time for the last eighth of the horizon.
+RISEN, RISEN_SURE, RISEN_EVIDENCE, LEFT = 1.2, 3.0, Fraction(1, 2), Fraction(1, 8)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 ALIKE = 4  # and if they are no more than this many times the level that chose it
 # A choice of θ is made for 16 times the values that came since its warm-up began, not for the
@@ -118,11 +118,14 @@ class Refinement(ThresholdSchedule, Spec):
     drawn; publishing leaves up to one that the published leaves decide is post-processing. Later
     pieces read other values and have equal factors, but for the choice that this piece pays for,
     which reads the value once, within e^(s·ε). A window that a full cap cuts short makes no choice.
+    Whether a window opens late, because the level has risen, is decided by released sums of the
+    blocks before its first value, and its values pay as those of any other window.
     All else is a function of released data: forecasts, the tests for full caps, the lowest θ
     that is allowed after one, and what a full leaf is thought to have hidden.
 
     Args:
-        windows: let values of the first third of the horizon pay for better choices of θ.
+        windows: let values pay for better choices of θ: in the first third of the horizon, while
+            θ is at the bottom, and where released levels have risen since it was chosen.
         restarts: begin a new warm-up when a released sum shows that values outgrew their cap.
     """
 
@@ -228,7 +231,7 @@ class Refinement(ThresholdSchedule, Spec):
         self, horizon: int, *, at: int, warm_up_start: int, evidence: int
     ) -> tuple[int, Fraction] | None:
         """The same where the level has risen since θ was chosen, at any time (`RISEN`)."""
-        needed = at + max(1, math.ceil(AGAIN_EVIDENCE * evidence / int(16 * LATE_SHARE)))
+        needed = at + max(1, math.ceil(RISEN_EVIDENCE * evidence / int(16 * LATE_SHARE)))
         last = (at // horizon + 1) * horizon - math.floor(horizon * LEFT)
         if not self.windows or needed > last:
             return None

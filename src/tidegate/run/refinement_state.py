@@ -17,7 +17,7 @@ from tidegate.record.rows_and_levels import Levels
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.refinement_blocks import Blocks
-from tidegate.run.refinement_shares_and_windows import Refinement, later_length
+from tidegate.run.refinement_shares_and_windows import RISEN, Refinement, later_length
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import LONGER, Ends
 from tidegate.stages import Layout, Noisy, Saved
@@ -163,6 +163,31 @@ class RefinementState(PhasedRun):
         self._blocks = blocks = self._measuring(ends, window)
         blocks.begin()
         return blocks
+
+    def _opens_window(self, level: float) -> bool:
+        """The level is surely this high: whether it has risen so far that a window opens.
+
+        In a phase of its own, with the same θ, which the choice at the window's end can only raise:
+        tails grow with levels. Each window needs a level above the one before. (Values below 0 can
+        lift a level that has no tail.) Privacy: a function of released sums and positions.
+        """
+        watch = self._watch
+        if self._signed or level <= RISEN * watch.home * watch.threshold:
+            return False
+        due = self._refinement.window_again(
+            self._trees.horizon,
+            at=self.position - self._origin,
+            warm_up_start=self.warm_up_start - self._origin,
+            evidence=self.evidence,
+        )
+        if due is None:
+            return False
+        ends = self._latest_ends
+        self.floor = max(self.floor, ends.above)
+        self.number, self.start = self.number + 1, self.position
+        self._begin_phase(ends, due=due)
+        self.prediction = self._known_follower().prediction
+        return True
 
     # -- parts -----------------------------------------------------------------------------------
 
