@@ -19,7 +19,7 @@ from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.segments.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import Blocks, Row
-from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, RISEN_SURE
+from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY, RISEN_SURE
 from tidegate.run.refinement_state import RefinementState
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside, raised, shaped
@@ -269,12 +269,15 @@ class RefinementRun(RefinementState):
         """A window is complete: other ends, and the forecaster goes on in units of them."""
         self.number, self.start = self.number + 1, self.position
         number, values = self.number, window.values
+        fallen, surely = self._fallen, level - 2 * doubt
+        if fallen:  # there is little to lose, and all blocks know more than the last one
+            surely = max(surely, LIKELY * self._known_follower().mean)
         ends = window.chosen(
             lambda purpose: self._keys.choice(number, values, purpose),
             at_least=Ends(self.floor, self.least_below),
             before=self._latest_ends,
-            positive=self._positive(level - 2 * doubt),
-            fallen=self._fallen,
+            positive=self._positive(surely),
+            fallen=fallen,
         )
         self.evidence = int(16 * window.share * window.values)
         window.wipe()

@@ -172,7 +172,8 @@ class RefinementState(PhasedRun):
         lift a level that has no tail.) Privacy: a function of released sums and positions.
         """
         watch = self._watch
-        if self._signed or level <= RISEN * watch.home * watch.threshold:
+        full = watch.threshold >= self._pipeline.lattice.top
+        if self._signed or full or level <= RISEN * watch.home * watch.threshold:
             return False
         due = self._refinement.window_again(
             self._trees.horizon,
