@@ -44,7 +44,7 @@ GROWTH = 2  # a choice is made again if it knows this many times as much (share 
 # least this part of what the last one did, and comes in time for the last eighth of the horizon.
 RISEN, RISEN_SURE, RISEN_EVIDENCE, LEFT = 1.2, 3.0, Fraction(1, 2), Fraction(1, 8)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
-ALIKE = 4  # and if they are no more than this many times the level that chose it
+ALIKE = 10  # and if they are no more than this many times the level that chose it
 LIKELY = 0.75  # of the forecaster's level, where θ has fallen: so many values lie above 0
 # A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
