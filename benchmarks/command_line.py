@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import time
 from itertools import islice
 from pathlib import Path
 from threading import Thread
+
+import numpy as np
 
 import tidegate as tg
 from benchmarks.table import Row, at_least, at_most
@@ -37,6 +40,7 @@ def measure(quick: bool) -> list[Row]:
             rows.append(
                 at_least(f"release {kind}, durable", durable, 0.6 * target, "M values/s", note)
             )
+        rows.append(_by_zone(folder, large // 8, repeats))
         rows.append(at_most("a piped value is answered in", _latency([]) * 1e3, 50.0, "ms"))
         state = ["--state", str(folder / "pipe")]
         rows.append(at_most("the same, durable", _latency(state) * 1e3, 50.0, "ms"))
@@ -45,6 +49,40 @@ def measure(quick: bool) -> list[Row]:
         delay = _latency([*users, *state], earlier=100_000) * 1e3
         rows.append(at_most("the same, for 100,000 users", delay, 50.0, "ms"))
     return rows
+
+
+def _by_zone(folder: Path, count: int, repeats: int) -> Row:
+    """The default for each of 260 zones against the same rows without keys, whole processes.
+
+    Processor time, in turns, the median of the ratios: the clock depends on who else is at work.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    random, source, keys = np.random.default_rng(1), folder / "zones.csv", folder / "zones.txt"
+    zones = random.integers(0, 260, count)
+    fares = np.round(random.gamma(2, 6 + zones % 7), 2)
+    csv.write_csv(pa.table({"zone": zones, "fare": fares}), source)
+    keys.write_text("".join(f"{zone}\n" for zone in range(260)))
+    plain = ["release", str(source), "--column", "fare", "--epsilon", "1", "--bound", "200"]
+    plain += ["--quiet", "--overwrite", "-o", str(folder / "zones out.csv")]
+    ratios = []
+    for number in range(repeats):
+        progress(f"release by zone, run {number + 1} of {repeats}")
+        alone, keyed = (
+            _processor_seconds([*plain, *more])
+            for more in ([], ["--by", "zone", "--keys", str(keys)])
+        )
+        ratios.append(keyed / alone)
+    note = f"{count:,} rows, 260 zones, processor time, the default; in turns"
+    return at_most("release --by zone, to without keys", float(np.median(ratios)), 2.0, "×", note)
+
+
+def _processor_seconds(arguments: list[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _seconds(arguments)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _write_inputs(folder: Path, counts: dict[str, int]) -> None:

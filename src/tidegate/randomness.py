@@ -86,6 +86,11 @@ class Keystream:
     def __repr__(self) -> str:  # the key is the noise
         return "<Keystream>"
 
+    @property
+    def key(self) -> bytes:
+        """What all of it follows from: as secret as the noise."""
+        return bytes(self._algorithm.key)
+
     def at(self, *, chunk: int = 0, tree: int = 0, level: int = 0) -> KeystreamWords:
         """A fresh reader of the words that belong to this place, from their beginning."""
         place = counter_block(chunk=chunk, tree=tree, level=level)

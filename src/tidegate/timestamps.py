@@ -25,11 +25,20 @@ import numpy as np
 from tidegate.clock import SECOND, UNITS, Clock, zone_name
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
-from tidegate.timestamps_in_bulk import FIRST_YEAR, ISO, LAST_YEAR, offset, times_alike, unit_of
+from tidegate.timestamps_in_bulk import (
+    FIRST_YEAR,
+    ISO,
+    LAST_YEAR,
+    looks_like_a_date,
+    offset,
+    times_alike,
+    unit_of,
+)
 
 _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times are counted from it
 
+_DATE = "looks like a date without separators, not like a number since 1970"
 
 # Nanoseconds, in 2262: as a float, so that rounding cannot lead beyond 64 bits.
 _FARTHEST = 2.0**63 - 2.0**41
@@ -170,6 +179,8 @@ def _numbers(
     wrong = np.flatnonzero(~np.isfinite(sizes))
     if wrong.size:
         raise InputError(f"time at position {position + int(wrong[0])} is missing")
+    if unit is None and array.size and looks_like_a_date(float(array[0])):
+        raise InputError(f"time at position {position} {_DATE}")
     known = unit or (unit_of(array[0].item()) if array.size else "s")
     size = UNITS[known]
     wrong = np.flatnonzero(sizes >= _FARTHEST / size)  # a product could overflow
@@ -248,6 +259,8 @@ def _text(text: str, unit: str | None) -> tuple[int, bool, str | None]:
         raise _UnreadableError("is missing")
     if _NUMBER.fullmatch(text):
         whole, _, decimals = text.partition(".")
+        if unit is None and looks_like_a_date(float(text)):
+            raise _UnreadableError(_DATE)
         known = unit or unit_of(float(text))
         size = UNITS[known]
         rest = int((decimals + "0" * 9)[:9]) * size // SECOND
@@ -258,9 +271,12 @@ def _text(text: str, unit: str | None) -> tuple[int, bool, str | None]:
     year, month, day, hour, minute, second, decimals, zone = found.groups("")
     if not FIRST_YEAR <= int(year) <= LAST_YEAR:
         raise _UnreadableError(f"is not in the years {FIRST_YEAR} to {LAST_YEAR}")
+    clock = int(hour or 0), int(minute or 0), int(second or 0)
+    part = int((decimals + "0" * 9)[:9])
+    midnight = clock == (24, 0, 0) and not part  # 24:00 is the end of the day
     moment = datetime(  # noqa: DTZ001  # the offset is applied below
-        int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0)
+        int(year), int(month), int(day), *((0, 0, 0) if midnight else clock)
     )
     since = moment - _EPOCH
-    tick = (since.days * 86_400 + since.seconds) * SECOND + int((decimals + "0" * 9)[:9])
+    tick = ((since.days + midnight) * 86_400 + since.seconds) * SECOND + part
     return tick - offset(zone), bool(zone), None

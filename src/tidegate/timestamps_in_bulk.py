@@ -28,6 +28,27 @@ def unit_of(number: float) -> str:
     return "s" if size < 1e11 else "ms" if size < 1e14 else "us" if size < 1e17 else "ns"
 
 
+def looks_like_a_date(number: float) -> bool:
+    """Whether a number is a date without separators, such as 20240201, rather than seconds.
+
+    As seconds it would lie in August 1970, with hours and minutes in 1976: nobody means that.
+
+    >>> [looks_like_a_date(one) for one in (20240201, 202402011230, 1706745600, 20241301)]
+    [True, True, False, False]
+    """
+    text = f"{number:.0f}"
+    if len(text) not in (8, 12) or not number.is_integer():
+        return False
+    year, month, day = int(text[:4]), int(text[4:6]), int(text[6:8])
+    clock = [int(text[at : at + 2]) for at in range(8, len(text), 2)]
+    return (
+        1900 <= year <= 2100
+        and 1 <= month <= 12
+        and 1 <= day <= 31
+        and all(one < limit for one, limit in zip(clock, (24, 60), strict=False))
+    )
+
+
 def offset(zone: str) -> int:
     """What an end such as Z or +01:00 is ahead of universal time, in nanoseconds."""
     if zone in ("", "Z", "z"):
@@ -115,12 +136,41 @@ def _of_one_zone(letters: NDArray[np.uint8], _unit: str | None) -> Read | None:
     years = (body[:, :4].astype(np.int64) - 48) @ np.array([1000, 100, 10, 1])
     if years.min() < FIRST_YEAR or years.max() > LAST_YEAR:
         return None
-    try:
-        bare = np.ascontiguousarray(body).view(f"S{body.shape[1]}").reshape(-1)
-        ticks = bare.astype("datetime64[ns]").astype(np.int64)
-    except ValueError:  # no such day: looking at each finds it
+    ticks = _ticks(body)
+    # No such day or hour: looking at each finds it.
+    return None if ticks is None else (ticks - offset(zone), bool(zone), None)
+
+
+def _ticks(body: NDArray[np.uint8]) -> IntArray | None:
+    """Nanoseconds of texts such as 2024-02-01T12:00:00.25; None: one of them is no time.
+
+    By hand: numpy's own conversion of many texts ends the process where one is no time.
+    """
+    year, month, day = _field(body, 0, 4), _field(body, 5, 7), _field(body, 8, 10)
+    if month.min() < 1 or month.max() > 12:
         return None
-    return ticks - offset(zone), bool(zone), None
+    months = (year - 1970) * 12 + month - 1
+    first, following = (months.astype("datetime64[M]"), (months + 1).astype("datetime64[M]"))
+    starts, ends = (one.astype("datetime64[D]").astype(np.int64) for one in (first, following))
+    hour, minute, second = (_field(body, at, at + 2) for at in (11, 14, 17))
+    if day.min() < 1 or (day > ends - starts).any():
+        return None
+    decimals = body[:, 20:]
+    part = _field(decimals, 0, decimals.shape[1]) * 10 ** (9 - decimals.shape[1])
+    if hour.max() > 24 or minute.max() > 59 or second.max() > 59:
+        return None
+    if ((hour == 24) & (minute + second + part > 0)).any():  # 24:00 is the end of the day
+        return None
+    seconds = (((starts + day - 1) * 24 + hour) * 60 + minute) * 60 + second
+    found: IntArray = seconds * SECOND + part
+    return found
+
+
+def _field(letters: NDArray[np.uint8], start: int, end: int) -> IntArray:
+    """The whole numbers between two places; 0 where the texts end before."""
+    digits = letters[:, start:end].astype(np.int64) - 48
+    found: IntArray = digits @ (10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64))
+    return found
 
 
 def _numbers(letters: NDArray[np.uint8], unit: str | None) -> tuple[IntArray, bool, str] | None:
@@ -128,7 +178,9 @@ def _numbers(letters: NDArray[np.uint8], unit: str | None) -> tuple[IntArray, bo
     width = letters.shape[1]
     if width > _DIGITS or not _are_digits(letters):
         return None
-    found = (letters.astype(np.int64) - 48) @ (10 ** np.arange(width - 1, -1, -1, dtype=np.int64))
+    found = _field(letters, 0, width)
+    if unit is None and looks_like_a_date(float(found[0])):
+        return None  # looking at each says so
     known = unit or unit_of(float(found[0]))
     size = UNITS[known]
     if int(found.max()) > (2**63 - 1) // size:

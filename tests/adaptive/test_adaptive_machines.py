@@ -14,8 +14,9 @@ import pytest
 
 import tidegate as tg
 import tidegate.estimate.mixture
+from tidegate.estimate.mixture import portable_math
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.portable_math import exp, expm1, halved_each, log, one_exp
+from tidegate.estimate.mixture.portable_math import exp, expm1, halved_each, log, one_exp, one_log
 from tidegate.estimate.mixture.smoother.cell_covariances import applied, product
 from tidegate.noise import discrete_laplace_variance
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
@@ -138,3 +139,16 @@ def test_one_exp_is_correctly_rounded() -> None:
     values = [*random.normal(0, 3, 1500).tolist(), *random.uniform(-800, 700, 300).tolist()]
     for value in [0.0, 1e-300, -1e-17, 0.6931471805599453, 50.0, *values]:
         assert one_exp(value) == float(Decimal(value).exp(Context(prec=30)))
+
+
+@pytest.mark.parametrize("off", [1.0, 1 + 1e-13])
+def test_one_log_is_correctly_rounded(monkeypatch: pytest.MonkeyPatch, off: float) -> None:
+    """As decimals give it, bit for bit, also where the first guess is worse than it is."""
+    guess = portable_math._near_log
+    monkeypatch.setattr(portable_math, "_near_log", lambda mantissa: guess(mantissa) * off)
+    random = np.random.default_rng(7)
+    near = 1 + random.uniform(-1, 1, 300) * 10.0 ** -random.uniform(0, 16, 300)
+    values = [*random.uniform(1, 50, 500).tolist(), *near.tolist()]
+    values += np.exp(random.uniform(-700, 700, 300)).tolist()
+    for value in [1.0, 2.0, 0.5, 5e-324, 1e-300, 1.7e308, *values]:
+        assert one_log(value) == float(Decimal(value).ln(Context(prec=30)))

@@ -14,8 +14,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     StateTransition,
     models,
 )
-from tidegate.estimate.mixture.many_streams.filters_of_many_streams import _tiled
-from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import ratios
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import ratios, tiled
 from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
     WideKalmanFilters,
     packed_filters,
@@ -63,7 +62,7 @@ def test_packed_filters_come_back_bit_for_bit(asymmetry: float) -> None:
 
 
 def test_many_filters_have_the_bits_of_few() -> None:
-    every = _tiled(models(600), 9)
+    every = tiled(models(600), 9)
     few, many = KalmanFilters(every), WideKalmanFilters(every)
     random = np.random.default_rng(0)
     for width in (1, 5, 5, 2, 40):

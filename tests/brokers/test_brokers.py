@@ -111,9 +111,9 @@ KILLS = HEAVY or 4
 Drivers = dict[str, tuple[subprocess.Popen[bytes], Path]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def kill_drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
-    """A driver for each broker, all at once: they wait more than they work."""
+    """A driver for each broker, all at once, before any test: they wait more than they work."""
     driver = Path(__file__).with_name("kill_driver.py")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     started: Drivers = {}

@@ -42,8 +42,8 @@ def test_obvious_settings_give_a_good_answer(source: Path, tmp_path: Path) -> No
     # The summary is there though nobody looks at a terminal, and speaks of this release.
     assert "released 3,500 of 4,000 rows" in result.stderr
     assert "ε = 1 per event" in result.stderr
-    half = (answer["high"] - answer["low"]) / 2
-    assert f"± {half:.4g} (95 %)" in result.stderr
+    reach = answer["high"] - answer["estimate"], answer["estimate"] - answer["low"]
+    assert f"+ {reach[0]:.4g} and − {reach[1]:.4g} (95 %)" in result.stderr
     assert run("release", source, "-o", tmp_path / "b.csv", *GOOD, "--quiet").stderr == ""
 
 

@@ -1,12 +1,14 @@
 """Faults that a newcomer met: warnings that were dropped, runs that fail, ranges without rows."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from tests.cli.invoking import run
 from tidegate.io import read_metadata
+from tidegate.tables.plain_text import shown
 
 COUNT = 24 * 30
 WHEN = np.datetime64("2024-01-01T00:00") + np.arange(COUNT).astype("timedelta64[h]")
@@ -90,3 +92,69 @@ def test_clocks_that_are_turned_forward_stop_a_run_that_says_so(tmp_path):
     checked = run("check", source, "--column", "value", "--zone", "Europe/Berlin").stdout
     assert "a release would stop: time at position 146" in checked
     assert "--time" not in checked.splitlines()[-1]
+
+
+def test_check_says_what_is_wrong_with_a_parquet_file(tmp_path):
+    """It was a fault of ours, exit code 70, for a file that is not there or damaged."""
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(b"PAR1 nothing more")
+    for path, words in (
+        (tmp_path / "none.parquet", "no such file"),
+        (damaged, "not a complete Parquet file"),
+    ):
+        result = run("check", path, "--column", "fare")
+        assert result.exit_code == 4
+        assert words in result.stderr
+
+
+def test_an_epsilon_that_is_far_too_large_is_no_fault(tmp_path):
+    source, output = write(tmp_path / "in.csv", np.full(COUNT, 9)), tmp_path / "out.csv"
+    how = ("--column", "value", "--bound", "50", "--epsilon", "1000000")
+    assert run("release", source, "-o", output, *how).exit_code == 0
+    answer = json.loads(run("query", output, "--json").stdout)["answers"][0]
+    assert answer["estimate"] == pytest.approx(9 * COUNT, rel=1e-3)
+
+
+def test_check_tells_infinite_values_and_marks_from_numbers(tmp_path):
+    values = np.full(COUNT, 20.0)
+    values[:5], values[100:130] = np.inf, -999
+    found = run("check", write(tmp_path / "in.csv", values), "--column", "value").stdout
+    assert re.search(r"missing +none", found)
+    assert re.search(r"infinite +5 rows; each counts as the bound", found)
+    assert re.search(r"marker +about 4.20% of the rows are exactly -999", found)
+
+
+def test_check_says_what_its_cut_takes_off_a_total(tmp_path):
+    values = np.full(COUNT, 10.0)
+    values[0] = 1_000_000
+    found = run("check", write(tmp_path / "in.csv", values), "--column", "value").stdout
+    assert "Cutting there takes 99.3% off a total" in found
+
+
+def test_check_notices_hours_that_cannot_be_told_apart(tmp_path):
+    hours = np.datetime64("2024-10-27T00:00") + np.arange(48).astype("timedelta64[h]")
+    local = np.concatenate((hours[:3], hours[2:-1]))  # 02:00 comes twice
+    source = write(tmp_path / "in.csv", np.full(48, 9), local)
+    how = ("--column", "value", "--time", "when", "--zone", "Europe/Berlin")
+    assert "clocks     1 rows repeat a time of the hour" in run("check", source, *how).stdout
+    quarters = np.datetime64("2024-10-27T00:00") + np.arange(48 * 4).astype("timedelta64[15m]")
+    local = np.concatenate((quarters[:12], quarters[8:-4]))  # the order tells them apart
+    source = write(tmp_path / "in.csv", np.full(48 * 4, 9), local)
+    assert "clocks " not in run("check", source, *how).stdout
+
+
+def test_tables_show_intervals_that_reach_further_up_than_down(tmp_path):
+    source, output = write(tmp_path / "in.csv", np.arange(COUNT) % 23), tmp_path / "out.csv"
+    assert run("release", source, "-o", output, *HOW).exit_code == 0
+    (row,) = json.loads(run("query", output, "--every", "1y", "--json").stdout)["rows"]
+    printed = run("query", output, "--every", "1y").stdout
+    assert f"{shown(row['sum_low'])} to {shown(row['sum_high'])}" in printed
+
+
+def test_a_range_after_all_rows_says_so(tmp_path):
+    source, output = write(tmp_path / "in.csv", np.full(COUNT, 9)), tmp_path / "out.csv"
+    assert run("release", source, "-o", output, *HOW).exit_code == 0
+    late = run("query", output, "--from", "2030-01-01")
+    assert "from is after the last row, 2024-01-30T23:00:00" in late.stderr
+    early = run("query", output, "--to", "2020-01-01")
+    assert "to is before the first row, 2024-01-01T00:00:00" in early.stderr

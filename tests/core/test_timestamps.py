@@ -177,3 +177,39 @@ def test_many_times_of_different_lengths_are_read_as_each_alone(texts: list[str]
         ticks, clock = one_by_one
         assert read(many) == (ticks * 9, clock)
         assert read(few) == (ticks * 4, clock)
+
+
+@pytest.mark.parametrize("rows", [3, 20, 3000])
+@pytest.mark.parametrize(
+    "wrong",
+    ["2024-02-30T00:00:00", "2023-02-29T00:00:00", "2024-13-01T00:00:00", "2024-00-10T00:00:00",
+     "2024-01-00T00:00:00", "2024-01-01T25:00:00", "2024-01-01T24:00:01", "2024-01-01T12:60:00"],
+)  # fmt: skip
+def test_a_day_or_hour_that_does_not_exist_is_refused_in_any_number_of_rows(rows, wrong):
+    """In thousands of rows, numpy's own conversion ended the process."""
+    times = ["2024-01-01T00:00:00"] * rows
+    times[rows // 2] = wrong
+    with pytest.raises(InputError, match=f"time at position {rows // 2} is not a time"):
+        read_times(times)
+
+
+def test_all_days_of_four_hundred_years_are_read_as_numpy_reads_them():
+    days = np.arange(np.datetime64("1700-01-01"), np.datetime64("2100-01-01"))
+    for texts in (days.astype(str).tolist(), [f"{day}T23:59:59.25" for day in days]):
+        expected = np.array(texts, dtype="datetime64[ns]").astype(np.int64)
+        assert np.array_equal(read_times(texts).ticks, expected)
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+def test_24_00_is_the_end_of_the_day(rows):
+    ticks = read_times(["2024-01-31T24:00:00"] * rows).ticks
+    assert set(ticks.tolist()) == {NOON - 12 * 3600 * SECOND}
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+@pytest.mark.parametrize("kind", [str, int, float])
+@pytest.mark.parametrize("date_", [20240201, 202402011230])
+def test_a_date_without_separators_is_not_taken_for_seconds(rows, kind, date_):
+    with pytest.raises(InputError, match="time at position 7 looks like a date") as error:
+        read_times([kind(date_)] * rows, position=7)
+    assert str(date_) not in str(error.value)

@@ -102,9 +102,10 @@ def test_every_method_for_windows_protects_that_window() -> None:
 
 
 def test_a_method_that_cannot_run_is_listed_with_its_reason(
-    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    compared: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Smooth sensitivity has no δ to offer at so large an ε."""
+    sample = compared[0].parent / "sample.parquet"
     common = ["--epsilon", "40", "--bound", "500", "--runs", "1", "--output", str(tmp_path / "o")]
     assert main(["compare", str(sample), *common, "--public-data"]) == 0
     assert "cannot be run" in " ".join(capsys.readouterr().out.split())

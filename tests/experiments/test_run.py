@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,6 +37,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("TIDEGATE_DATA", str(tmp_path_factory.mktemp("no data")))
         assert main(["run", "smooth", *few, "--workers", "1", "--results", str(folder)]) == 0
         assert main(["report", "smooth", *few, "--results", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of one small run."""
+    folder = tmp_path_factory.mktemp("small")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_DATA", str(tmp_path_factory.mktemp("no data")))
+        assert main(["run", *SMALL, "--workers", "1", "--results", str(folder)]) == 0
     return folder
 
 
@@ -79,10 +90,9 @@ def test_facts_of_the_run_are_kept(results: Path) -> None:
 
 
 def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(
-    no_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: Path, no_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    assert main(["run", *SMALL, "--workers", "1", "--results", str(whole)]) == 0
+    cut = tmp_path / "cut"
     command = [sys.executable, "-m", "experiments", "run", *SMALL, "--results", str(cut)]
     process = subprocess.Popen([*command, "--workers", "1"], cwd=ROOT, stdout=subprocess.DEVNULL)
     while process.poll() is None and not list(cut.glob("cells/*.json")):
@@ -98,7 +108,7 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(
     assert len(after) == 15
     assert {name: after[name] for name in kept} == kept
     table = "results-quick.csv"
-    assert (cut / table).read_bytes() == (whole / table).read_bytes()
+    assert (cut / table).read_bytes() == (small / table).read_bytes()
 
 
 def test_results_of_another_version_are_used_only_if_asked_for(
@@ -176,9 +186,9 @@ def test_results_that_cannot_be_written_are_named(
     assert "cannot write" in capsys.readouterr().err
 
 
-def test_another_figure_joins_the_table_of_all(no_data: Path, tmp_path: Path) -> None:
+def test_another_figure_joins_the_table_of_all(small: Path, no_data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "results"
-    assert main(["run", *SMALL, "--workers", "1", "--results", str(folder)]) == 0
+    shutil.copytree(small, folder)
     alone = lines(folder / "results-quick.csv")
     common = ["--quick", "--runs", "1", "--datasets", "pos", "--results", str(folder)]
     assert main(["run", "datasets", *common]) == 0

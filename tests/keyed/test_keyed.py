@@ -256,5 +256,5 @@ def test_dictionary_columns_have_no_missing_key() -> None:
     column = arrow.DictionaryArray.from_arrays(arrow.array([0, 1, 0]), arrow.array(["a", "b"]))
     assert release.push(column, [1.0, 2.0, 3.0]).keys.tolist() == ["a", "b", "a"]
     missing = arrow.DictionaryArray.from_arrays(arrow.array([0, None]), arrow.array(["a"]))
-    with pytest.raises(tg.InputError, match="key is missing"):
+    with pytest.raises(tg.InputError, match="key at position 4 is missing"):
         release.push(missing, [1.0, 2.0])

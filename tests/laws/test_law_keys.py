@@ -6,13 +6,26 @@ the middle (laws 1 and 2 for keys).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tidegate as tg
 from tests.depth import depth
 from tests.laws.catalogue import bits, inputs, pipelines
+from tidegate.estimate.mixture.many_streams import mixture_of_many_thresholds
+from tidegate.estimate.mixture.many_streams.mixture_of_many_thresholds import (
+    MixtureOfManyThresholds,
+)
+from tidegate.estimate.mixture.outgrown_cap import CapWatch
+from tidegate.keyed.object_engine import Objects
 from tidegate.ownership import Ownership
+from tidegate.run.refinement_run import RefinementRun
+from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.release import Release
 from tidegate.units import UserHorizon
 
@@ -160,6 +173,145 @@ def test_adaptive_columns_give_the_bits_of_objects(name: str) -> None:
             columns = specification.resume(columns.snapshot())
     assert objects.released_keys() == columns.released_keys()
     assert len(columns.snapshot(bytes(32))) < 6 * 3000
+
+
+REFINED = {
+    "windows and restarts": tg.adaptive(2, 1000, horizon=600),
+    "short horizons, wide noise": tg.adaptive("0.1", 60, horizon=50),
+    "three levels": tg.adaptive(3, 10**6, horizon=1100, nodes=(1, 8, 64)),
+    "a fine grid": tg.adaptive(3, 10**6, horizon=1100),
+    "long warm-ups": tg.adaptive("0.03", 40, horizon=5000),
+    "no windows": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(windows=False)),
+    "no restarts": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(restarts=False)),
+}
+
+
+def refined_pushes(
+    seed: int, keys: int, pushes: int, longest: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """A row of every key, or many of some; levels that move, and jump by a factor of 30."""
+    random = np.random.default_rng(seed)
+    levels = random.gamma(1, 6, keys)
+    for number in range(pushes):
+        some = random.permutation(keys)
+        if number % 4:
+            chances = random.dirichlet(np.ones(keys))
+            some = random.choice(keys, random.integers(1, longest), p=chances)
+        levels *= np.exp(random.normal(0, 0.4, keys))
+        if number == pushes // 2:
+            levels *= random.choice([1, 30], keys)
+        yield some, random.exponential(levels[some])
+
+
+@pytest.mark.parametrize("seed", range(depth(1, 4)))
+@pytest.mark.parametrize("name", REFINED)
+def test_refined_columns_give_the_bits_of_single_releases(name: str, seed: int) -> None:
+    """Warm-ups, windows, full caps and horizons, whatever else a push holds; stops."""
+    pipeline, count = REFINED[name], 5
+    specification = tg.keyed(pipeline, keys=[*range(count), "never"])
+    columns = specification.start(tg.seeded(1), record=False)
+    epoch, releases = tg.seeded(1).new_epoch(), {}
+    for key in range(count):
+        releases[key] = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
+    for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, 800)):
+        found = columns.push(keys, values)
+        for key in np.unique(keys):
+            first = releases[key].position
+            expected, mine = releases[key].push_rows(values[keys == key]), found.of(str(key))
+            assert bits(mine.positions) == bits(first + np.arange(expected.values.size))
+            assert bits(mine.values) == bits(expected.values)
+            assert bits(mine.levels) == bits(expected.levels)
+        if number in (2, 5, 8, 11):
+            assert b"refined columns" in columns.snapshot()
+            columns = specification.resume(columns.snapshot())
+        if number == 6:
+            columns.finish()
+            for release in releases.values():
+                release.finish()
+    known = {key: phases for key, _, phases in columns.released_keys()}
+    assert known == {str(key): release.phases for key, release in releases.items()}
+    assert columns.unmeasured() == sum(not release.phases for release in releases.values())
+
+
+def test_the_refined_law_meets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The law above is not vacuous: caps fill, windows end, horizons end, blocks look full."""
+    met: Counter[str] = Counter()
+
+    def met_by(owner: type, name: str) -> None:
+        called = getattr(owner, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            met[name] += 1
+            return called(*given, **named)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    for name in ("_begin_warm_up", "_end_warm_up", "_choose_again"):
+        met_by(RefinementRun, name)
+    met_by(Refinement, "window_again")
+    met_by(CapWatch, "block")
+    met_by(MixtureOfManyThresholds, "begin_blocks")
+    columns = tg.keyed(REFINED["windows and restarts"], keys=range(5)).start(
+        tg.seeded(1), record=False
+    )
+    for part in refined_pushes(0, 5, 12, 800):
+        columns.push(*part)
+    assert len(met) == 6, met
+    assert max(count for _, count, _ in columns.released_keys()) > 600
+
+
+def test_tables_of_refined_columns_give_up_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bits when rows of the tables are given up all the time."""
+    specification = tg.keyed(REFINED["windows and restarts"], keys=range(5))
+    plain = specification.start(tg.seeded(1), record=False)
+    expected = [plain.push(*part).values for part in refined_pushes(2, 5, 10, 900)]
+    monkeypatch.setattr(mixture_of_many_thresholds, "_MOST_ROWS", 4)
+    small = specification.start(tg.seeded(1), record=False)
+    found = [small.push(*part).values for part in refined_pushes(2, 5, 10, 900)]
+    tables = [one._engine._columns.mixture.tables for one in (small, plain)]  # type: ignore[union-attr]
+    assert len(tables[0]) < len(tables[1])
+    assert [bits(one) for one in found] == [bits(one) for one in expected]
+
+
+@pytest.mark.parametrize(("name", "times"), [*zip(REFINED, [True, False] * 4, strict=False)])
+def test_many_rows_a_key_leave_what_single_releases_leave(name: str, times: bool) -> None:
+    """Through columns and objects in turn: rows, state, record, also after a stop."""
+    pipeline, count = REFINED[name], 4
+    specification = tg.keyed(pipeline, keys=[*range(count), "never"])
+    release = specification.start(tg.seeded(1))
+    epoch, alone = tg.seeded(1).new_epoch(), {}
+    for key in range(count):
+        alone[key] = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
+    clock, through_columns = 1_700_000_000, 0
+    for number, (keys, values) in enumerate(refined_pushes(3, count, 10, 900)):
+        when = clock + np.arange(keys.size) if times else None
+        clock += keys.size
+        found = release.push(keys, values, when)
+        for key in np.unique(keys):
+            rows = keys == key
+            expected = alone[key].push_rows(
+                values[rows], times=None if when is None else when[rows]
+            )
+            mine = found.of(str(key))
+            assert bits(mine.values) == bits(expected.values)
+            assert bits(mine.levels) == bits(expected.levels)
+        engine = release._engine
+        assert isinstance(engine, Objects)
+        through_columns += sum(code in engine._columns for code in range(count))  # type: ignore[operator]
+        if number in (3, 8):
+            release = specification.resume(release.snapshot())
+            alone = {key: pipeline.resume(one.snapshot()) for key, one in alone.items()}
+    assert through_columns > count
+    release.finish()
+    for key, single in alone.items():
+        if single.position:
+            single.finish()
+            record, end = release.record(key), single.position
+            assert release._engine._release(key).snapshot() == single.snapshot()  # type: ignore[union-attr]
+            assert (
+                record.queries([record.start], [end])[0]
+                == single.record.queries([record.start], [end])[0]
+            )
 
 
 @pytest.mark.parametrize(

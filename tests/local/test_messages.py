@@ -222,6 +222,37 @@ def test_a_damaged_report_is_an_error_or_another_report(data: st.DataObject) -> 
     assert Report.from_json(read.json()) == read
 
 
+@given(st.data())
+def test_the_one_spelling_is_read_as_every_other(data: st.DataObject) -> None:
+    """By its pattern or field by field: the same report, or none by either."""
+    fields = {
+        "round": data.draw(
+            st.sampled_from(["t.1", 'a"b', "a\\\\b", "~!", "", "é", "a b", "x" * 129])
+        ),
+        "phase": data.draw(st.sampled_from(["stream", "threshold", "other"])),
+        "epsilon": data.draw(st.sampled_from(["1", "1/2", "2/4", "0", "01", "1/", "9" * 19])),
+        "slot": data.draw(st.sampled_from([0, 7, (1 << 16) - 1, 1 << 16, -1, 10**15])),
+        "client": data.draw(st.sampled_from(["5f3a", "[]", "\t"])),
+        "report": data.draw(st.sampled_from([0, 3, 1 << 31, 1 << 32, 1 << 33, 10**16])),
+    }
+    plain = {"tidegate": 1, "kind": "report", **fields}
+    text = json.dumps(plain, separators=(",", ":"), ensure_ascii=data.draw(st.booleans()))
+    text = data.draw(st.sampled_from([text, text + " ", text.replace(":0,", ":00,"), text[:-1]]))
+    with_spaces = text.replace('","', '", "')  # which the pattern does not know
+    found = [_read(one) for one in (text, text.encode(), with_spaces, with_spaces.encode())]
+    assert found == [found[0]] * 4
+    if isinstance(found[0], Report):
+        assert found[0].plain() == plain
+
+
+def _read(text: str | bytes) -> Report | str:
+    assert isinstance(text, str | bytes)
+    try:
+        return Report.from_json(text)
+    except MessageError as error:
+        return error.reason
+
+
 @given(
     epsilon=st.fractions(Fraction(1, 10**6), Fraction(10**6), max_denominator=10**9),
     slot=st.integers(0, 2**16 - 1),

@@ -17,7 +17,7 @@ import pytest
 from tests.cli.invoking import run
 from tests.service.conftest import PLAIN, Place
 from tidegate.service.prometheus_metrics import Metrics
-from tidegate.service.server_sent_events import Live
+from tidegate.service.server_sent_events import LiveReaders
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 
@@ -102,7 +102,7 @@ def test_unit_and_container_start_what_there_is(file: str) -> None:
 def test_the_dashboard_shows_every_number_that_there_is() -> None:
     board = json.loads((HOW_TO / "grafana.json").read_text(encoding="utf-8"))
     shown = " ".join(each["expr"] for panel in board["panels"] for each in panel["targets"])
-    metrics = Metrics(Live(None))  # type: ignore[arg-type]  # nobody reads
+    metrics = Metrics(LiveReaders(None))  # type: ignore[arg-type]  # nobody reads
     told = re.findall(r"^# TYPE (\w+)", metrics.text().decode(), re.MULTILINE)
     assert {*re.findall(r"tidegate_\w+", shown)} == {
         one for one in told if not one.endswith("_created")

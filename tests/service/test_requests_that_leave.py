@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.service.conftest import Place, sender
+from tests.service.conftest import Place, sender, served
 from tests.service.test_devices import Fleet, Time
 from tidegate.errors import TidegateError
 from tidegate.service.devices.device_requests import Question
 from tidegate.service.pending_requests import Pending
+from tidegate.service.request_limits import Limits
 
 PIPELINE = tg.tops(epsilon=1, bound=100, resolution=1, holdout=5, horizon=16)
 
@@ -83,3 +87,31 @@ def test_nor_a_device_that_leaves(tmp_path: Any) -> None:
     fleet.queue.submit(other)
     assert other.answer.result(60)
     fleet.service.gate.close()
+
+
+def test_a_body_that_does_not_come_is_waited_for_and_not_for_ever(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of it is here at once, the next one comes late, the last one never."""
+    limits = partial(Limits, patience=1.0)
+    monkeypatch.setattr("tidegate.service.service_process.Limits", limits)
+    service = Place(tmp_path / "gate", None).opened()
+    token = service.make_token("producer", "slow")
+    pipeline = tg.adaptive(epsilon=1, bound=100, horizon=400)
+    service.gate.call(lambda: service.gate.streams.create("meters", pipeline)).result()
+    head = (
+        "POST /v1/streams/meters/values HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Length: 7\r\n\r\n"
+    ).encode()
+    with served(service) as address:
+        port = int(address.rpartition(":")[2])
+        for pieces, status in (([b"[1,", b"2,", b"3]"], b"202"), ([b"[1,", b"2,"], b"408")):
+            with socket.create_connection(("127.0.0.1", port), timeout=240) as connection:
+                connection.sendall(head + pieces[0])
+                for piece in pieces[1:]:
+                    time.sleep(0.2)
+                    connection.sendall(piece)
+                assert connection.recv(4096).split(b" ")[1] == status
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(head + b"[1,")  # and leaves
+        assert service.gate.ask("meters", lambda run: run.seen) == 3

@@ -128,7 +128,7 @@ def test_a_shard_without_keys_is_resumed(key_file: Path) -> None:
 
 def test_keys_go_on_in_other_shards(key_file: Path) -> None:
     """Split and merged, in columns and as objects: the rows are those of single releases."""
-    for pipeline in (fixed(), tg.tops(epsilon=1, bound=50, horizon=500, holdout=64)):
+    for pipeline in (fixed(), adaptive(), tg.tops(epsilon=1, bound=50, horizon=500, holdout=64)):
         data = made_up(6, 300)
         parts = [dict(list(data.items())[:2]), dict(list(data.items())[2:])]
         mine, epoch = plan(pipeline, key_file), MasterSecret(f"file:{key_file}").epoch(QUERY)

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
+from tidegate.cli.check_values import check_facts, empty
 from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.cli.show import sparkline
@@ -93,10 +94,10 @@ def check(
         streams.check(timing)
         profile = _check_profile(source, column, timing, streams, reading)
         if not profile.rows or profile.rows == profile.missing:
-            raise InputError(_empty(profile, column))
+            raise InputError(empty(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
-        for name, fact in [*_check_facts(profile, lower), *timing.facts(), *streams.facts()]:
+        for name, fact in [*check_facts(profile, lower), *timing.facts(), *streams.facts()]:
             typer.echo(f"{name:<11}{fact}")
         means = profile.means
         if len(means) > 1:
@@ -147,42 +148,6 @@ def _check_profile(
     return profile
 
 
-def _empty(profile: DataProfile, column: str | None) -> str:
-    if not profile.rows:
-        return "the input has no rows"
-    named = f" in {column!r}" if column else ""
-    return (
-        f"all {profile.rows:,} rows have no number{named}: every value would count as 0. Is it the "
-        "right --column?"
-    )
-
-
-def _check_facts(profile: DataProfile, lower: str | None) -> list[tuple[str, str]]:
-    rows = profile.rows
-    kind = "whole numbers" if not profile.places else f"decimals, {profile.places} places"
-    missing = f"{profile.missing:,} ({profile.missing / rows:.2%}); each counts as 0"
-    low, quarter, middle, upper, high, higher = profile.quantiles(
-        0.01, 0.25, 0.5, 0.75, 0.99, 0.999
-    )
-    facts = [
-        ("rows", f"{rows:,}"),
-        ("numbers", kind),
-        ("missing", missing if profile.missing else "none"),
-        ("sum", shown(profile.sum)),
-        ("smallest", shown(profile.smallest)),
-        ("1 %", shown(low)),
-        ("quartiles", f"{shown(quarter)}   {shown(middle)}   {shown(upper)}"),
-        ("99 %", f"{shown(high)}   (99.9 %: {shown(higher)})"),
-        ("largest", shown(profile.largest)),
-    ]
-    if profile.negative:
-        found = f"{profile.negative:,} rows ({profile.negative / rows:.2%})"
-        off = f"each counts as 0, so a total is too high by {shown(-profile.negative_sum)}"
-        kept = lower is not None and exact("lower", lower) < 0
-        facts.append(("negative", found if kept else f"{found}: without --lower {off}"))
-    return facts
-
-
 def _check_settings(
     profile: DataProfile,
     thought: dict[str, str | None],
@@ -221,6 +186,12 @@ def _check_settings(
     ]
     where = f"below {shown(floor)} and above {shown(cap)}" if lower else f"at about {shown(cap)}"
     lines += ["", f"Errors to expect, if values are cut {where}:", table(head, cells)]
+    _, taken = profile.above(cap)
+    if taken >= _MUCH_LOST:
+        lines.append(
+            f"(Cutting there takes {taken:.1%} off a total. The release cannot see that part: it "
+            "adds an estimate, and the upper end of an interval reaches further.)"
+        )
     if lower:
         lines.append("(In percent of the size of all values, above and below 0 together.)")
     if lost_above >= _MUCH_LOST:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tidegate.clock import SECOND, Clock
+from tidegate.clock import SECOND, Clock, offsets_of
 from tidegate.errors import InputError, SettingError
+from tidegate.lattice import IntArray
 from tidegate.timestamps import Times
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class CheckedTimes:
     clock: Clock | None = None
     oldest: int = 0
     newest: int = 0
+    repeated: int = 0  # rows with the time of the row before, in an hour that comes twice
+    second_passes: int = 0  # rows that were told to be of the second such hour
 
     @classmethod
     def found(
@@ -66,7 +69,19 @@ class CheckedTimes:
         ahead = np.maximum.accumulate(np.concatenate(([before], ticks)))[1:]
         self.late += int((ticks < ahead).sum())
         self.oldest = min(int(ticks.min()), before if self.clock is None else self.oldest)
+        self._see_hours_that_come_twice(times.clock, ticks, before)
         self.newest, self.clock = int(ahead[-1]), times.clock
+
+    def _see_hours_that_come_twice(self, clock: Clock, ticks: IntArray, before: int) -> None:
+        """Count rows whose time the wall clock showed twice: a repeated one may be the second."""
+        if clock.zone is None or clock.zone == "UTC":
+            return
+        local = clock.local(ticks)
+        early, late = (offsets_of(clock.zone, local, local=True, fold=fold) for fold in (0, 1))
+        first = (early != late) & (ticks == local - early)
+        repeated = np.diff(ticks, prepend=before if self.clock is not None else ticks[0] - 1) == 0
+        self.repeated += int((first & repeated).sum())
+        self.second_passes += int(((early != late) & ~first).sum())
 
     def refused(self, error: InputError) -> bool:
         """Whether a release would refuse a time; then values are looked at without times."""
@@ -97,7 +112,23 @@ class CheckedTimes:
         order = "rows are in order of time"
         if self.late:
             order = f"{self.late:,} rows are older than one before: sort them, or use --late keep"
-        return [*found, ("order", order)]
+        found.append(("order", order))
+        if self.repeated and not self.second_passes:
+            found.append(
+                (
+                    "clocks",
+                    f"{self.repeated:,} rows repeat a time of the hour that comes twice when "
+                    "clocks are turned back; all count as the first. Write times with offsets",
+                )
+            )
+        if self.clock.unit is not None and self.newest < _YEAR_1980:
+            found.append(
+                (
+                    "1970",
+                    "these numbers are read as time since 1970, and lie before 1980: are they?",
+                )
+            )
+        return found
 
     def options(self) -> dict[str, str]:
         """What a command for a release needs."""
@@ -112,6 +143,7 @@ class CheckedTimes:
 
 
 _DAY = 86_400 * SECOND
+_YEAR_1980 = 3652 * _DAY
 
 
 @dataclass

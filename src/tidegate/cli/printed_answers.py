@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidegate.released import ReleasedFile
     from tidegate.run.pipeline import Pipeline
 
+EVEN = 1.05  # how much further an interval may reach to one side and still be written as ±
 USELESS = (
     "that is as much as the sum itself, so hardly anything is known of it. Use more epsilon, more "
     "values, a smaller unit of privacy, or a bound closer to the values"
@@ -127,15 +128,16 @@ def printed_times(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: 
         public = {**facts(file, found.answers, file.note), "zone": found.clock.zone, "rows": plain}
         return json.dumps(public, indent=1, ensure_ascii=False)
     sure = percent(found.answers.confidence)
-    head = ("from", "rows", "sum", f"± ({sure})", "mean", f"± ({sure})", "per second")
+    interval = f"{sure} interval"
+    head = ("from", "rows", "sum", interval, "mean", interval, "per second")
     lines = [
         (
             row["time"],
             f"{row['rows']:,}",
             shown(row["sum"]),
-            shown((row["sum_high"] - row["sum_low"]) / 2),
+            f"{shown(row['sum_low'])} to {shown(row['sum_high'])}",
             _shown(row["mean"]),
-            _shown((row["mean_high"] - row["mean_low"]) / 2),
+            _interval(row["mean_low"], row["mean_high"]),
             f"{row['rate']:.4g}",
         )
         for row in rows
@@ -145,6 +147,21 @@ def printed_times(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: 
 
 def _shown(number: float) -> str:
     return "" if math.isnan(number) else f"{number:.5g}"
+
+
+def _interval(low: float, high: float) -> str:
+    return "" if math.isnan(low) else f"{_shown(low)} to {_shown(high)}"
+
+
+def spread(below: float, above: float) -> str:
+    """How far an interval reaches to both sides of its estimate.
+
+    >>> spread(9.9, 10.1), spread(20, 400)
+    ('± 10.1', '+ 400 and − 20')
+    """
+    if max(below, above) <= EVEN * min(below, above):
+        return f"± {shown(max(below, above))}"
+    return f"+ {shown(above)} and − {shown(below)}"
 
 
 def _plain(value: Any) -> Any:

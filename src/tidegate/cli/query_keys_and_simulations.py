@@ -106,14 +106,14 @@ def _table(
         plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
         return _json(file, confidence, "rows", plain, note)
     sure = percent(confidence)
-    head = ("key", "from", "rows", "sum", f"± ({sure})", "mean")
+    head = ("key", "from", "rows", "sum", f"{sure} interval", "mean")
     lines = [
         (
             row["key"],
             row["time"],
             f"{row['rows']:,}",
             shown(row["sum"]),
-            shown((row["sum_high"] - row["sum_low"]) / 2),
+            f"{shown(row['sum_low'])} to {shown(row['sum_high'])}",
             "" if math.isnan(row["mean"]) else f"{row['mean']:.5g}",
         )
         for row in rows

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.cli.exit_codes_and_signals import complain
-from tidegate.cli.printed_answers import USELESS, at_bound, better
+from tidegate.cli.printed_answers import USELESS, at_bound, better, spread
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.guarantee import sequential
 from tidegate.run.release import Release
-from tidegate.tables.plain_text import percent, shown
+from tidegate.tables.plain_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,9 @@ def _spent(runs: Sequence[Release], output: str | None) -> str:
         f"release only {rest}, or accept that costs add up. "
         "With --state, the same command would continue where it stopped"
     )
-    if output in (None, "-"):
+    # Of several columns, each has a file whose name is made of this one.
+    written = output not in (None, "-") and (len(runs) > 1 or Path(str(output)).exists())
+    if not written:
         return f"{position:,} rows were released before that. {cost}"
     marked = "and its metadata says that it is not complete"
     return f"{output} holds the first {position:,} rows, {marked}. {cost}"
@@ -188,9 +191,10 @@ def _lines(outcome: ReleaseOutcome) -> list[str]:
     total = outcome.total() if released <= _LONGEST else None
     if total is not None:
         half, size = (total.high - total.low) / 2, total.end - total.start
+        reach = spread(total.estimate - total.low, total.high - total.estimate)
         rows_known = f"{'all' if size == released else 'the last'} {size:,} released rows"
         lines.append(
-            f"a sum over {rows_known} is known to ± {shown(half)} ({percent(total.confidence)})"
+            f"a sum over {rows_known} is known to {reach} ({percent(total.confidence)})"
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
         beyond = at_bound(outcome.pipeline, total)

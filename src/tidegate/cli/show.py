@@ -12,7 +12,7 @@ import typer
 
 from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
-from tidegate.cli.printed_answers import warned
+from tidegate.cli.printed_answers import spread, warned
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.tables.plain_text import percent
 
@@ -48,7 +48,7 @@ def show(
         typer.Option(metavar="COLUMNS", help="Width of the text line (default: the terminal's)."),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="Probability that the band holds the truncated average.")
+        float, typer.Option(help="Probability that the band holds the average.")
     ] = 0.95,
     column: ReleasedColumn = None,
     key: Annotated[
@@ -58,8 +58,7 @@ def show(
 ) -> None:
     """Show the level and the moving average of a released file, and what is known about it.
 
-    Everything shown is already released, so this spends no privacy budget. The error band refers to
-    the average of truncated values.
+    Everything shown is already released, so this spends no privacy budget.
 
     Examples:
 
@@ -81,15 +80,20 @@ def show(
             typer.echo(f"{name:<11}{fact}")
         typer.echo("")
         average = _shown_average(file, length, columns, confidence)
+        import numpy as np  # on demand, as everywhere here: `--help` needs no numbers
+
         means = average.estimate / length
         levels = _shown_levels(file, columns)
         typer.echo(sparkline((means if levels is None else levels[1]).tolist()))
         if levels is not None:
             typer.echo(f"level: {levels[1].min():.4g} to {levels[1].max():.4g}")
-        half = float((average.high - average.low).mean()) / 2 / length
+        below, above = (
+            float(np.median(one)) / length
+            for one in (average.estimate - average.low, average.high - average.estimate)
+        )
         typer.echo(
-            f"moving average of {length:,} values: {means.min():.4g} to {means.max():.4g}, "
-            f"± {half:.3g} on the average ({percent(confidence)})"
+            f"moving average of {length:,} values: {means.min():.4g} to {means.max():.4g}; as a "
+            f"rule known to {spread(below, above)} ({percent(confidence)})"
         )
         whole = file.record.queries([file.record.start], [file.record.end], confidence)
         for line in filter(
@@ -143,8 +147,8 @@ def _shown_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]
     pipeline, record = file.pipeline, file.record
     total = record.query(record.start, record.end, confidence)
     size = record.end - record.start
-    half = (total.high - total.low) / 2 / size
-    mean = f"{total.estimate / size:.6g} ± {half:.3g}"
+    mean, low, high = (one / size for one in (total.estimate, total.low, total.high))
+    speaks = ", of capped values" if total.capped else ""
     thresholds = [f"{_ends(phase)} from {phase.start:,} on" for phase in file.thresholds]
     blocks = f"blocks of {pipeline.perturber.block:,}"
     if not pipeline.estimator.adds_up:
@@ -165,7 +169,7 @@ def _shown_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]
         ("file", str(file.path.with_name(file.title))),
         ("guarantee", file.guarantee),
         ("values", f"{size:,}"),
-        ("mean", f"{mean} ({percent(confidence)}), of truncated values"),
+        ("mean", f"{mean:.6g} ({percent(confidence)}: {low:.6g} to {high:.6g}){speaks}"),
         ("threshold", "; ".join(thresholds)),
         (
             "settings",
@@ -239,8 +243,11 @@ def _show_picture(
         column / window for column in (average.estimate, average.low, average.high)
     )
     figure, axes = plt.subplots(figsize=(11, 4.5), layout="constrained")
-    band = f"{percent(confidence)} interval of the\naverage of truncated values"
-    along, untimed = file.along(average.end), file.record.times is None
+    of = "\nof capped values" if average.capped else ""
+    band = f"{percent(confidence)} interval of the average{of}"
+    # At the middle of each window: a cycle is then where it is in the level.
+    middles = np.maximum(average.end - window // 2, average.start + 1)
+    along, untimed = file.along(middles), file.record.times is None
     axes.fill_between(along, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=band)
     axes.plot(along, estimate, color=_BLUE, linewidth=1.3, label=f"average of {window:,} values")
     if levels is not None:

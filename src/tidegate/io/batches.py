@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate._context_managers import Context
+from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times
 
 BATCH_ROWS = 1 << 20
@@ -23,15 +24,15 @@ Objects = NDArray[np.object_]
 class Batch:
     """Consecutive rows: float64 with NaN for a missing value, or int64.
 
-    `users` holds the user of each row: text, an integer, or None where a row names no user. It is
-    None unless a user column was requested. `start` is the place of the first row, counted from 0
-    over the whole input, for sources that deliver blocks by place; None: it follows the batch
-    before. `times` are those of the rows, if a time column was requested. `others` are the values
-    of further columns, if several were requested. Values may be read-only.
+    `users` holds the user of each row: text, an integer, or None where a row names no user; or its
+    key. It is None unless such a column was requested. `start` is the place of the first row,
+    counted from 0 over the whole input, for sources that deliver blocks by place; None: it follows
+    the batch before. `times` are those of the rows, if a time column was requested. `others` are
+    the values of further columns, if several were requested. Values may be read-only.
     """
 
     values: Numbers
-    users: Objects | None = None
+    users: Objects | RepeatedItems | None = None
     start: int | None = None
     times: Times | None = None
     others: tuple[Numbers, ...] = ()

@@ -121,7 +121,11 @@ def time_columns(path: str, format: str | None, delimiter: str | None) -> list[s
     """The names of columns whose first values can all be read as times; there must be names."""
     kind = kind_of(path, format)
     if kind.format == "parquet":
-        schema = require_for_files("pyarrow.parquet").read_schema(path)
+        arrow, parquet = require_for_files("pyarrow"), require_for_files("pyarrow.parquet")
+        try:
+            schema = parquet.read_schema(path)
+        except (arrow.ArrowException, OSError):  # missing or damaged: who reads the values says so
+            return []
         return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
     separator = "tab" if delimiter is None and has_tabs(path) else delimiter
     rows = _first_rows(path, kind, Dialect.given(separator, None))

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from tidegate.errors import InputError, SettingError
 from tidegate.io.column_choice import Wanted, choose_column, index_of
 from tidegate.io.csv_dialect import Dialect
+from tidegate.lattice import IntArray
 from tidegate.tables.arrow import to_numpy
 from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.repeated_items import RepeatedItems
 
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "Null"]  # the others are left to `one`
 _MISSING_WORDS = frozenset({b"", b"nan", b"null"})
@@ -160,7 +162,7 @@ class CsvRows:
             other = self._dialect.other_decimal(text) or self._dialect.other_separator(text)
             raise InputError(
                 f"value at row {position}, column {label} is not a number"
-                f"{other or self._hint(position)}"
+                f"{other or self._hint(position) or '; leave it empty if it is missing'}"
             )
         return number
 
@@ -236,16 +238,24 @@ def from_arrow(columns: Sequence[Any], wanted: Sequence[Wanted]) -> list[NDArray
                 return None
             arrays.append(times)
         else:
-            arrays.append(users_from_arrow(values))
+            arrays.append(texts_from_arrow(values, column))
     return arrays
 
 
-def users_from_arrow(values: Any) -> NDArray[np.object_]:
-    """Text or integers as objects, None where there is none. Each user is made once a batch."""
+def texts_from_arrow(values: Any, column: Wanted) -> Any:
+    """Text or integers of users or keys, None where there is none; each is made once a batch.
+
+    Users are an array of objects. Keys are few: which of them each row has is enough.
+    """
     array = values.combine_chunks() if hasattr(values, "combine_chunks") else values
-    if not hasattr(array, "indices"):
+    fresh = not hasattr(array, "indices")  # its dictionary has what rows have, in their order
+    if fresh:
         array = array.dictionary_encode()
     found: NDArray[np.object_] = np.empty(len(array.dictionary) + 1, dtype=object)
     found[:-1] = [user if user != "" else None for user in array.dictionary.to_pylist()]
-    places: NDArray[np.int64] = to_numpy(array.indices.fill_null(len(array.dictionary)))
-    return found[places]
+    places: IntArray = to_numpy(array.indices.fill_null(len(array.dictionary))).astype(np.int64)
+    if column.setting != "by":
+        return found[places]
+    if fresh and not array.indices.null_count:
+        return RepeatedItems(found[:-1].tolist(), places)
+    return RepeatedItems.present(found.tolist(), places)

@@ -13,7 +13,7 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.batches import Batch
 from tidegate.io.column_choice import Wanted, choose_column
-from tidegate.io.csv_rows import users_from_arrow
+from tidegate.io.csv_rows import texts_from_arrow
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.time_reader import TimeReader, batched
@@ -106,7 +106,7 @@ class ParquetSource(Closed):
                     if column.numeric
                     else piece.column(name)
                     if column.time
-                    else users_from_arrow(piece.column(name))
+                    else texts_from_arrow(piece.column(name), column)
                     for name, column in zip(self._names, self._wanted, strict=True)
                 ]
             except (arrow.ArrowException, OSError, ValueError) as error:

@@ -19,7 +19,9 @@ from tidegate.io.column_choice import Wanted
 from tidegate.record.times.time_index import check_order, first_late
 from tidegate.timestamps import Times, read_times
 
-_OTHER_FORMS = "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M'"
+_OTHER_FORMS = (
+    "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M' or '%Y%m%d'"
+)
 _SAMPLE = datetime(2024, 12, 31, tzinfo=UTC)
 
 
@@ -50,6 +52,8 @@ class TimeFormat:
             text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
             if text is None or text == "":
                 raise InputError(f"time at position {at} is missing")
+            if isinstance(text, int | np.integer) and not isinstance(text, bool):
+                text = str(text)  # such as 20240201
             if not isinstance(text, str):
                 raise InputError(f"time at position {at} is not text: leave --time-format out")
             try:

@@ -21,10 +21,8 @@ import numpy as np
 
 from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
-from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import (
-    MixtureOfManyStreams,
-    alike,
-)
+from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import MixtureOfManyStreams
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import alike
 from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_cache import TreeNoise

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from tidegate.keyed.adaptive_array_engine import AdaptiveArrayEngine, fits_adaptive
+from tidegate.keyed.event_object_engine import EventObjects
 from tidegate.keyed.fixed_array_engine import ArrayEngine, fits
-from tidegate.keyed.object_engine import EventObjects, Objects
+from tidegate.keyed.object_engine import Objects
+from tidegate.keyed.refined_array_engine import RefinedArrayEngine
+from tidegate.keyed.refined_state import fits_refined
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.two_sided_caps import Ends
 
-Engine = Objects | ArrayEngine | AdaptiveArrayEngine
+Engine = Objects | ArrayEngine | AdaptiveArrayEngine | RefinedArrayEngine
 
 
 def engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engine]:
@@ -20,4 +23,6 @@ def engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engin
         return Objects
     if fits(pipeline, shared=shared):
         return ArrayEngine
+    if fits_refined(pipeline, shared=shared):
+        return RefinedArrayEngine
     return AdaptiveArrayEngine if fits_adaptive(pipeline, shared=shared) else Objects

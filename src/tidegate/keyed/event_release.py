@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError
-from tidegate.keyed.object_engine import EventObjects
+from tidegate.keyed.event_object_engine import EventObjects
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import IntArray

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.lattice import IntArray
+from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.tables.to_numpy import MISSING, library_of
 
 UNDECLARED = -1
@@ -94,21 +95,22 @@ class Names:
                 raise InputError("keys must be texts or whole numbers") from None
         unknown = np.flatnonzero(found == UNDECLARED)
         if unknown.size:
-            self._look_up(distinct, unknown, found, position if inverse is None else None)
+            self._look_up(distinct, unknown, found, (position, inverse))
         return found if inverse is None else found[inverse]
 
     def _look_up(
-        self, distinct: Any, unknown: IntArray, found: IntArray, position: int | None
+        self, distinct: Any, unknown: IntArray, found: IntArray, where: tuple[int, IntArray | None]
     ) -> None:
         """The codes of keys that are not known as they are written; new ones, if keys are open."""
         written = [distinct[at] for at in unknown.tolist()]
         texts = {key: _text_or_none(key) for key in dict.fromkeys(written)}
         if self.open and None in texts.values():
-            place = next(at for at, key in enumerate(written) if texts[key] is None)
-            where = "" if position is None else f" at position {position + unknown[place]}"
+            row = unknown[next(at for at, key in enumerate(written) if texts[key] is None)]
+            position, inverse = where
+            row = row if inverse is None else np.flatnonzero(inverse == row)[0]
             raise InputError(
-                f"key{where} is missing, or is not a text or a whole number. Declare the keys, "
-                "and rows without one are dropped"
+                f"key at position {position + row} is missing, or is not a text or a whole "
+                "number. Declare the keys, and rows without one are dropped"
             )
         codes = {}
         for key, text in texts.items():
@@ -217,6 +219,8 @@ def _distinct(keys: Any) -> tuple[Any, IntArray | None]:
 
     Texts of Arrow are encoded there, many times as fast as looked up one by one.
     """
+    if isinstance(keys, RepeatedItems):
+        return keys.distinct, keys.places
     library = library_of(keys)
     if library == "polars":
         keys, library = keys.to_arrow(), "pyarrow"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.keyed.noise_of_many_keys import GroveNoise, KeyedDraws, KeySource
+from tidegate.keyed.noise_of_many_keys import Draws, GroveNoise, KeySource
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
 from tidegate.perturb.forest_geometry import Forest
@@ -220,7 +220,7 @@ class TreeNoise:
     What draws it is kept beside (1 kB a key): making that costs more than drawing from it.
     """
 
-    def __init__(self, draws: KeyedDraws, leaves: int) -> None:
+    def __init__(self, draws: Draws, leaves: int) -> None:
         self._draws = draws
         self._noise: IntArray = np.zeros((0, leaves), dtype=np.int64)
         self._made: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
@@ -241,6 +241,10 @@ class TreeNoise:
         self._made[codes] = False
         self._waiting.add(codes)
 
+    def change(self, code: int, source: KeySource | None) -> None:
+        """The noise of a key comes from here from now on."""
+        self._sources[code] = source
+
     def waiting(self, most: int) -> IntArray:
         """Some keys that began a block and have no noise for it yet."""
         some = self._waiting.served(most)
@@ -253,6 +257,10 @@ class TreeNoise:
     def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
         """The noise of one leaf for each key; it must have been made."""
         return self._noise[codes, leaves]
+
+    def of_block(self, code: int, leaves: int) -> IntArray | None:
+        """The noise of the leaves of a key's open block; None: it is not made yet."""
+        return self._noise[code, :leaves].copy() if self._made[code] else None
 
     def make(self, codes: IntArray, tree: Layout, chunks: IntArray, numbers: IntArray) -> None:
         """Make the noise of blocks that are measured by the same tree, wherever they lie."""

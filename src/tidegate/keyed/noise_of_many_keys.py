@@ -61,22 +61,12 @@ class KeySource(NamedTuple):
         return cls(key, Cipher(algorithms.AES256(key), once).encryptor().update)
 
 
-class KeyedDraws:
-    """Draws the noise of any nodes of any keys.
+class Draws:
+    """Draws the noise of any nodes of any keys."""
 
-    The secret of a key is derived anew each time, as `Epoch.of_key(key).keystream("perturb", …)`
-    does: HKDF-SHA256 (RFC 5869) in terms of HMAC, since what all keys share is computed once.
-    `hmac.digest` gives the same bytes, but looks its hash up in every call: three times as slow.
-    """
-
-    def __init__(self, epoch: Epoch, names: Names, identity: bytes) -> None:
-        self._names = names
-        inner, outer = _pads(_hmac(epoch.id, epoch.secret))
-        self._inner, self._outer = sha256(inner), sha256(outer)  # of the HMAC of all keys
-        self._info = b"tidegate/1/perturb/" + identity + b"\x01"
-
-    def __repr__(self) -> str:  # the key is the noise
-        return "<KeyedDraws>"
+    def sources(self, codes: IntArray) -> list[KeySource]:
+        """What draws the noise of each of these keys."""
+        raise AssertionError("each kind of release has its own")
 
     def draw(
         self, sources: list[KeySource], places: list[tuple[int, int]], levels: Sequence[Level]
@@ -102,6 +92,38 @@ class KeyedDraws:
                 noise[row] = discrete_laplace(more, count, scale)
             found.append(noise)
         return found
+
+
+class PhaseDraws(Draws):
+    """The same where every phase of a key has a keystream: `keystream` gives that of now."""
+
+    def __init__(self, keystream: Callable[[int], Keystream]) -> None:
+        self._keystream = keystream
+
+    def __repr__(self) -> str:  # the key is the noise
+        return "<PhaseDraws>"
+
+    def sources(self, codes: IntArray) -> list[KeySource]:
+        """What draws the noise of each of these keys."""
+        return [KeySource.of(self._keystream(code).key) for code in codes.tolist()]
+
+
+class KeyedDraws(Draws):
+    """The same where a key has one keystream.
+
+    The secret of a key is derived anew each time, as `Epoch.of_key(key).keystream("perturb", …)`
+    does: HKDF-SHA256 (RFC 5869) in terms of HMAC, since what all keys share is computed once.
+    `hmac.digest` gives the same bytes, but looks its hash up in every call: three times as slow.
+    """
+
+    def __init__(self, epoch: Epoch, names: Names, identity: bytes) -> None:
+        self._names = names
+        inner, outer = _pads(_hmac(epoch.id, epoch.secret))
+        self._inner, self._outer = sha256(inner), sha256(outer)  # of the HMAC of all keys
+        self._info = b"tidegate/1/perturb/" + identity + b"\x01"
+
+    def __repr__(self) -> str:  # the key is the noise
+        return "<KeyedDraws>"
 
     def sources(self, codes: IntArray) -> list[KeySource]:
         """What draws the noise of each of these keys."""

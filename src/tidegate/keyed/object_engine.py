@@ -1,4 +1,7 @@
-"""The general engine: a `Release`, or an `EventRelease`, for each key. Every method works."""
+"""The general engine: a `Release`, or an `EventRelease`, for each key. Every method works.
+
+Where columns can run the method, pushes of many rows a key go through them (`RecordedColumns`).
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.keyed.key_names import Names
+from tidegate.keyed.recorded_columns import RecordedColumns
+from tidegate.keyed.refined_state import fits_refined
 from tidegate.keyed.rows import Groups, Released
 from tidegate.keyed.views_for_other_threads import LazyView
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_index import check_order
 from tidegate.run.event_release import EventRelease
 from tidegate.run.phased_run import Phase
@@ -44,6 +48,9 @@ class Objects:
         # that of the phase that ends, which nobody can ask for afterwards.
         schedule = pipeline.reselect
         self._alone = pipeline.ticks is None and (schedule is None or schedule.releases_warm_up)
+        self._columns: RecordedColumns | None = None  # for pushes of many rows a key
+        if fits_refined(pipeline, shared=ends is not None):
+            self._columns = RecordedColumns(pipeline, epoch, names)
         self.releases: dict[int, Release] = {}  # the one that was pushed to last comes last
         self._resting: dict[int, bytes] = {}  # states, of keys without a release
         self._written: dict[int, bytes] = {}  # states of releases that were not pushed to since
@@ -59,7 +66,7 @@ class Objects:
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
             if self._known(code):
-                self._release(code).checked_times(part, rows.size, late)
+                self._present(code).checked_times(part, rows.size, late)
             elif part is not None:
                 check_order(part.ticks, None, 0, late)
 
@@ -67,8 +74,15 @@ class Objects:
         self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> Released:
         """Release checked rows, key by key; what comes out is in the order of the rows."""
+        if self._columns is not None and self._columns.takes(groups):
+            return self._push_columns(self._columns, groups, numbers, times, late)
         if times is None and self._alone and groups.once:
             return self._push_one_each(groups.codes, numbers)
+        return self._push_each(groups, numbers, times, late)
+
+    def _push_each(
+        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> Released:
         out = Released.empty(numbers.size)
         counts = self.positions()
         for code, rows in groups.parts():
@@ -81,6 +95,43 @@ class Objects:
             out.positions[released] = np.arange(found.first, found.first + released.size)
             out.values[released] = found.values
             out.levels[released] = found.levels
+        return out
+
+    def _push_columns(
+        self,
+        columns: RecordedColumns,
+        groups: Groups,
+        numbers: NDArray[Any],
+        times: Times | None,
+        late: str,
+    ) -> Released:
+        """The same bits for many rows of each key. A key enters the columns between leaves."""
+        alone, parts, new = np.zeros(numbers.size, dtype=np.bool_), list(groups.parts()), []
+        for code, rows in parts:
+            release = self._noted(code)
+            if code not in columns:
+                alone[rows[: columns.rows_before(release)]] = True
+                new.append((code, rows[-1]))
+        out, together = Released.empty(numbers.size), ~alone
+        if alone.any():
+            some = None if times is None else Times(times.ticks[alone], times.clock)
+            out.put(alone, self._push_each(Groups(groups.codes[alone]), numbers[alone], some, late))
+            groups = Groups(groups.codes[together])
+        for code, last in new:
+            if together[last]:
+                columns.enter(code, self.releases[code])
+        lattice = self._pipeline.lattice
+        found = columns.push_rows(groups, lattice.units(numbers[together]))
+        found.values *= lattice.step
+        lattice.bounded(found.levels)
+        out.put(together, found)
+        self.positions()[groups.present] = columns.mixture.position[groups.present]
+        if times is not None:
+            for code, rows in parts:
+                mine = rows[together[rows]]
+                if mine.size:
+                    ticks = Times(times.ticks[mine], times.clock)
+                    self.releases[code].note_times(ticks, int(out.positions[mine[0]]))
         return out
 
     def _push_one_each(self, codes: IntArray, numbers: NDArray[Any]) -> Released:
@@ -99,12 +150,22 @@ class Objects:
         return found
 
     def _changing(self, code: int) -> Release:
+        """The release of a key that is about to change by itself."""
+        if self._columns is not None:
+            self._columns.leave(code)
+        return self._noted(code)
+
+    def _noted(self, code: int) -> Release:
         """The release of a key that is about to change: the state that was written is no more."""
-        release = self._release(code)
+        release = self._present(code)
         self._written.pop(code, None)
         self._views.pop(code, None)
         self.releases[code] = self.releases.pop(code)
         return release
+
+    def _present(self, code: int) -> Release:
+        """The release of a key, perhaps without what the columns know: to ask about times only."""
+        return self.releases.get(code) or self._release(code)
 
     def _known(self, code: int) -> bool:
         return code in self.releases or code in self._resting
@@ -121,12 +182,16 @@ class Objects:
                 kind = Release if self._pipeline.ticks is None else EventRelease
                 release = kind(self._pipeline, epoch, ownership=Ownership(), ends=self._ends)
             self.releases[code] = release
+        elif self._columns is not None:
+            self._columns.settle(code)
         return release
 
     def rest(self, most: int) -> None:
         """Keep releases of `most` keys, and of the others the state that was written last."""
         for code in list(self.releases)[: max(0, len(self.releases) - most)]:
             if code in self._written:
+                if self._columns is not None:
+                    self._columns.leave(code)
                 del self.releases[code]
                 self._resting[code] = self._written.pop(code)
 
@@ -135,7 +200,7 @@ class Objects:
         self._written.clear()
         self._views.clear()
         for code in (*self.releases, *self._resting):
-            self._release(code).finish()
+            self._changing(code).finish()
 
     def positions(self) -> IntArray:
         """How many rows of each key were released."""
@@ -168,7 +233,7 @@ class Objects:
             return self._views.get(code)
         stored = self._resting.get(code)
         if stored is None:
-            found = LazyView.of(self.releases[code].record)
+            found = LazyView.of(self._release(code).record)
         else:  # to resume it takes a millisecond: not before somebody needs it
             resume = self._pipeline.resume
             found = LazyView(lambda: resume(stored).record)
@@ -179,6 +244,8 @@ class Objects:
 
     def drop(self, code: int) -> None:
         """Forget the state of a key; the caller keeps a tombstone."""
+        if self._columns is not None:
+            self._columns.leave(code)
         for states in (self.releases, self._resting, self._written, self._views):
             states.pop(code, None)
         self.positions()[code] = 0
@@ -201,7 +268,7 @@ class Objects:
             self._written.clear()  # states of the other kind
             self._brief = brief
         if code not in self._written:
-            self._written[code] = self.releases[code].snapshot(brief=brief)
+            self._written[code] = self._release(code).snapshot(brief=brief)
         return self._written[code]
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -227,30 +294,3 @@ def _published(release: Release, unit: int) -> tuple[float, float] | None:
         return run.push_one(unit), run.level
 
     return release._ownership.whole(taken)
-
-
-class EventObjects(Objects):
-    """Releases by code; every declared key has one from the first tick on."""
-
-    KIND: ClassVar[str] = "events"
-
-    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
-        """Nothing to refuse: events come in any order."""
-
-    def push(
-        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
-    ) -> Released:
-        """Take checked events; nothing is released."""
-        super().push(groups, numbers, times, late)
-        return Released.empty(numbers.size)
-
-    def advance(self, code: int, end: int) -> Rows:
-        """Release the ticks of a key before number `end`."""
-        release = self._changing(code)
-        rows = release.close_ticks(max(0, end - release.position))
-        self.positions()[code] = release.position
-        return rows
-
-    def late(self) -> int:
-        """Events that came after their tick was released, of keys that do not rest."""
-        return sum(getattr(release, "dropped", 0) for release in self.releases.values())

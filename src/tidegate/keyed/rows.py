@@ -90,6 +90,14 @@ class Released:
         released = np.zeros(rows, dtype=np.bool_)
         return cls(released, np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))
 
+    def put(self, rows: NDArray[np.bool_], found: Released) -> None:
+        """Take what was released for these rows."""
+        if rows.all():
+            vars(self).update(vars(found))
+            return
+        for name in ("released", "positions", "values", "levels"):
+            getattr(self, name)[rows] = getattr(found, name)
+
 
 _SMALL = 1 << 15
 

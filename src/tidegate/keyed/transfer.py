@@ -25,6 +25,7 @@ from tidegate.keyed.keyed_sink import ParquetKeyedSink, TextKeyedSink, open_keye
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.times.time_ranges import Moment
+from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times
 
 _ROWS = 1 << 19  # that are pushed together, if they come from a file
@@ -63,7 +64,7 @@ def _joined(batches: list[Batch]) -> Batch:
     times = [batch.times for batch in batches if batch.times is not None]
     return Batch(
         values,
-        np.concatenate(users) if users else None,
+        RepeatedItems.joined(users) if users else None,
         times=Times(np.concatenate([one.ticks for one in times]), times[0].clock)
         if times
         else None,

@@ -29,6 +29,7 @@ from tidegate.local.canonical_json import (
     name_of,
     naming,
     read,
+    report_as_written,
     whole_field,
     written_json,
 )
@@ -226,6 +227,8 @@ class Report:
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
         """Parse what `json()` gave; raises `MessageError`."""
+        if (fields := report_as_written(text, WORDS)) is not None:
+            return cls(**fields)
         plain = read(text, "report", 8)
         with naming("report"):
             return cls(

@@ -40,7 +40,10 @@ class MessageError(TidegateError, ValueError):
 
 def written_json(plain: Mapping[str, Any]) -> str:
     """One line of text."""
-    return json.dumps(plain, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(plain)
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def digest(plain: Mapping[str, Any]) -> str:
@@ -148,7 +151,7 @@ def name_of(plain: Mapping[str, Any], name: str) -> str:
 def exact_of(plain: Mapping[str, Any], name: str) -> Fraction:
     """A fraction greater than 0 in its one spelling; short, so that a sum of many stays small."""
     value = field(plain, name)
-    number = _fraction(value) if isinstance(value, str) else None
+    number = fraction(value) if isinstance(value, str) else None
     if number is None:
         raise SettingError(
             name, 'must be a fraction in lowest terms of at most 18 digits, such as "1" or "1/2"'
@@ -162,7 +165,7 @@ def lower_of(plain: Mapping[str, Any], name: str) -> Fraction:
         return Fraction(0)
     value = plain[name]
     below = isinstance(value, str) and value.startswith("-")
-    number = _fraction(value[1:]) if below else None
+    number = fraction(value[1:]) if below else None
     if number is None:
         raise SettingError(
             name, 'must be a fraction below 0 in lowest terms, such as "-40"; without it, 0'
@@ -193,8 +196,36 @@ def number(value: object, name: str, largest: float) -> float:
 
 
 @lru_cache(maxsize=64)  # millions of reports say the same epsilon
-def _fraction(text: str) -> Fraction | None:
+def fraction(text: str) -> Fraction | None:
+    """A fraction greater than 0 in its one spelling, of at most 18 digits; None: it is none."""
     if not EXACT.fullmatch(text):
         return None
     number = Fraction(text)
     return number if str(number) == text else None
+
+
+_PLAIN_NAME = r'"([!#-\[\]-~]{1,128})"'  # characters that JSON need not escape
+_PLAIN_WHOLE = "(0|[1-9][0-9]{0,14})"  # every double of up to 15 digits is exact
+_WRITTEN = re.compile(
+    rf'{{"tidegate":{VERSION},"kind":"report","round":{_PLAIN_NAME},"phase":"([a-z]{{1,16}})",'
+    rf'"epsilon":"([0-9/]{{1,37}})","slot":{_PLAIN_WHOLE},"client":{_PLAIN_NAME},"report":{_PLAIN_WHOLE}}}'
+)
+
+
+def report_as_written(text: object, outputs: int) -> dict[str, Any] | None:
+    """The fields of a valid report as Tidegate's devices spell it, read by one pattern.
+
+    Servers read millions of them. None: it is spelled otherwise, or not valid (its answer must be
+    below `outputs`), and is read field by field, which says what is wrong. Both give the same.
+    """
+    if not isinstance(text, str | bytes):
+        return None
+    found = _WRITTEN.fullmatch(text if isinstance(text, str) else text.decode("latin-1"))
+    if found is None:
+        return None
+    name, phase, budget, place, client, answer = found.groups()
+    epsilon, slot, report = fraction(budget), int(place), int(answer)
+    if phase not in PHASES or epsilon is None or slot >= SLOTS or report >= outputs:
+        return None
+    common = {"round": name, "phase": phase, "epsilon": epsilon, "slot": slot}
+    return {**common, "client": client, "report": report}

@@ -84,7 +84,7 @@ class GaussianRun(AdaptiveRun):
         variances = node_variances(tree.nodes, tree.cap, self._stage.epsilon)
         return [
             discrete_gaussian(
-                self._keystream.at(chunk=self.chunk, tree=place, level=first + level),
+                self.keystream.at(chunk=self.chunk, tree=place, level=first + level),
                 count,
                 Fraction(variance),
             )

@@ -17,13 +17,14 @@ from tidegate.lattice import FloatArray, Lattice
 _KEPT = 1 << 18  # values kept for quantiles; beyond, every second of them, and so on
 _BUCKETS = 120  # means over time, of ever longer stretches
 _PLACES = 9  # decimal places told apart
+_MARKERS = {10**digits - 1 for digits in range(2, 10)} | {32767, 32768, 65535}
 
 
 @dataclass
 class DataProfile:
     """Statistics of a stream, gathered piece by piece in bounded memory. Not private.
 
-    >>> profile = Profile()
+    >>> profile = DataProfile()
     >>> profile.push(np.array([0.5, 2, np.nan, -1]))
     >>> profile.rows, profile.missing, profile.negative, profile.places
     (4, 1, 1, 1)
@@ -31,6 +32,7 @@ class DataProfile:
 
     rows: int = 0
     missing: int = 0
+    infinite: int = 0
     negative: int = 0
     negative_sum: float = 0.0
     sum: float = 0.0
@@ -50,7 +52,8 @@ class DataProfile:
         numbers = np.asarray(values, dtype=np.float64)
         present = np.isfinite(numbers)
         finite = numbers[present]
-        self.missing += int(numbers.size - finite.size)
+        self.missing += int(np.isnan(numbers).sum())
+        self.infinite += int(np.isinf(numbers).sum())
         if finite.size:
             below = finite[finite < 0]
             self.negative += int(below.size)
@@ -69,6 +72,19 @@ class DataProfile:
         """Quantiles of the present values (of every second, fourth, … in a long stream)."""
         kept = np.concatenate([np.empty(0), *self._sample])
         return np.quantile(kept, shares).tolist() if kept.size else [math.nan] * len(shares)
+
+    def marker(self) -> tuple[float, float] | None:
+        """The smallest or largest value if it looks like a mark of missing ones, and its share.
+
+        Instruments write -999 or 65535 where they have no reading; such a value comes again and
+        again, exactly.
+        """
+        kept = np.concatenate([np.empty(0), *self._sample])
+        for value in (self.smallest, self.largest):
+            share = float((kept == value).mean()) if kept.size else 0.0
+            if abs(value) in _MARKERS and share * kept.size > 1:
+                return value, share
+        return None
 
     @property
     def means(self) -> list[float]:

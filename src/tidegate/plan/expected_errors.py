@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -204,15 +205,24 @@ def variances(
     off = _checked(roughness) * threshold
     for given in lengths:
         length = whole("length", given, minimum=1)
-        last = max(horizon - length, 0) if length <= horizon else horizon - 1
-        starts: IntArray = np.unique(np.linspace(0, last, _STARTS).astype(np.int64))
-        first, into = np.divmod(starts, block)
-        final, beyond = np.divmod(starts + length, block)
-        cut: FloatArray = np.where(
-            first == final, float(length) ** 2, np.square(into * 1.0) + np.square(beyond * 1.0)
-        )
-        prediction = off**2 * float(cut.mean()) if block > 1 else 0.0
+        first, final, cut = _ranges(horizon, block, length)
+        prediction = off**2 * cut if block > 1 else 0.0
         yield length, float(law.range_variance(first, final).mean()), prediction
+
+
+@lru_cache(maxsize=64)  # a search for ε, and one for a tree, ask for the same ranges many times
+def _ranges(horizon: int, block: int, length: int) -> tuple[IntArray, IntArray, float]:
+    """The leaves of evenly spaced ranges, and the mean square of what they cut off blocks."""
+    last = max(horizon - length, 0) if length <= horizon else horizon - 1
+    starts: IntArray = np.unique(np.linspace(0, last, _STARTS).astype(np.int64))
+    first, into = np.divmod(starts, block)
+    final, beyond = np.divmod(starts + length, block)
+    cut: FloatArray = np.where(
+        first == final, float(length) ** 2, np.square(into * 1.0) + np.square(beyond * 1.0)
+    )
+    for shared in (first, final):
+        shared.flags.writeable = False
+    return first, final, float(cut.mean())
 
 
 def _checked(roughness: Number) -> float:

@@ -31,7 +31,6 @@ class PhaseKeys:
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, origin: int) -> None:
         self.pipeline, self._epoch, self.origin = pipeline, epoch, origin
-        self._settings = pipeline.resolved_settings
         self._latest = 0, epoch  # the phase that was last asked for
 
     def epoch(self, number: int) -> Epoch:
@@ -42,13 +41,22 @@ class PhaseKeys:
 
     def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
         """The key for the choice of θ, or of the shape of both ends, from this many values."""
-        facts = {**self._settings, "phase": number, "values": values}
-        return self.epoch(number).keystream(purpose, digest(facts))
+        pipeline = self.pipeline
+        identity = pipeline.known.of(
+            ("choice", number, values),
+            lambda: digest({**pipeline.resolved_settings, "phase": number, "values": values}),
+        )
+        return self.epoch(number).keystream(purpose, identity)
 
     def noise(self, purpose: str, number: int, ends: Ends, start: int, **facts: Any) -> Keystream:
         """For sums of values that are capped at θ or its multiples."""
-        law = self.pipeline.noise_identity(ends.width, ends.below).hex()
-        identity = digest({"law": law, "start": start - self.origin, **facts})
+        pipeline, begun = self.pipeline, start - self.origin
+
+        def identified() -> bytes:
+            law = pipeline.noise_identity(ends.width, ends.below).hex()
+            return digest({"law": law, "start": begun, **facts})
+
+        identity = pipeline.known.of(("noise", ends, begun, *sorted(facts.items())), identified)
         return self.epoch(number).keystream(purpose, identity)
 
 

@@ -19,6 +19,7 @@ from tidegate.record.segments.segment import SegmentMethod
 from tidegate.run import two_sided_caps
 from tidegate.run.event_release import EventRelease
 from tidegate.run.event_ticks import EventLattice, Ticks
+from tidegate.run.known_answers import KnownAnswers
 from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.release import Release
 from tidegate.run.stages_by_kind import built, parts
@@ -29,7 +30,6 @@ from tidegate.state_as_bytes import understood
 from tidegate.units import Unit
 
 _HORIZONS_KEPT = 16
-_IDENTITIES_KEPT = 256  # thresholds for which a pipeline remembers what keys the noise
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -230,7 +230,7 @@ class Pipeline(Spec):
         if values <= self.kept_history:
             return self
         longer = copy(self)
-        for decided in ("method", "_identities"):
+        for decided in ("method", "known"):
             longer.__dict__.pop(decided, None)
         longer.__dict__["kept_history"] = values
         return longer
@@ -262,20 +262,20 @@ class Pipeline(Spec):
         Every scale that any choice can lead to is part of it, and which words go where: other
         settings must never meet the same noise.
         """
-        known = self._identities.get((width, below))
-        if known is None:
-            if len(self._identities) >= _IDENTITIES_KEPT:
-                self._identities.clear()
+
+        def found() -> bytes:
             law = self.measurer.noise_identity(width, self.ceiling + below)
             facts = {**self.resolved_settings, "threshold in units": width, "law": law}
             if below:
                 facts["below 0 in units"] = below
-            known = self._identities[width, below] = digest(facts)
-        return known
+            return digest(facts)
+
+        return self.known.of(("identity", width, below), found)
 
     @cached_property
-    def _identities(self) -> dict[tuple[int, int], bytes]:
-        return {}  # of this very pipeline: what is decided from settings may differ between equals
+    def known(self) -> KnownAnswers:
+        """Of this very pipeline: what is decided from settings may differ between equals."""
+        return KnownAnswers()
 
     def start(self, randomness: Randomness | None = None) -> Release:
         """Begin a release with new noise; `seeded(n)` only to simulate."""

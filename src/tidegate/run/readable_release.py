@@ -25,6 +25,7 @@ from tidegate.run.threshold_phases import ThresholdPhases
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import UserCap
 from tidegate.tables import html
+from tidegate.timestamps import Times
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -164,6 +165,12 @@ class ReadableRelease(RangeQueries):
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
         with self._ownership.lock:  # a push of another thread would change what is being read
             return ask(self.record)
+
+    def note_times(self, times: Times, first: int, held: int = 0) -> None:
+        """Values from position `first` on have these times, after `held` that are held out."""
+        if self._timeline is None:
+            self._timeline = Timeline(times.clock)
+        self._timeline.take(times, first, held)
 
     def save_record(self) -> bytes:
         """The record as bytes, to be stored and asked later with `tidegate.load_record`.

@@ -66,6 +66,12 @@ class Blocks:
         self.level = follower.mean
 
     @property
+    def at_leaf_start(self) -> bool:
+        """Whether no value of the open leaf has come."""
+        perturber = self.perturber
+        return perturber.place == perturber.tree.edge(perturber.leaf)
+
+    @property
     def latest(self) -> Row:
         """The open block, as a journal has it."""
         block = self._segment.blocks[-1]

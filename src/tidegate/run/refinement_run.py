@@ -49,6 +49,12 @@ class RefinementRun(RefinementState):
         self._note(count, start, first, trace)
         return count, trace
 
+    def push_units(self, units: IntArray, out: FloatArray) -> None:
+        """The same, and what is published stays in units."""
+        done = 0
+        while done < units.size:
+            done += self._push_piece(units[done:], out[done:])[0]
+
     def push_one(self, unit: int) -> float:
         """Release one value, without arrays where that is possible."""
         blocks, held, value = self._blocks, self._held, None
@@ -105,7 +111,7 @@ class RefinementRun(RefinementState):
 
     def _measure(self, units: IntArray, out: FloatArray) -> tuple[int, Trace]:
         """Values of the open block; at its end, or where its cap is full, decide what follows."""
-        blocks, segment = self._open_blocks(), self.segments[-1]
+        blocks, segment = self.open_blocks, self.segments[-1]
         begun = [blocks.latest] if segment.end == segment.origin else []
         tree = blocks.perturber.tree
         watched = self._watched(tree)

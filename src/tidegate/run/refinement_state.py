@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
 from tidegate.record.rows_and_levels import Levels
+from tidegate.record.segments.segment import Segment
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.phased_run import PhasedRun, PhaseKeys
+from tidegate.run.phased_run import Phase, PhasedRun, PhaseKeys
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.refinement_shares_and_windows import RISEN, Refinement, later_length
 from tidegate.run.selection_counts import SelectionCounts
@@ -25,8 +26,7 @@ from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import HARDLY, MOSTLY_ZERO, STRAYED, has_fallen
 
-if TYPE_CHECKING:
-    pass
+Past = tuple[list[Phase], list[Segment]]
 
 
 class RefinementState(PhasedRun):
@@ -49,8 +49,12 @@ class RefinementState(PhasedRun):
         ends: Ends | None = None,
         evidence: int = 0,
         state: dict[str, Any] | None = None,
+        past: Past | None = None,
     ) -> None:
-        """Begin with a warm-up; or with both ends, whose choice knew so much; or go on."""
+        """Begin with a warm-up; or with both ends, whose choice knew so much; or go on.
+
+        `past` is that of a `progress`, which has none.
+        """
         super().__init__(keys)
         pipeline, origin = keys.pipeline, keys.origin
         refinement, estimator = pipeline.reselect, pipeline.estimator
@@ -78,7 +82,7 @@ class RefinementState(PhasedRun):
         self.fell = 0  # 1: the open warm-up began because values fell below the lower end
         self.prediction = 0.0  # what the phase began to publish, in units
         if state is not None:
-            self._resume(state)
+            self._resume(state, past)
         elif ends is None:
             self._held = self._warm_up()
         else:
@@ -107,8 +111,7 @@ class RefinementState(PhasedRun):
     def _fallen(self) -> bool:
         """Whether θ stayed where it began: public. (Values below 0 hide how many there are.)
 
-        Or left it by chance alone: where the level is a small part of θ although θ is so low, most
-        values are 0, and so few others could hardly pay for the climb.
+        Or left it by chance: a level that is a small part of so low a θ says that most are 0.
         """
         known = Fraction(self.evidence, 16) * self._trees.epsilon
         watch, top = self._watch, self._pipeline.lattice.top
@@ -138,12 +141,9 @@ class RefinementState(PhasedRun):
         self,
         ends: Ends,
         measured: tuple[Layout, int, int, IntArray] | None = None,
-        due: tuple[int, Fraction] | None = None,
+        due: tuple[int, Fraction] | None = None,  # a window that the schedule does not have
     ) -> Blocks:
-        """θ is known: a segment of the record, beginning with a warm-up if there was one.
-
-        `due`: the window that opens, if not the one that the schedule has.
-        """
+        """θ is known: a segment of the record, beginning with a warm-up if there was one."""
         segment = self._new_segment(ends, self.start)
         if measured is not None:
             layout, number, model_weights, sums = measured
@@ -167,23 +167,17 @@ class RefinementState(PhasedRun):
     def _opens_window(self, level: float) -> bool:
         """The level is surely this high: whether it has risen so far that a window opens.
 
-        In a phase of its own, with the same θ, which the choice at the window's end can only raise:
-        tails grow with levels. Each window needs a level above the one before. (Values below 0 can
-        lift a level that has no tail.) Privacy: a function of released sums and positions.
+        In a phase of its own, with the same θ, which the choice at its end can only raise. (Values
+        below 0 can lift a level that has no tail.) Privacy: a function of released sums and places.
         """
-        watch = self._watch
-        full = watch.threshold >= self._pipeline.lattice.top
+        watch, ends = self._watch, self._latest_ends
+        full = ends.above >= self._pipeline.lattice.top
         if self._signed or full or level <= RISEN * watch.home * watch.threshold:
             return False
-        due = self._refinement.window_again(
-            self._trees.horizon,
-            at=self.position - self._origin,
-            warm_up_start=self.warm_up_start - self._origin,
-            evidence=self.evidence,
-        )
+        at, begun = self.position - self._origin, self.warm_up_start - self._origin
+        due = self._refinement.window_again(self._trees.horizon, at, begun, self.evidence)
         if due is None:
             return False
-        ends = self._latest_ends
         self.floor = max(self.floor, ends.above)
         self.number, self.start = self.number + 1, self.position
         self._begin_phase(ends, due=due)
@@ -199,10 +193,15 @@ class RefinementState(PhasedRun):
 
     def _choice(self, values: int, share: Fraction, *, age: int) -> tuple[TailQuantile, Fraction]:
         """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""
-        rule, perturber = self._pipeline.threshold, self._pipeline.perturber
-        theta, *shape = (share * part for part in self._pipeline.choices)
-        stage = self._refinement.choice(rule, perturber, values, theta, age=age)
-        return stage, sum(shape) * perturber.epsilon if shape else Fraction(0)
+        pipeline, refinement = self._pipeline, self._refinement
+
+        def found() -> tuple[TailQuantile, Fraction]:
+            rule, perturber = pipeline.threshold, pipeline.perturber
+            theta, *shape = (share * part for part in pipeline.choices)
+            stage = refinement.choice(rule, perturber, values, theta, age=age)
+            return stage, sum(shape) * perturber.epsilon if shape else Fraction(0)
+
+        return pipeline.known.of(("stage", values, share, age), found)
 
     def _warm_up(self) -> HoldOut:
         """For the values of the warm-up that begins the present phase."""
@@ -233,7 +232,9 @@ class RefinementState(PhasedRun):
         follower, segment = self._known_follower(), self.segments[-1]
         return Blocks(run, follower, segment, window, signed=self._signed)
 
-    def _open_blocks(self) -> Blocks:
+    @property
+    def open_blocks(self) -> Blocks:
+        """The blocks of the present phase."""
         if self._blocks is None:
             raise AssertionError("a warm-up is open")
         return self._blocks
@@ -247,9 +248,12 @@ class RefinementState(PhasedRun):
 
     def state(self, brief: bool) -> dict[str, Any]:
         """All that is needed to go on; `brief` leaves out what only queries about the past need."""
+        return {**self._kept(brief), **self.progress()}
+
+    def progress(self) -> dict[str, Any]:
+        """The state but for the past: `state` of a run that is given phases and segments."""
         blocks = self._blocks
         return {
-            **self._kept(brief),
             **state_of(self),
             **({"signed": self._signed_state()} if self._signed else {}),
             "held": None if self._held is None else self._held.units,
@@ -264,13 +268,16 @@ class RefinementState(PhasedRun):
         facts = {name: getattr(self, name) for name in self.SIGNED}
         return {**facts, "watch": state_of(self._floor_watch)}
 
-    def _resume(self, state: dict[str, Any]) -> None:
+    def _resume(self, state: dict[str, Any], past: Past | None) -> None:
         restore(self, {name: state[name] for name in self.STATE})
         restore(self._watch, state["watch"])
         if self._signed:
             self.least_below, self.fell = (state["signed"][name] for name in self.SIGNED)
             restore(self._floor_watch, state["signed"]["watch"])
-        self._restore_kept(state)
+        if past is None:
+            self._restore_kept(state)
+        else:
+            self.phases, self.segments = past
         ends = self._latest_ends
         layout, warming = None, state["held"] is not None
         if warming:

@@ -278,9 +278,7 @@ class Release(SnapshotsAndForks):
         self._lattice.bounded(levels)
         if times is None:
             return Rows(first, out, levels)
-        if self._timeline is None:
-            self._timeline = Timeline(times.clock)
-        self._timeline.take(times, first, start)
+        self.note_times(times, first, start)
         return Rows(first, out, levels, times.ticks[start:])
 
     def _units(self, numbers: Any, users: Any, start: int, end: int, window: int) -> IntArray:

@@ -16,8 +16,10 @@ from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE
 from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import lifted
+from tidegate.threshold.tail_quantile import PARTS, last_exceeded
 
 _MOST = 1 << 15  # values that are counted at once
+_FEW = 4  # up to here they are counted one by one
 
 
 class SelectionCounts:
@@ -116,13 +118,23 @@ class SelectionCounts:
         units = np.concatenate((*self._pieces, np.array(self._singles, dtype=np.int64)))
         if units.size:
             sizes = np.abs(units) if self._outside.size else units
-            self._counts += self.stage.above(sizes, self._grid)
+            if units.size <= _FEW:  # the last value of a window, often
+                self._count_few(sizes)
+            else:
+                self._counts += self.stage.above(sizes, self._grid)
             if self._outside.size:
                 self._outside += outside(units, self._scales)
         for piece in (*self._pieces, units):
             piece.fill(0)  # raw values are not kept longer than needed
         self._taken += len(self._singles)
         self._pieces, self._singles, self._waiting = [], [], 0
+
+    def _count_few(self, sizes: IntArray) -> None:
+        last, parts = last_exceeded(sizes, self.stage.candidates(self._grid))
+        for place, part in zip(last.tolist(), parts.tolist(), strict=True):
+            if place >= 0:
+                self._counts[:place] += PARTS
+                self._counts[place] += part
 
     def wipe(self) -> None:
         """Forget the counts: they are not kept longer than needed."""

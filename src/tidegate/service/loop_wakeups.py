@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
-_Waiting = tuple["asyncio.Future[Any]", "Future[Any]"]
+_Waiting = tuple["asyncio.Future[Any]", "Future[Any] | LoopAnswer"]
 
 
 class _Together(threading.local):
@@ -22,6 +22,47 @@ class _Together(threading.local):
 
 
 _together = _Together()
+
+
+class LoopAnswer:
+    """What one request in a loop waits for: of a `Future` what the gate's thread needs, unlocked.
+
+    Made in the loop. The other thread gives the outcome once; only the loop touches `woken` then.
+    """
+
+    __slots__ = ("_error", "_loop", "_value", "woken")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.woken: asyncio.Future[Any] = self._loop.create_future()
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Whether somebody still waits."""
+        return not self.woken.cancelled()
+
+    def set_result(self, value: Any) -> None:
+        """The answer."""
+        self._value = value
+        _wake(self._loop, self.woken, self)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Why there is none."""
+        self._error = error
+        _wake(self._loop, self.woken, self)
+
+    def cancelled(self) -> bool:
+        """Never: who stops waiting cancels `woken`."""
+        return False
+
+    def exception(self) -> BaseException | None:
+        """Why there is no answer."""
+        return self._error
+
+    def result(self) -> Any:
+        """The answer."""
+        return self._value
 
 
 async def result_of(answer: Future[Result]) -> Result:
@@ -51,7 +92,9 @@ def woken_together() -> Iterator[None]:
             _call(loop, some)
 
 
-def _wake(loop: asyncio.AbstractEventLoop, woken: asyncio.Future[Any], done: Future[Any]) -> None:
+def _wake(
+    loop: asyncio.AbstractEventLoop, woken: asyncio.Future[Any], done: Future[Any] | LoopAnswer
+) -> None:
     if _together.waiting is None:
         _call(loop, [(woken, done)])
     else:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.lattice import FloatArray
+from tidegate.service.loop_wakeups import LoopAnswer
 from tidegate.timestamps import Times
 
 NO_VALUES: FloatArray = np.zeros(0)  # a request that only moves the clock
@@ -38,7 +39,7 @@ class Conflict(RefusedError):  # noqa: N818  # as HTTP calls it
         self.seen = seen
 
 
-def fulfil(answer: Future[Any], outcome: Any) -> None:
+def fulfil(answer: Future[Any] | LoopAnswer, outcome: Any) -> None:
     """Give an answer, unless whoever waits for it has left.
 
     A request whose connection was cancelled must not stop the thread that serves all others:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+import types
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -176,6 +178,23 @@ class RequestFront:
         return None
 
 
+@types.coroutine
+def _begun(coming: Generator[Any, Any, Message], waits: Any) -> Generator[Any, Any, Message]:
+    """Go on with something that was begun, and waits for this."""
+    while True:
+        try:
+            sent = yield waits
+        except BaseException as error:  # noqa: BLE001  # what waits is told: it may be cancelled
+            step = partial(coming.throw, error)
+        else:
+            step = partial(coming.send, sent)
+        try:
+            waits = step()
+        except StopIteration as done:
+            found: Message = done.value
+            return found
+
+
 class TooSlowError(Exception):
     """A body came too slowly."""
 
@@ -190,10 +209,16 @@ class _Patient:
     async def __call__(self) -> Message:
         if self._whole:
             return await self._receive()  # what comes now is the end of the connection
+        coming = self._receive().__await__()
         try:
-            async with asyncio.timeout(self._patience):
-                message = await self._receive()
-        except TimeoutError:
-            raise TooSlowError from None
+            waits = next(coming)
+        except StopIteration as here:  # as a rule: a clock would cost more than the message
+            message: Message = here.value
+        else:
+            try:
+                async with asyncio.timeout(self._patience):
+                    message = await _begun(coming, waits)
+            except TimeoutError:
+                raise TooSlowError from None
         self._whole = not message.get("more_body", False)
         return message

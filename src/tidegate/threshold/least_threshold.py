@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from tidegate.lattice import COARSE, Lattice
 from tidegate.threshold.tail_quantile import LEAST_PRICE, SURE, VISIBLE, TailQuantile
@@ -50,10 +51,16 @@ def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: boo
     smallest candidate otherwise, although there are enough of the others by now. If the present θ
     has `fallen`, which shows that most are 0, less will do.
     """
+    return _lifted(choice, lattice.top, positive, fallen)
+
+
+@lru_cache(maxsize=1024)
+def _lifted(choice: TailQuantile, top: int, positive: int, fallen: bool) -> int:
     reach = choice.reach(positive, LEAST_PRICE)
-    return _part_of_bound(lattice.top, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
+    return _part_of_bound(top, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
 
 
+@lru_cache(maxsize=256)  # every phase of every key asks
 def has_fallen(theta: int, top: int, information: Fraction, times: int = HARDLY) -> bool:
     """Whether θ stayed where it began, or hardly left: so few values could pay for the climb.
 
@@ -64,8 +71,11 @@ def has_fallen(theta: int, top: int, information: Fraction, times: int = HARDLY)
     return theta <= times * _part_of_bound(top, reach)
 
 
+@lru_cache(maxsize=256)
 def _part_of_bound(top: int, reach: Fraction) -> int:
     with localcontext(Context(prec=30)):
+        # From here on the least θ is 1, however large ε is; an exponential has limits.
+        reach = min(reach, Fraction(top.bit_length()))
         steps = (Decimal(reach.numerator) / Decimal(reach.denominator)).exp()
         least = max(1, math.floor(top / min(steps, Decimal(top))))
         return least if top <= _ARTIFICIAL else min(_HIGHEST, least)

@@ -43,7 +43,7 @@ RATIOS = ((100, "1.25"), (30, "1.5"), (0, "2"))
 # A value counts in full from a sixteenth of θ above it, in proportion below (as in `ScaleFree`).
 NEAR = 16
 _DENOMINATOR = 1 << 20  # scores are integers of this fraction of a value
-_PARTS = 1 << 8  # of a value that counts in part; 53 bits of θ leave room for no more
+PARTS = 1 << 8  # of a value that counts in part; 53 bits of θ leave room for no more
 _DIGITS = 40  # enough for any bound to be hit exactly
 
 
@@ -166,10 +166,10 @@ class TailQuantile(Spec):
         near = full - first
         places = np.repeat(first - (np.cumsum(near) - near), near) + np.arange(near.sum())
         steps = np.repeat(grid, near)
-        parts = np.minimum((ordered[places] - steps) * (NEAR * _PARTS) // steps, _PARTS)
+        parts = np.minimum((ordered[places] - steps) * (NEAR * PARTS) // steps, PARTS)
         sums = np.concatenate(([0], np.cumsum(parts)))
         ends = np.cumsum(near)
-        found: IntArray = sums[ends] - sums[ends - near] + (ordered.size - full) * _PARTS
+        found: IntArray = sums[ends] - sums[ends - near] + (ordered.size - full) * PARTS
         return found
 
     def scores(
@@ -184,22 +184,27 @@ class TailQuantile(Spec):
         grid = self.candidates(lattice)
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
         target = round(self.target * _DENOMINATOR)
-        counts = np.maximum(above[allowed] * (_DENOMINATOR // _PARTS), target)
-        with localcontext(Context(prec=_DIGITS)):
-            each = _decimal(self._price(lattice, positive, climbing_from) * _DENOMINATOR)
-            public = [round(each * _log(step)) for step in grid[allowed].tolist()]
-        return grid[allowed], -(np.array(public, dtype=np.int64) + counts), _DENOMINATOR
+        counts = np.maximum(above[allowed] * (_DENOMINATOR // PARTS), target)
+        public = _penalties(self, lattice.top, positive, climbing_from)[allowed]
+        return grid[allowed], -(public + counts), _DENOMINATOR
 
-    def _price(self, lattice: Lattice, positive: int | None, climbing_from: int) -> Fraction:
+    def _price(self, top: int, positive: int | None, climbing_from: int) -> Fraction:
         """The penalty of a θ that is e times larger, in values."""
         with localcontext(Context(prec=_DIGITS)):
             # Up to the bound; at least a factor of 2, as if the bound were as far.
-            length = Fraction(max(_log(max(lattice.top, 2)) - _log(climbing_from), _log(2)))
+            length = Fraction(max(_log(max(top, 2)) - _log(climbing_from), _log(2)))
         if positive is None:
             affordable = AFFORDABLE * (self.holdout - self.target) / length
             return min(self.target, max(self.visible / self.epsilon, affordable))
         affordable = AFFORDABLE * (positive - self.target) / length
         return min(STEEP * self.target, max(LEAST_PRICE / self.epsilon, affordable))
+
+    def penalties(self, top: int, positive: int | None, climbing_from: int) -> IntArray:
+        """What each candidate θ costs, price·ln θ, in parts of a value; `top` is the bound."""
+        with localcontext(Context(prec=_DIGITS)):
+            each = _decimal(self._price(top, positive, climbing_from) * _DENOMINATOR)
+            steps = _grid(top, self._ratio).tolist()
+            return np.array([round(each * _log(step)) for step in steps], dtype=np.int64)
 
     def choose(
         self,
@@ -248,8 +253,24 @@ class TailQuantile(Spec):
         return min(lattice.top, int(int(grid[best]) * self.extrapolation))
 
 
+def last_exceeded(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]:
+    """The last candidate that each value exceeds (−1: none), and what it counts there, in 256ths.
+
+    At candidates before that one it counts in full: they lie a sixteenth of themselves below.
+    `TailQuantile.above` in another form, for counts of many streams.
+    """
+    last: IntArray = np.searchsorted(grid, values) - 1
+    steps = grid[np.maximum(last, 0)]
+    return last, np.minimum((values - steps) * (NEAR * PARTS) // steps, PARTS)
+
+
 def _decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+def all_grids(top: int) -> list[IntArray]:
+    """Every list of candidates that a choice can have."""
+    return [_grid(top, ratio) for _, ratio in RATIOS]
 
 
 @lru_cache(maxsize=64)
@@ -261,6 +282,11 @@ def _grid(top: int, ratio: str) -> IntArray:
     found: IntArray = np.array(sorted(steps), dtype=np.int64)
     found.flags.writeable = False  # everyone gets this one
     return found
+
+
+@lru_cache(maxsize=1024)  # keys whose choices know as much pay the same
+def _penalties(stage: TailQuantile, top: int, positive: int | None, climbing_from: int) -> IntArray:
+    return stage.penalties(top, positive, climbing_from)
 
 
 @lru_cache(maxsize=1024)

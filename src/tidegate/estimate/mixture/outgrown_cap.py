@@ -12,8 +12,10 @@ import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.portable_math import expm1
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout
 
 FULL, GROWN = 0.45, 0.5
@@ -83,6 +85,7 @@ class CapWatch:
         trust = level * level / (level * level + 4 * doubt * doubt)
         return trust * min(1.0, max(0.0, part)) * (level - capped) * self.length
 
+    # `full_rows` is the same for many streams.
     def _full(self, mean: float, margin: float, cap: int) -> bool:
         home = self._home(cap)
         least = max((FULL + GROWN * home) * cap, min(_CERTAIN * cap, _HIGHER * self.fair))
@@ -95,6 +98,15 @@ class CapWatch:
         """A leaf or a block of `length` values filled its cap; the level before was `old`."""
         self.cap, self.mean, self.length = cap, mean, length
         self.old = min(old, mean)
+
+
+def full_rows(
+    home: FloatArray, fair: FloatArray, threshold: IntArray, cap: IntArray, mean: FloatArray
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """`CapWatch` of many streams: what a mean must surely exceed, and whether it looks full."""
+    at_home = np.minimum(_CROWDED, home * threshold / cap)
+    least = np.maximum((FULL + GROWN * at_home) * cap, np.minimum(_CERTAIN * cap, _HIGHER * fair))
+    return at_home * cap, mean > least
 
 
 class FloorWatch(CapWatch):

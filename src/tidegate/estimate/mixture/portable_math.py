@@ -24,10 +24,9 @@ PART = _LN2 / PARTS
 NOTHING = 36.0
 
 
-def _by_decimals(function: Callable[[Decimal], Decimal], values: FloatArray) -> FloatArray:
+def _each(function: Callable[[float], float], values: FloatArray) -> FloatArray:
     different, where = np.unique(values.reshape(-1), return_inverse=True)
-    with localcontext(Context(prec=_DIGITS)):
-        found = [float(function(Decimal(value))) for value in different.tolist()]
+    found = [function(value) for value in different.tolist()]
     return np.array(found)[where].reshape(values.shape)
 
 
@@ -37,22 +36,26 @@ def exp(values: FloatArray) -> FloatArray:
     >>> exp(np.array([0.0, 1.0])).tolist()
     [1.0, 2.718281828459045]
     """
-    return _by_decimals(Decimal.exp, values)
+    return _each(one_exp, values)
 
 
 def expm1(values: FloatArray) -> FloatArray:
     """e^x − 1, to the last bits also where x is nearly 0."""
-    return _by_decimals(lambda value: value.exp() - 1, values)
+    with localcontext(Context(prec=_DIGITS)):
+        return _each(lambda value: float(Decimal(value).exp() - 1), values)
 
 
 def log(values: FloatArray) -> FloatArray:
     """ln x, correctly rounded."""
-    return _by_decimals(Decimal.ln, values)
+    return _each(one_log, values)
 
 
 _FIXED = 80  # binary places of fixed-point numbers
 _UNCERTAIN = 1 << 11  # units in the last place, more than all roundings down together
 _FARTHEST = 700.0  # beyond, e^x or its reciprocal may not be a normal number
+_LEAST, _MOST = 1e-300, 1e300
+_MIDDLE, _LN_MIDDLE = 0.7071067811865476, -_LN2 / 2
+_ODD = (15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0)
 
 
 def _fixed_point(value: Decimal) -> int:
@@ -73,30 +76,71 @@ _MANTISSA = float(1 << 53)
 
 
 def one_exp(value: float) -> float:
-    """`exp` of one number, ten times as fast: integers, and decimals only if those are in doubt.
+    """e^x, correctly rounded: integers, and decimals, ten times as slow, if those are in doubt.
 
     >>> one_exp(1.0)
     2.718281828459045
     """
     if -_FARTHEST < value < _FARTHEST:
-        mantissa, exponent = math.frexp(value)
-        whole, places = int(mantissa * _MANTISSA), exponent + _FIXED - 53
-        fixed = whole << places if places >= 0 else whole >> -places
-        # Off by a unit, and another for each doubling: less than 1,100 units.
-        doublings, rest = divmod(fixed, _LN2_FIXED)
-        step = rest >> _FIXED - 12
-        rest &= _BELOW_STEP
-        # Six terms of the series: (1/4096)^6/6! < 2^-81.
-        series = _4TH + (rest * _5TH >> _FIXED)
-        series = _3RD + (rest * series >> _FIXED)
-        series = _2ND + (rest * series >> _FIXED)
-        series = _ONE + (rest * series >> _FIXED)
-        series = _ONE + (rest * series >> _FIXED)
-        found = (_COARSE[step >> 6] * _FINE[step & 63] >> _FIXED) * series >> _FIXED
+        found, doublings = _exp_of_fixed(_fixed_of_float(value))
         rounded = float(found + _UNCERTAIN)
         if rounded == float(found - _UNCERTAIN):
             return math.ldexp(rounded, doublings - _FIXED)
     return float(Decimal(value).exp(Context(prec=_DIGITS)))
+
+
+def one_log(value: float) -> float:
+    """ln x, correctly rounded: as `one_exp`, by one of Newton's steps from a series in floats.
+
+    x·e^−y = 1 + d for a y that is nearly ln x, and ln x = y + d − d²/2 + …, where the next term is
+    far below the last place. What y is off by goes into d, so it decides nothing.
+
+    >>> one_log(10.0)
+    2.302585092994046
+    """
+    if value == 1.0:
+        return 0.0
+    if _LEAST < value < _MOST:
+        mantissa, exponent = math.frexp(value)
+        near = _fixed_of_float(_near_log(mantissa) + exponent * _LN2)
+        power, doublings = _exp_of_fixed(-near)
+        product, places = int(mantissa * _MANTISSA) * power, 53 - exponent - doublings
+        off = (product >> places if places >= 0 else product << -places) - _ONE
+        found = near + off - (off * off >> _FIXED + 1)
+        rounded = float(found + 2 * _UNCERTAIN)
+        if rounded == float(found - 2 * _UNCERTAIN):
+            return math.ldexp(rounded, -_FIXED)
+    return float(Decimal(value).ln(Context(prec=_DIGITS)))
+
+
+def _near_log(mantissa: float) -> float:
+    """ln m for ½ ≤ m < 1, to about 10⁻¹⁴: 2·artanh of (m − c)/(m + c), from the middle c."""
+    ratio = (mantissa - _MIDDLE) / (mantissa + _MIDDLE)
+    square, series = ratio * ratio, 0.0
+    for odd in _ODD:
+        series = series * square + 1 / odd
+    return 2 * ratio * series + _LN_MIDDLE
+
+
+def _fixed_of_float(value: float) -> int:
+    mantissa, exponent = math.frexp(value)
+    whole, places = int(mantissa * _MANTISSA), exponent + _FIXED - 53
+    return whole << places if places >= 0 else whole >> -places
+
+
+def _exp_of_fixed(fixed: int) -> tuple[int, int]:
+    """e^x as a fixed-point number from 1 to 2, off by fewer than 1,100 units, and its doublings."""
+    # Off by a unit, and another for each doubling.
+    doublings, rest = divmod(fixed, _LN2_FIXED)
+    step = rest >> _FIXED - 12
+    rest &= _BELOW_STEP
+    # Six terms of the series: (1/4096)^6/6! < 2^-81.
+    series = _4TH + (rest * _5TH >> _FIXED)
+    series = _3RD + (rest * series >> _FIXED)
+    series = _2ND + (rest * series >> _FIXED)
+    series = _ONE + (rest * series >> _FIXED)
+    series = _ONE + (rest * series >> _FIXED)
+    return (_COARSE[step >> 6] * _FINE[step & 63] >> _FIXED) * series >> _FIXED, doublings
 
 
 # 2^(−k/32) for k = 0 … 31, and halved again and again, which is exact.

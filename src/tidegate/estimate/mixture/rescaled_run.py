@@ -7,7 +7,7 @@ import math
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, noise_path
-from tidegate.estimate.mixture.kalman_filter.state_space_models import INNER, LEVEL, StateTransition
+from tidegate.estimate.mixture.kalman_filter.state_space_models import INNER, LEVEL
 from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.stages import Layout
 
@@ -61,7 +61,7 @@ class RescaledRun(MixtureRun):
         """
         filters, threshold, count = self._filters, self._threshold, layout.length
         (leaf,) = noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
-        over, part = StateTransition(self._models, count), count / (self._age + count)
+        over, part = self._transition_over(count), count / (self._age + count)
         cycle = self._cycle
         filters.open_leaf(leaf)
         filters.fade(part)

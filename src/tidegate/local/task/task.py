@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -65,10 +66,7 @@ class Task:
 
     def number_of(self, name: str) -> int | None:
         """The number of the round of this name; None: it is none of this task's."""
-        task, _, number = name.rpartition(".")
-        if task != self.task_id or not number.isdecimal() or str(int(number[:18])) != number:
-            return None
-        return int(number)
+        return _number_in(name, self.task_id)
 
     def hand_out(self, now: float) -> tuple[int, int] | None:
         """Number and slot for a device that was not asked in this round; None: nobody is asked now.
@@ -185,3 +183,11 @@ class Task:
     def passed(self, now: float) -> list[int]:
         """The rounds that take no more reports, to be dropped."""
         return [one for one in self.rounds if now >= self.calendar.accepted_until(one)]
+
+
+@lru_cache(maxsize=256)  # all reports of a day name the same few rounds
+def _number_in(name: str, task_id: str) -> int | None:
+    task, _, number = name.rpartition(".")
+    if task != task_id or not number.isdecimal() or str(int(number[:18])) != number:
+        return None
+    return int(number)

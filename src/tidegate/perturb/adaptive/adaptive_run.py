@@ -56,7 +56,7 @@ class AdaptiveRun:
         self._stage = stage
         self._threshold = threshold
         self._ceiling = ceiling
-        self._keystream = keystream
+        self.keystream = keystream
         self._noise: IntArray | None = None
         self.chunk: int = known["chunk"]  # horizons completed
         self.number: int = known["number"]  # blocks completed in this horizon
@@ -179,7 +179,7 @@ class AdaptiveRun:
         place, first = noise_place(tree, self.number)
         return [
             discrete_laplace(
-                self._keystream.at(chunk=self.chunk, tree=place, level=first + level),
+                self.keystream.at(chunk=self.chunk, tree=place, level=first + level),
                 count,
                 scale,
             )

@@ -88,11 +88,14 @@ class AdaptiveTrees(Spec):
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
         """The shapes that fit into `length` values, coarsest first; for every cap step."""
+        return all_trees(self.shapes(length), self.epsilon, length, threshold, ceiling)
+
+    def shapes(self, length: int) -> tuple[tuple[int, ...], ...]:
+        """Nodes per level of the trees that fit into `length` values, coarsest first."""
         shapes = tuple(shape for shape in RANGE_ERROR if shape != BLIND)
         if self.nodes is not None:
             shapes = (self.nodes,)
-        fitting = tuple(shape for shape in shapes if shape[-1] <= length) or (BLIND,)
-        return all_trees(fitting, self.epsilon, length, threshold, ceiling)
+        return tuple(shape for shape in shapes if shape[-1] <= length) or (BLIND,)
 
     def noise_law(self, threshold: int) -> None:
         """None: the noise depends on the trees that are chosen."""

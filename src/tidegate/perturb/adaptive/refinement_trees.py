@@ -18,7 +18,7 @@ from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
-from tidegate.perturb.adaptive.tree_shapes import BLIND, all_trees
+from tidegate.perturb.adaptive.tree_shapes import BLIND, all_laws, all_trees
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon
 from tidegate.stages import NO_SUMS, Layout
@@ -45,6 +45,18 @@ def block_length(horizon: int, age: int, position: int) -> int:
     length = max(_SHORTEST, min(horizon // _LONGEST, age))
     room = horizon - position % horizon
     return room if room - length < _SHORTEST else length
+
+
+def block_lengths(horizon: int, ages: IntArray, positions: IntArray) -> IntArray:
+    """`block_length` of many streams.
+
+    >>> ages = np.array([8, 40, 500, 1000])
+    >>> block_lengths(1024, ages, ages)
+    array([16, 40, 64, 24])
+    """
+    lengths = np.maximum(_SHORTEST, np.minimum(horizon // _LONGEST, ages))
+    room = horizon - positions % horizon
+    return np.where(room - lengths < _SHORTEST, room, lengths)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -150,25 +162,21 @@ def _every_layout(
 def _groups(
     stage: RefinementTrees, length: int, threshold: int, ceiling: int
 ) -> tuple[tuple[Layout, ...], ...]:
-    shapes = tuple(dict.fromkeys(tree.nodes for tree in stage.layouts(length, threshold, ceiling)))
-    blocks = [
-        all_trees(shapes, stage.epsilon * part, length, threshold, ceiling) for part in stage.blocks
-    ]
-    # A ceiling of θ leaves one option, whose cap is θ.
-    single = [
-        all_trees((BLIND,), stage.epsilon * part, length, threshold, threshold)
-        for part in stage.warm_ups
-    ]
-    return (*blocks, *single)
+    return tuple(_group(stage, part, length, threshold, ceiling)[1] for part in stage.parts)
 
 
-@lru_cache(maxsize=256)  # every block asks
+@lru_cache(maxsize=1024)  # every block asks, and keys have thresholds of their own
 def _group(
     stage: RefinementTrees, part: Fraction, length: int, threshold: int, ceiling: int
 ) -> tuple[int, tuple[Layout, ...]]:
-    groups = _groups(stage, length, threshold, ceiling)
-    at = stage.parts.index(part)
-    return sum(map(len, groups[:at])), groups[at]
+    at, count, shapes = stage.parts.index(part), len(stage.blocks), stage.shapes(length)
+    if at < count:  # caps do not depend on ε: every part has as many options
+        options = all_trees(shapes, stage.epsilon * part, length, threshold, ceiling)
+        return at * len(options), options
+    before = len(all_laws(shapes, stage.epsilon, threshold, ceiling))
+    # A ceiling of θ leaves one option, whose cap is θ.
+    single = all_trees((BLIND,), stage.epsilon * -part, length, threshold, threshold)
+    return count * before + (at - count) * len(single), single
 
 
 def noisy_sum(values: IntArray, layout: Layout, keystream: Keystream) -> int:
@@ -210,7 +218,7 @@ class RefinementTreesRun(AdaptiveRun):
     ) -> None:
         """Measure with `part` of ε from `position` on; `warm_up_start`: of the warm-up of θ."""
         self._trees = stage
-        self._part, self._warm_up_start = part, warm_up_start
+        self.part, self._warm_up_start = part, warm_up_start
         # Block 0 begins a horizon; where none begins, blocks count from 1.
         known = state or {"position": position, "number": int(position % stage.horizon > 0)}
         counts = {**dict.fromkeys(self._COUNTS, 0), "choice": None, **known}
@@ -228,7 +236,7 @@ class RefinementTreesRun(AdaptiveRun):
         horizon, position = self._trees.horizon, self.position
         if self._known is None or self._known[0] != position:
             length = block_length(horizon, position - self._warm_up_start, position)
-            found = self._trees.group(self._part, length, self._threshold, self._ceiling)
+            found = self._trees.group(self.part, length, self._threshold, self._ceiling)
             self._known = position, found
         return self._known[1]
 
@@ -241,6 +249,10 @@ class RefinementTreesRun(AdaptiveRun):
     def first_number(self) -> int:
         """Where the options begin in `RefinementTrees.every_layout`."""
         return self._group[0]
+
+    def take_noise(self, drawn: IntArray) -> None:
+        """The noise of the open block's leaves, which was drawn from the same keystream before."""
+        self._noise = self._drawn = drawn
 
     def _leaf_noise(self, tree: Layout) -> IntArray:
         self._drawn = super()._leaf_noise(tree)

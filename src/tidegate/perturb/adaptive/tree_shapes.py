@@ -53,14 +53,12 @@ def all_trees(
     """These shapes for a block of `length` values, for every cap step up to `ceiling`."""
     return tuple(
         Layout(length, shape, cap, scales, variances, cap_step=cap_step)
-        for shape, cap, scales, variances, cap_step in _all_laws(
-            shapes, epsilon, threshold, ceiling
-        )
+        for shape, cap, scales, variances, cap_step in all_laws(shapes, epsilon, threshold, ceiling)
     )
 
 
-@lru_cache(maxsize=64)
-def _all_laws(
+@lru_cache(maxsize=256)
+def all_laws(
     shapes: tuple[tuple[int, ...], ...], epsilon: Fraction, threshold: int, ceiling: int
 ) -> list[tuple[tuple[int, ...], int, tuple[Fraction, ...], tuple[float, ...], int]]:
     """Shape, cap, scales, variances, cap step of every tree: the same for blocks of any length.

@@ -61,6 +61,12 @@ def asked(index: TimeIndex, from_: Moment | None, to: Moment | None) -> IntArray
         raise QueryError("nothing is released yet")
     first = index.first_time if from_ is None else moment(index.clock, from_, "from")
     last = index.last_time + 1 if to is None else moment(index.clock, to, "to")
+    if last < first and (from_ is None or to is None):
+        begins, ends = _ends(index)
+        place = (
+            f"to is before the first row, {begins}" if to else f"from is after the last row, {ends}"
+        )
+        raise QueryError(place)
     if last < first:
         raise QueryError("from must not be after to")
     return np.array([first, last])

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Select, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Update, bindparam, insert, select, update
 
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.local.announcements_and_reports import Report
@@ -39,7 +39,6 @@ _CHUNK = 512  # devices in a statement
 _DELTA = "1/1000000000"  # of what is said about shuffled reports, for information
 # Statements of every group, built once: building them costs more than running them.
 _AT = devices.c.task == bindparam("of_task"), devices.c.number == bindparam("of_number")
-_MARK = update(devices).where(*_AT, devices.c.device == bindparam("of_device")).values(reported=1)
 _ADD = insert(devices)
 Place = tuple[str, int, bytes]  # task, round, device
 
@@ -113,7 +112,7 @@ class RequestGroup:
             at = self._at(task_id, number)
             for some in _chunks(names):
                 found = self._connection.execute(_find(len(some)), {**at, **_named(some)})
-                for device, slot, reported in found:
+                for device, slot, reported in found.all():
                     self._devices[task_id, number, bytes(device)] = slot, bool(reported)
 
     def _places(self, request: Request) -> Iterator[Place]:
@@ -267,7 +266,8 @@ class RequestGroup:
             by_round.setdefault((task_id, number), []).append(device)
         for (task_id, number), names in by_round.items():
             at = self._at(task_id, number)
-            self._connection.execute(_MARK, [{**at, "of_device": name} for name in names])
+            for some in _chunks(names):
+                self._connection.execute(_mark(len(some)), {**at, **_named(some)})
         for task_id, other_questions in self._touched.items():
             stored = self._stored(task_id)
             stored_tasks.save(self._connection, stored, self._now, other_questions=other_questions)
@@ -283,8 +283,17 @@ def _chunks(names: Iterable[bytes]) -> Iterator[list[bytes]]:
 @cache
 def _find(count: int) -> Select[Any]:
     """Finds this many devices. With a list of any length it would be compiled at every use."""
-    among = devices.c.device.in_([bindparam(f"device_{at}") for at in range(count)])
-    return select(devices.c.device, devices.c.slot, devices.c.reported).where(*_AT, among)
+    return select(devices.c.device, devices.c.slot, devices.c.reported).where(*_among(count))
+
+
+@cache
+def _mark(count: int) -> Update:
+    """Notes that this many devices have reported."""
+    return update(devices).where(*_among(count)).values(reported=1)
+
+
+def _among(count: int) -> tuple[ColumnElement[bool], ...]:
+    return *_AT, devices.c.device.in_([bindparam(f"device_{at}") for at in range(count)])
 
 
 def _named(names: Sequence[bytes]) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidegate.local.announcements_and_reports import Report
 from tidegate.local.shuffle import Shuffled
+from tidegate.service.loop_wakeups import LoopAnswer
 
 ACCEPTED, DUPLICATE = "accepted", "duplicate"
 
@@ -44,7 +45,7 @@ class Question:
     task_id: str
     round: str
     client: str
-    answer: Future[Asked | NotNow] = field(default_factory=Future)
+    answer: Future[Asked | NotNow] | LoopAnswer = field(default_factory=Future)
 
 
 @dataclass(eq=False)
@@ -53,7 +54,7 @@ class Reports:
 
     task_id: str
     reports: list[Report | str]
-    answer: Future[list[str]] = field(default_factory=Future)
+    answer: Future[list[str]] | LoopAnswer = field(default_factory=Future)
 
 
 @dataclass(frozen=True)

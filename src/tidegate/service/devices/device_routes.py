@@ -36,7 +36,7 @@ from tidegate.service import problem_details
 from tidegate.service.access import Access
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_requests import Batch, NotNow, Question, Reports
-from tidegate.service.loop_wakeups import result_of
+from tidegate.service.loop_wakeups import LoopAnswer, result_of
 from tidegate.service.push_route import read_body
 
 _MOST_REPORTS = 10_000  # in one request
@@ -136,9 +136,10 @@ class DeviceRequests:
         names = request.query_params
         if not {"round", "client"} <= names.keys():
             raise HTTPException(422, "round and client must be given")
-        question = Question(task_id, name_of(names, "round"), name_of(names, "client"))
-        self._queue.submit(question)
-        asked = await result_of(question.answer)
+        answer = LoopAnswer()
+        device = name_of(names, "round"), name_of(names, "client")
+        self._queue.submit(Question(task_id, *device, answer))
+        asked = await answer.woken
         if isinstance(asked, NotNow):
             return Response(status_code=204, headers={"Retry-After": str(asked.seconds)})
         left = max(0, int(asked.closes - self._queue.clock()))
@@ -146,9 +147,9 @@ class DeviceRequests:
 
     async def _reports(self, task_id: str, receive: Receive, send: Send) -> None:
         read = await reports_of(await read_body(receive, MOST_BYTES))
-        sent = Reports(task_id, read)
-        self._queue.submit(sent)
-        outcomes = await result_of(sent.answer)
+        answer = LoopAnswer()
+        self._queue.submit(Reports(task_id, read, answer))
+        outcomes = await answer.woken
         ids = [one.client if isinstance(one, Report) else None for one in read]
         body = outcomes_json(ids, outcomes).encode()
         headers = [(b"content-type", OUTCOMES.encode()), (b"content-length", b"%d" % len(body))]

@@ -7,9 +7,8 @@ cache of a processor, moved on together, and put back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
 )
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaves
 from tidegate.estimate.mixture.kalman_filter.model_weights import (
     halving_rows,
     mixed_rows,
@@ -34,9 +33,13 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SIZE,
     SUM,
     SWING,
-    Models,
-    StateTransition,
     models,
+)
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import (
+    EndedLeaves,
+    FilterUnit,
+    tiled,
+    transition_of_many,
 )
 from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
     WideKalmanFilters,
@@ -52,30 +55,6 @@ _GRAIN = 16  # a chunk is filled up to a multiple of this, so that few sizes of 
 _ENTRIES = SIZE * (SIZE + 1)
 
 
-@dataclass(frozen=True)
-class FilterUnit:
-    """What filters count in: θ in lattice units; and what truncation takes from a value."""
-
-    threshold: int
-    truncated: float
-
-
-@dataclass(frozen=True)
-class EndedLeaves:
-    """Leaves that end together, one for each stream; their cells have the same widths.
-
-    Attributes:
-        widths: of the cells of a leaf.
-        share, contrast: how much of the inner noise each gets, and the variance on top.
-        noisy: their sums, in θ.
-    """
-
-    widths: tuple[int, ...]
-    share: FloatArray
-    contrast: FloatArray
-    noisy: FloatArray
-
-
 class FiltersOfManyStreams:
     """By stream: [P | m] of every model, the models' likelihoods and weights.
 
@@ -89,6 +68,7 @@ class FiltersOfManyStreams:
         self._models = models(horizon)
         count = self._models.count
         self._scratch: dict[int, WideKalmanFilters] = {}
+        self._one = KalmanFilters(self._models)  # the same for a single stream
         self._augmented: FloatArray = np.zeros((_ENTRIES, 0, count))
         self._mahalanobis: FloatArray = np.zeros((0, count))
         self._determinant: FloatArray = np.zeros((0, count))
@@ -132,7 +112,7 @@ class FiltersOfManyStreams:
             padded = np.concatenate((part, np.full(size - part.size, part[0])))
             filters = self._scratch.get(size)
             if filters is None:
-                filters = WideKalmanFilters(_tiled(self._models, size))
+                filters = WideKalmanFilters(tiled(self._models, size))
                 self._scratch[size] = filters
             shape = _ENTRIES, size, self._models.count
             np.take(self._augmented, padded, 1, filters.augmented.reshape(shape), "clip")
@@ -166,17 +146,17 @@ class FiltersOfManyStreams:
         """
         over = transition_of_all(self._horizon, width, SCATTER)
         threshold, added = unit.threshold, unit.truncated * width
-        growth = over.width * self._mean(LEVEL, codes) + over.swing_row * self._mean(SWING, codes)
+        growth = over.width * self.means(LEVEL, codes) + over.swing_row * self.means(SWING, codes)
         ages = np.minimum(ends - width, self._horizon)
         kept = 1.0 - width / (ages + width)
-        sums = self._mean(SUM, codes) * kept[:, np.newaxis] + growth
+        sums = self.means(SUM, codes) * kept[:, np.newaxis] + growth
         for entry in (LEAF, INNER):
             self._means[entry][codes] += growth
         self._means[SWING][codes] *= over.decay[SWING, MEAN]
         if leaves is not None:
             self._means[SUM][codes] = sums
             self._end_leaves(codes, ends, leaves)
-            sums = self._mean(SUM, codes)
+            sums = self.means(SUM, codes)
         expected = mixed_rows(self.weights[codes], sums)
         whole: FloatArray = np.floor(expected * threshold + added + 0.5)
         self._means[SUM][codes] = sums - ((whole - added) / threshold)[:, np.newaxis]
@@ -190,7 +170,7 @@ class FiltersOfManyStreams:
             for width in leaves.widths:
                 age = np.minimum(position, self._horizon)
                 filters.fade(self._each(width / (age + width), padded))
-                filters.predict(_transition(self._horizon, width, padded.size))
+                filters.predict(transition_of_many(self._horizon, width, padded.size))
                 position = position + width
             filters.mean[:] = means  # these were moved on with each cell
             self._update(padded, part, filters, leaves, here)
@@ -218,10 +198,19 @@ class FiltersOfManyStreams:
         self._exponent[codes] = filters.exponent.reshape(shape)[:count]
         self.weigh(codes)
 
-    def open_leaf(self, codes: IntArray, leaf: Leaf) -> None:
-        """Nodes of a tree begin with a leaf."""
-        for here, _, filters in self._chunks(codes):
-            filters.open_leaf(leaf)
+    def open_leaves(self, codes: IntArray, leaves: Leaves) -> None:
+        """Nodes of trees begin with a leaf of each stream: the same kind of nodes for all."""
+        outer, inner, handed, *_ = leaves
+        for here, padded, filters in self._chunks(codes):
+            filters.open_leaf(
+                leaves._replace(
+                    outer=None if outer is None else self._each(outer[here], padded),
+                    inner=None if inner is None else self._each(inner[here], padded),
+                    inner_share=handed
+                    if isinstance(handed, float)
+                    else self._each(handed[here], padded),
+                )
+            )
             self._put_back(codes[here], filters)
 
     def inflate_level(self, codes: IntArray, shares: FloatArray) -> None:
@@ -233,14 +222,15 @@ class FiltersOfManyStreams:
     def forecast(self, codes: IntArray, width: int) -> FloatArray:
         """Expected sums of the values of the next cells, all of one width."""
         over = transition_of_all(self._horizon, width, SCATTER)
-        levels, swings = self._mean(LEVEL, codes), self._mean(SWING, codes)
+        levels, swings = self.means(LEVEL, codes), self.means(SWING, codes)
         return mixed_rows(self.weights[codes], over.width * levels + over.swing_row * swings)
 
     @property
     def _means(self) -> FloatArray:
         return self._augmented[MEAN :: SIZE + 1]
 
-    def _mean(self, entry: int, codes: IntArray) -> FloatArray:
+    def means(self, entry: int, codes: IntArray) -> FloatArray:
+        """The means of an entry of the state, a row for each stream."""
         found: FloatArray = self._augmented[entry * (SIZE + 1) + MEAN, codes]
         return found
 
@@ -256,6 +246,37 @@ class FiltersOfManyStreams:
         self._mahalanobis[codes] = behind * DISTANCE_PER_HALVING
         self._exponent[codes] = 0
         self.weigh(codes)
+
+    # -- one stream ------------------------------------------------------------------------------
+
+    def stream_state(self, code: int, widths: Sequence[int], end: int) -> dict[str, Any]:
+        """The filters of a stream as `MixtureRun.state` has them.
+
+        Cells of these `widths` of the open leaf are complete, the last one at `end`.
+        """
+        filters = self._one
+        filters.augmented[:] = self._augmented[:, code].reshape(filters.augmented.shape)
+        if widths:  # covariances wait for the end of a leaf here
+            means, position = filters.mean.copy(), end - sum(widths)
+            for width in widths:
+                filters.fade(width / (min(position, self._horizon) + width))
+                filters.predict(transition_of_all(self._horizon, width, SCATTER))
+                position += width
+            filters.mean[:] = means
+        return {
+            "augmented": filters.augmented.reshape(-1).copy(),
+            "mahalanobis": self._mahalanobis[code].copy(),
+            "determinant": self._determinant[code].copy(),
+            "exponent": self._exponent[code].astype(np.int64),
+        }
+
+    def restore_stream(self, code: int, state: State) -> None:
+        """Let a stream be where `MixtureRun.state` says, between leaves."""
+        self._augmented[:, code] = state["augmented"].reshape(_ENTRIES, -1)
+        self._mahalanobis[code] = state["mahalanobis"]
+        self._determinant[code] = state["determinant"]
+        self._exponent[code] = state["exponent"]
+        self.weigh(np.array([code]))
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -277,13 +298,3 @@ class FiltersOfManyStreams:
         self._determinant[codes] = state["determinant"].reshape(shape)
         self._exponent[codes] = state["exponent"].reshape(shape)
         self.weigh(codes)
-
-
-def _tiled(several: Models, times: int) -> Models:
-    return Models(*(np.tile(part, times) for part in several.parts))
-
-
-@lru_cache(maxsize=32)
-def _transition(horizon: int, width: int, times: int) -> StateTransition:
-    """The transition of all models over a cell, repeated for each stream."""
-    return StateTransition(_tiled(models(horizon), times), width)

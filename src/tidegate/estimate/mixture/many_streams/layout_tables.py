@@ -5,19 +5,27 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from threading import Lock
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells, cells_of
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout, Perturber
 
 NO_LEAF = -1  # no leaf ends with this cell
+# What begins with a cell: nothing, an inner node of its own, one that gets a part of the open outer
+# node, or an outer node and its first inner one (`leaf_noise.Leaf`).
+NOTHING, OWN_INNER, HANDED_INNER, OUTER_AND_INNER = range(4)
 
 
 class LayoutTables:
-    """One row for each layout, one column for each cell.
+    """One row for each layout and θ, one column for each cell.
+
+    A row is filled before anybody learns its number, and tables that grow are replaced: others may
+    look up the rows that there are meanwhile.
 
     Attributes:
         widths: values in a cell; 0 beyond the last one.
@@ -25,76 +33,125 @@ class LayoutTables:
         share, contrast: of that leaf: how much of the inner noise it gets, and what comes on top.
         cells_alike: of a cell with which a leaf ends: the same number for leaves whose cells have
             the same widths (`leaf_widths`); else the width of the cell, negative.
-        opens: whether noise of the tree begins with a cell.
-        length, cap, count: values of a block, where they are truncated, its cells.
+        opens: which nodes of the tree begin with a cell.
+        outer, inner, inner_share: of these, as in `Leaf`; 0 where there is none.
+        length, cap, count, leaves: values of a block, where they are truncated, its cells, leaves.
         doubt: standard error of the mean of a block.
+        deviation: of the noise of a leaf, before leaves are made consistent.
     """
 
-    def __init__(self, threshold: int) -> None:
-        self._threshold, self._lock = threshold, Lock()
-        self._rows: dict[Layout, int] = {}
-        self.cells: list[BlockCells] = []
-        self.widths: IntArray = np.zeros((0, 0), dtype=np.int64)
-        self.leaf: IntArray = np.zeros((0, 0), dtype=np.int64)
-        self.cells_alike: IntArray = np.zeros((0, 0), dtype=np.int64)
-        self.leaf_widths: list[tuple[int, ...]] = []
-        self.share: FloatArray = np.zeros((0, 0))
-        self.contrast: FloatArray = np.zeros((0, 0))
-        self.opens: NDArray[np.bool_] = np.zeros((0, 0), dtype=np.bool_)
-        self.length: IntArray = np.zeros(0, dtype=np.int64)
-        self.cap: IntArray = np.zeros(0, dtype=np.int64)
-        self.count: IntArray = np.zeros(0, dtype=np.int64)
-        self.doubt: FloatArray = np.zeros(0)
+    _BY_CELL: ClassVar[dict[str, Any]] = {
+        "widths": np.int64, "leaf": np.int64, "cells_alike": np.int64, "opens": np.int8,
+        "share": np.float64, "contrast": np.float64,
+        "outer": np.float64, "inner": np.float64, "inner_share": np.float64,
+    }  # fmt: skip
+    _BY_ROW: ClassVar[dict[str, Any]] = {
+        "length": np.int64, "cap": np.int64, "count": np.int64, "leaves": np.int64,
+        "doubt": np.float64, "deviation": np.float64,
+    }  # fmt: skip
 
-    def row(self, layout: Layout) -> int:
+    widths: IntArray
+    leaf: IntArray
+    cells_alike: IntArray
+    opens: NDArray[np.int8]
+    share: FloatArray
+    contrast: FloatArray
+    outer: FloatArray
+    inner: FloatArray
+    inner_share: FloatArray
+    length: IntArray
+    cap: IntArray
+    count: IntArray
+    leaves: IntArray
+    doubt: FloatArray
+    deviation: FloatArray
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._rows: dict[tuple[Layout, int], int] = {}
+        self._known_widths: dict[tuple[int, ...], int] = {}
+        self.cells: list[BlockCells] = []
+        self.leaf_widths: list[tuple[int, ...]] = []
+        for name, kind in self._BY_CELL.items():
+            setattr(self, name, np.zeros((0, 0), dtype=kind))
+        for name, kind in self._BY_ROW.items():
+            setattr(self, name, np.zeros(0, dtype=kind))
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def row(self, layout: Layout, threshold: int) -> int:
         """The row of a layout; it gets one when it is first asked for."""
-        found = self._rows.get(layout)
+        found = self._rows.get((layout, threshold))
         if found is None:
             with self._lock:
-                if layout not in self._rows:
-                    self._build([*self.cells, cells_of(layout, self._threshold)])
-                    self._rows[layout] = len(self.cells) - 1
-                found = self._rows[layout]
+                if (layout, threshold) not in self._rows:
+                    self._add(cells_of(layout, threshold))
+                    self._rows[layout, threshold] = len(self.cells) - 1
+                found = self._rows[layout, threshold]
         return found
 
-    def _build(self, all_cells: list[BlockCells]) -> None:
-        """All tables again, larger by a row: layouts are few, and new ones rare.
+    def _add(self, cells: BlockCells) -> None:
+        row, count, tree = len(self.cells), cells.count, cells.tree
+        self._grow(row + 1, count)
+        ends = np.arange(tree.leaves) * cells.per_leaf + cells.per_leaf - 1
+        begins = ends - cells.per_leaf + 1
+        self.widths[row, :count] = cells.widths
+        self.leaf[row] = NO_LEAF
+        self.leaf[row, ends] = np.arange(tree.leaves)
+        self.cells_alike[row] = -self.widths[row]
+        each = [tuple(cells.widths[end - cells.per_leaf + 1 : end + 1]) for end in ends]
+        self.cells_alike[row, ends] = [self._number(one) for one in each]
+        self.share[row, ends] = [leaf.share for leaf in cells.path]
+        self.contrast[row, ends] = [leaf.variance for leaf in cells.path]
+        self.opens[row, begins] = [_opened(leaf) for leaf in cells.path]
+        self.outer[row, begins] = [leaf.outer or 0.0 for leaf in cells.path]
+        self.inner[row, begins] = [leaf.inner or 0.0 for leaf in cells.path]
+        self.inner_share[row, begins] = [leaf.inner_share for leaf in cells.path]
+        self.length[row], self.cap[row] = tree.length, tree.cap
+        self.count[row], self.leaves[row] = count, tree.leaves
+        self.doubt[row] = math.sqrt(tree.nodes[0] * tree.variances[0]) / tree.length
+        self.deviation[row] = math.sqrt(tree.variances[-1])
+        self.cells.append(cells)
 
-        Others may look up the rows that there are meanwhile: no table is seen half-filled.
-        """
-        shape = len(all_cells), max(one.count for one in all_cells)
-        widths, leaf_of = np.zeros(shape, dtype=np.int64), np.full(shape, NO_LEAF)
-        share, contrast = np.zeros(shape), np.zeros(shape)
-        opens, cells_alike = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int64)
-        known = {one: at for at, one in enumerate(self.leaf_widths)}
-        for row, cells in enumerate(all_cells):
-            widths[row, : cells.count] = cells.widths
-            cells_alike[row] = -widths[row]
-            ends = np.arange(cells.tree.leaves) * cells.per_leaf + cells.per_leaf - 1
-            leaf_of[row, ends] = np.arange(cells.tree.leaves)
-            each = [tuple(cells.widths[end - cells.per_leaf + 1 : end + 1]) for end in ends]
-            cells_alike[row, ends] = [known.setdefault(one, len(known)) for one in each]
-            share[row, ends] = [leaf.share for leaf in cells.path]
-            contrast[row, ends] = [leaf.variance for leaf in cells.path]
-            begins = ends - cells.per_leaf + 1
-            opens[row, begins] = [leaf.inner is not None for leaf in cells.path]
-        self.leaf_widths = list(known)
-        self.widths, self.leaf, self.share, self.contrast = widths, leaf_of, share, contrast
-        self.opens, self.cells_alike = opens, cells_alike
-        trees = [cells.tree for cells in all_cells]
-        self.length = np.array([tree.length for tree in trees])
-        self.cap = np.array([tree.cap for tree in trees])
-        self.count = np.array([cells.count for cells in all_cells])
-        self.doubt = np.array(
-            [math.sqrt(tree.nodes[0] * tree.variances[0]) / tree.length for tree in trees]
-        )
-        self.cells = all_cells
+    def _number(self, widths: tuple[int, ...]) -> int:
+        found = self._known_widths.get(widths)
+        if found is None:
+            found = self._known_widths[widths] = len(self.leaf_widths)
+            self.leaf_widths.append(widths)
+        return found
+
+    def _grow(self, rows: int, cells: int) -> None:
+        had = self.widths.shape
+        if rows <= had[0] and cells <= had[1]:
+            return
+        room = max(rows, had[0] + had[0] // 2) if rows > had[0] else had[0]
+        for names, shape in ((self._BY_CELL, (room, max(cells, had[1]))), (self._BY_ROW, (room,))):
+            for name, kind in names.items():
+                old, larger = getattr(self, name), np.zeros(shape, dtype=kind)
+                larger[tuple(map(slice, old.shape))] = old
+                setattr(self, name, larger)
+        self.leaf[:, had[1] :] = NO_LEAF
 
     def place(self, row: int, values: IntArray) -> tuple[IntArray, IntArray]:
         """How many cells are complete after `values` values of a block, and the values since."""
         edges = np.array(self.cells[row].edges)
         cell: IntArray = np.searchsorted(edges, values, side="right") - 1
         return cell, values - edges[cell]
+
+    def only(self, rows: IntArray) -> IntArray:
+        """Keep these rows; give their new numbers. For tables that nobody else looks at."""
+        kept = [self.cells[row] for row in rows.tolist()]
+        self.__init__()  # type: ignore[misc]
+        return np.array([self.row(cells.tree, cells.unit) for cells in kept], dtype=np.int64)
+
+
+def _opened(leaf: Leaf) -> int:
+    if leaf.inner is None:
+        return NOTHING
+    if leaf.outer is not None:
+        return OUTER_AND_INNER
+    return HANDED_INNER if leaf.inner_share else OWN_INNER
 
 
 @lru_cache(maxsize=8)
@@ -103,5 +160,5 @@ def shared_tables(threshold: int, perturber: Perturber, ceiling: int) -> LayoutT
 
     A shard of Spark is resumed for every batch: it would build them again each time.
     """
-    del perturber, ceiling  # they say which layouts there will be
-    return LayoutTables(threshold)
+    del threshold, perturber, ceiling  # they say which layouts there will be
+    return LayoutTables()

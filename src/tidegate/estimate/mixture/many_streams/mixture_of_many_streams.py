@@ -2,6 +2,7 @@
 
 All streams have one θ and one perturber, and begin at position 0; they may be at different
 positions. Options, borders of blocks and costs of trees are the same for all and looked up.
+(`mixture_of_many_thresholds`: a θ for each.)
 """
 
 from __future__ import annotations
@@ -13,20 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaves
 from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
-from tidegate.estimate.mixture.many_streams.filters_of_many_streams import (
-    EndedLeaves,
-    FiltersOfManyStreams,
-    FilterUnit,
+from tidegate.estimate.mixture.many_streams.filters_of_many_streams import FiltersOfManyStreams
+from tidegate.estimate.mixture.many_streams.layout_tables import (
+    NO_LEAF,
+    OUTER_AND_INNER,
+    OWN_INNER,
+    shared_tables,
 )
-from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF, shared_tables
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import (
+    EndedLeaves,
+    FilterUnit,
+    alike,
+    ratios,
+)
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout, Perturber
 from tidegate.state_as_bytes import State
-
-_EXACT = 1 << 53  # whole numbers below are exact as floats
 
 
 class MixtureOfManyStreams:
@@ -99,6 +106,10 @@ class MixtureOfManyStreams:
 
     def begin_again(self, code: int) -> None:
         """Forget a stream: it is as one that has not begun."""
+        self._clear(code)
+        self.begin_blocks(np.array([code]))
+
+    def _clear(self, code: int) -> None:
         here = np.array([code])
         for name in (*self._PLACES, *self._LEVELS):
             getattr(self, name)[here] = 0
@@ -106,7 +117,6 @@ class MixtureOfManyStreams:
         self._step_counts[here] = [getattr(first, name) for name in self._STEP_COUNTS]
         self._step_levels[here] = [getattr(first, name) for name in self._STEP_LEVELS]
         self.filters.begin(here)
-        self.begin_blocks(here)
 
     def _copy(self, source: int, targets: IntArray) -> None:
         for name in (*self._PLACES, *self._LEVELS, "_step_counts", "_step_levels"):
@@ -131,15 +141,16 @@ class MixtureOfManyStreams:
         self.total[codes[closing]] += sums[closing]
         wholes = np.empty(codes.size)
         width = self.width[codes]
-        noisy = ratios(sums, self._threshold)
+        noisy = ratios(sums, self._unit_of(codes).threshold)
         kinds = tables.cells_alike[row, cell]
         for same in alike(kinds):
             first, leaves = int(same[0]), None
             if closing[first]:
                 at, widths = (row[same], cell[same]), tables.leaf_widths[kinds[first]]
                 leaves = EndedLeaves(widths, tables.share[at], tables.contrast[at], noisy[same])
-            facts = int(width[first]), self.position[codes[same]], leaves, self._unit
-            wholes[same] = self.filters.end_cells(codes[same], *facts)
+            some = codes[same]
+            facts = int(width[first]), self.position[some], leaves, self._unit_of(some)
+            wholes[same] = self.filters.end_cells(some, *facts)
         self.cell[codes] = cell + 1
         last = cell + 1 == tables.count[row]
         ended, going = codes[last], codes[~last]
@@ -153,20 +164,31 @@ class MixtureOfManyStreams:
 
     def _begin_cells(self, codes: IntArray) -> None:
         row, cell = self.row[codes], self.cell[codes]
-        opens = np.flatnonzero(self.tables.opens[row, cell])
-        for same in alike(row[opens] * self.tables.opens.shape[1] + cell[opens]):
-            at = opens[same]
-            leaf = self.tables.cells[row[at[0]]].opens[cell[at[0]]]
-            if leaf is not None:
-                self.filters.open_leaf(codes[at], leaf)
+        kinds = self.tables.opens[row, cell]
+        opening = np.flatnonzero(kinds)
+        for same in alike(kinds[opening]):
+            at = opening[same]
+            self._open_leaves(codes[at], int(kinds[at[0]]), (row[at], cell[at]))
         self.filled[codes] = 0
         self.width[codes] = width = self.tables.widths[row, cell]
         for same in alike(width):
             each = int(width[same[0]])
-            forecast = self.filters.forecast(codes[same], each)
-            level = forecast * self._threshold / each + self._unit.truncated
+            some = codes[same]
+            forecast, unit = self.filters.forecast(some, each), self._unit_of(some)
+            level = forecast * unit.threshold / each + unit.truncated
             grains = np.floor(level * FORECAST_GRAIN + 0.5)
-            self.prediction[codes[same]] = grains / FORECAST_GRAIN
+            self.prediction[some] = grains / FORECAST_GRAIN
+
+    def _open_leaves(self, codes: IntArray, kind: int, at: tuple[IntArray, IntArray]) -> None:
+        tables = self.tables
+        handed: float | FloatArray = 0.0 if kind == OWN_INNER else tables.inner_share[at]
+        outer = tables.outer[at] if kind == OUTER_AND_INNER else None
+        facts = tables.share[at], tables.contrast[at]  # of no use here
+        self.filters.open_leaves(codes, Leaves(outer, tables.inner[at], handed, *facts))
+
+    def _unit_of(self, codes: IntArray) -> FilterUnit:
+        """What the filters of these streams count in."""
+        return self._unit
 
     # -- which tree ------------------------------------------------------------------------------
 
@@ -184,7 +206,8 @@ class MixtureOfManyStreams:
         if first.size:
             self.filters.reconsider(first)
         for same in alike(2 * number + kind):
-            self._choose(codes[same], self._options(int(chunk[same[0]]), int(number[same[0]])))
+            options = self._options(int(chunk[same[0]]), int(number[same[0]]))
+            self._choose(codes[same], options, self._threshold)
         self.cap[codes] = self.tables.cap[self.row[codes]]
         self.cell[codes] = self.total[codes] = 0
         self._begin_cells(codes)
@@ -193,10 +216,11 @@ class MixtureOfManyStreams:
         length = self._perturber.lengths(chunk)[number]
         return self._perturber.layouts(length, self._threshold, self._ceiling)
 
-    def _choose(self, codes: IntArray, options: tuple[Layout, ...]) -> None:
-        """`MixtureRun.choose` of streams at the same place of a horizon."""
+    def _choose(self, codes: IntArray, options: tuple[Layout, ...], threshold: int) -> None:
+        """`MixtureRun.choose` of streams at the same place of a horizon, with one θ."""
         age = min(int(self.position[codes[0]]), self._horizon)
-        step = np.minimum(self._cap_steps(codes, options[-1].cap_step), options[-1].cap_step)
+        highest = options[-1].cap_step
+        step = np.minimum(self._cap_steps(codes, highest, threshold), highest)
         self._step_counts[codes, 0] = step
         for same in alike(step):
             some = codes[same]
@@ -206,21 +230,24 @@ class MixtureOfManyStreams:
             choice = np.full(some.size, here[0])
             if len(here) > 1:
                 length = options[0].length
-                costs = tree_costs(self._perturber, self._threshold, length, age=age)
+                costs = tree_costs(self._perturber, threshold, length, age=age)
                 weights = self.filters.weights[some]
                 expected = [mixed_rows(weights, costs[options[index].nodes]) for index in here]
                 choice = np.array(here)[np.argmin(expected, axis=0)]
-            rows = [self.tables.row(option) if k in here else 0 for k, option in enumerate(options)]
-            self.choice[some], self.row[some] = choice, np.array(rows)[choice]
+            self.choice[some] = choice
+            for chosen in here:
+                mine = some[choice == chosen]
+                if mine.size:
+                    self.row[mine] = self.tables.row(options[chosen], threshold)
 
-    def _cap_steps(self, codes: IntArray, highest: int) -> IntArray:
+    def _cap_steps(self, codes: IntArray, highest: int, threshold: int) -> IntArray:
         """Let the cap of each stream follow the mean of its last block."""
         steps, names = CapSteps(), (*self._STEP_COUNTS, *self._STEP_LEVELS)
         known, of_steps = vars(steps), itemgetter(*names)
         counts, levels = self._step_counts[codes].tolist(), self._step_levels[codes].tolist()
         many = len(self._STEP_COUNTS)
-        measured = (self.measured[codes] / self._threshold).tolist()
-        doubts = (self.doubt[codes] / self._threshold).tolist()
+        measured = (self.measured[codes] / threshold).tolist()
+        doubts = (self.doubt[codes] / threshold).tolist()
         inflated = np.zeros(codes.size)
         for at in np.flatnonzero(self.measured[codes]).tolist():
             known.update(zip(names, counts[at] + levels[at], strict=True))
@@ -266,28 +293,8 @@ class MixtureOfManyStreams:
         for same in alike((2 * number + np.minimum(chunk, 1)) << 32 | choice):
             at = int(same[0])
             layout = self._options(int(chunk[at]), int(number[at]))[int(choice[at])]
-            row, some = self.tables.row(layout), codes[same]
+            row, some = self.tables.row(layout, self._threshold), codes[same]
             self.row[some] = row
             self.cell[some], self.filled[some] = self.tables.place(row, within[same])
         self.width[codes] = self.tables.widths[self.row[codes], self.cell[codes]]
         self.cap[codes] = self.tables.cap[self.row[codes]]
-
-
-def alike(kinds: IntArray) -> list[IntArray]:
-    """Places of the same kind, together."""
-    if not kinds.size:
-        return []
-    if (kinds == kinds[0]).all():
-        return [np.arange(kinds.size)]
-    order = np.argsort(kinds, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
-
-
-def ratios(numerators: IntArray, denominators: int | IntArray) -> FloatArray:
-    """Quotients of whole numbers, correctly rounded: what Python's division gives."""
-    if numerators.size and max(-int(numerators.min()), int(numerators.max())) >= _EXACT:
-        below = np.broadcast_to(denominators, numerators.shape).tolist()
-        pairs = zip(numerators.tolist(), below, strict=True)
-        return np.array([above / each for above, each in pairs])
-    found: FloatArray = numerators / denominators
-    return found

@@ -1,0 +1,55 @@
+"""The part of `tidegate check` about the values: numbers, missing ones, quantiles, negatives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.exact_numbers import exact
+from tidegate.tables.plain_text import shown
+
+if TYPE_CHECKING:
+    from tidegate.plan.data_profile import DataProfile
+
+
+def empty(profile: DataProfile, column: str | None) -> str:
+    """Why nothing can be said about a file."""
+    if not profile.rows:
+        return "the input has no rows"
+    named = f" in {column!r}" if column else ""
+    return (
+        f"all {profile.rows:,} rows have no number{named}: every value would count as 0. Is it the "
+        "right --column?"
+    )
+
+
+def check_facts(profile: DataProfile, lower: str | None) -> list[tuple[str, str]]:
+    """What is in the values, line by line. Not private."""
+    rows = profile.rows
+    kind = "whole numbers" if not profile.places else f"decimals, {profile.places} places"
+    missing = f"{profile.missing:,} ({profile.missing / rows:.2%}); each counts as 0"
+    low, quarter, middle, upper, high, higher = profile.quantiles(
+        0.01, 0.25, 0.5, 0.75, 0.99, 0.999
+    )
+    facts = [
+        ("rows", f"{rows:,}"),
+        ("numbers", kind),
+        ("missing", missing if profile.missing else "none"),
+        ("sum", shown(profile.sum)),
+        ("smallest", shown(profile.smallest)),
+        ("1 %", shown(low)),
+        ("quartiles", f"{shown(quarter)}   {shown(middle)}   {shown(upper)}"),
+        ("99 %", f"{shown(high)}   (99.9 %: {shown(higher)})"),
+        ("largest", shown(profile.largest)),
+    ]
+    if profile.infinite:
+        facts.append(("infinite", f"{profile.infinite:,} rows; each counts as the bound"))
+    if (marked := profile.marker()) is not None:
+        value, share = marked
+        mark = f"about {share:.2%} of the rows are exactly {shown(value)}: if that means missing"
+        facts.append(("marker", f"{mark}, leave these empty, or they count as a number"))
+    if profile.negative:
+        found = f"{profile.negative:,} rows ({profile.negative / rows:.2%})"
+        off = f"each counts as 0, so a total is too high by {shown(-profile.negative_sum)}"
+        kept = lower is not None and exact("lower", lower) < 0
+        facts.append(("negative", found if kept else f"{found}: without --lower {off}"))
+    return facts

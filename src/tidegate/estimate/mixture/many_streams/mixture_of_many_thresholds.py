@@ -1,0 +1,209 @@
+"""Many streams' mixtures side by side, each with a θ of its own that is refined as it goes on.
+
+What `RescaledRun` does between two choices of θ, bit for bit. What happens at a choice is not done
+here: a `RescaledRun` takes over (`stream_state`), and hands back (`restore_stream`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
+from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL
+from tidegate.estimate.mixture.many_streams.layout_tables import LayoutTables
+from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import MixtureOfManyStreams
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import FilterUnit, alike
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length, block_lengths
+from tidegate.stages import Layout
+from tidegate.state_as_bytes import State
+
+_MOST_ROWS = 4096  # of the tables, unless more are in use
+
+
+class MixtureOfManyThresholds(MixtureOfManyStreams):
+    """By stream: what `MixtureOfManyStreams` has, a θ, and where its blocks lie.
+
+    A stream has no open block before its first warm-up is over, and none while one is open.
+
+    Attributes:
+        threshold: θ, in lattice units.
+        part: which part of ε measures blocks, by its number in `RefinementTrees.blocks`.
+        warm_up_start: where the warm-up began that θ comes from.
+        begun: where the open block began.
+        level: expected there, in units.
+    """
+
+    _PLACES: ClassVar[tuple[str, ...]] = (
+        *MixtureOfManyStreams._PLACES, "threshold", "part", "warm_up_start", "begun"
+    )  # fmt: skip
+    _LEVELS: ClassVar[tuple[str, ...]] = (*MixtureOfManyStreams._LEVELS, "level")
+    _STEPS: ClassVar[tuple[str, ...]] = (
+        *MixtureOfManyStreams._STEP_COUNTS, *MixtureOfManyStreams._STEP_LEVELS
+    )  # fmt: skip
+    STATE: ClassVar[tuple[str, ...]] = (
+        "position", "choice", "chunk", "number", "prediction", "total", "measured", "doubt",
+        "threshold", "part", "warm_up_start", "begun", "level",
+    )  # fmt: skip
+
+    threshold: IntArray
+    part: IntArray
+    warm_up_start: IntArray
+    begun: IntArray
+    level: FloatArray
+
+    def __init__(self, truncated: float, perturber: RefinementTrees, ceiling: int) -> None:
+        super().__init__(1, truncated, perturber, ceiling)
+        self._share, self._trees = truncated, perturber
+        self.tables = LayoutTables()  # rows are given up here: not those that others look at
+
+    def begin_again(self, code: int) -> None:
+        """Forget a stream: it is as one that has not begun, with no block open."""
+        self._clear(code)
+        self.threshold[code] = 1
+
+    def _unit_of(self, codes: IntArray) -> FilterUnit:
+        threshold = self.threshold[codes]
+        return FilterUnit(threshold, np.multiply(self._share, threshold, dtype=np.float64))
+
+    # -- blocks ----------------------------------------------------------------------------------
+
+    def options_of(self, code: int) -> tuple[int, tuple[Layout, ...]]:
+        """The options for the open block of a stream, and the number of the first in records."""
+        begun, age = int(self.begun[code]), int(self.begun[code] - self.warm_up_start[code])
+        length = block_length(self._horizon, age, begun)
+        part = self._trees.blocks[int(self.part[code])]
+        return self._trees.group(part, length, int(self.threshold[code]), self._ceiling)
+
+    def begin_blocks(self, codes: IntArray) -> None:
+        """The open blocks of these streams are complete: choose trees for the next ones."""
+        position = self.position[codes]
+        wraps = position % self._horizon == 0
+        self.chunk[codes] += wraps
+        self.number[codes] = np.where(wraps, 0, self.number[codes] + 1)
+        self.begun[codes] = position
+        if wraps.any():
+            self.filters.reconsider(codes[wraps])
+        self._keep_tables_small()
+        lengths = block_lengths(self._horizon, position - self.warm_up_start[codes], position)
+        places = zip(
+            self.threshold[codes].tolist(),
+            self.part[codes].tolist(),
+            lengths.tolist(),
+            np.minimum(position, self._horizon).tolist(),  # costs of trees depend on the age
+            strict=True,
+        )
+        groups: dict[tuple[int, int, int, int], list[int]] = defaultdict(list)
+        for at, place in enumerate(places):
+            groups[place].append(at)
+        for (threshold, part, length, _), same in groups.items():
+            share = self._trees.blocks[part]
+            _, options = self._trees.group(share, length, threshold, self._ceiling)
+            self._choose(codes[same], options, threshold)
+        self.cap[codes] = self.tables.cap[self.row[codes]]
+        self.cell[codes] = self.total[codes] = 0
+        self._begin_cells(codes)
+        levels = mixed_rows(self.filters.weights[codes], self.filters.means(LEVEL, codes))
+        self.level[codes] = levels * self.threshold[codes]
+
+    def _keep_tables_small(self) -> None:
+        """Give up rows that no stream is at: lengths and thresholds come and go."""
+        if len(self.tables) > _MOST_ROWS:
+            used, places = np.unique(self.row, return_inverse=True)
+            if 2 * used.size <= len(self.tables):
+                self.row = self.tables.only(used)[places]
+
+    # -- one stream ------------------------------------------------------------------------------
+
+    def open_layout(self, code: int) -> Layout:
+        """The tree of the open block of a stream."""
+        return self.tables.cells[int(self.row[code])].tree
+
+    def stream_state(self, code: int, *, held: int, measuring: bool) -> dict[str, Any]:
+        """What `RescaledRun.state` would give for a stream.
+
+        `held` values of an open warm-up have come; `measuring`: none is open, and a block is.
+        """
+        filled = int(self.filled[code])
+        age = min(int(self.position[code]) - held - filled, self._horizon)
+        widths: list[int] = []
+        if measuring:
+            cells, cell = self.tables.cells[int(self.row[code])], int(self.cell[code])
+            widths = cells.widths[cell - cell % cells.per_leaf : cell]
+        steps = (*self._step_counts[code].tolist(), *self._step_levels[code].tolist())
+        return {
+            "cell": int(self.cell[code]),
+            "filled": filled,
+            "age": age,
+            "prediction": float(self.prediction[code]),
+            "total": int(self.total[code]),
+            "measured": float(self.measured[code]),
+            "doubt": float(self.doubt[code]),
+            "cap_steps": dict(zip(self._STEPS, steps, strict=True)),
+            **self.filters.stream_state(code, widths, int(self.position[code]) - filled),
+        }
+
+    def restore_stream(
+        self, code: int, state: State | None, *, threshold: int, position: int, warm_up_start: int
+    ) -> None:
+        """Let a stream be where a `RescaledRun` is: between leaves. None: nothing is known yet."""
+        self.threshold[code], self.position[code] = threshold, position
+        self.warm_up_start[code] = warm_up_start
+        if state is None:
+            return
+        for name in ("prediction", "total", "measured", "doubt", "cell", "filled"):
+            getattr(self, name)[code] = state[name]
+        steps = state["cap_steps"]
+        self._step_counts[code] = [steps[name] for name in self._STEP_COUNTS]
+        self._step_levels[code] = [steps[name] for name in self._STEP_LEVELS]
+        self.filters.restore_stream(code, state)
+
+    def restore_block(self, code: int, part: Fraction, blocks: State, level: float) -> None:
+        """Let the open block of a stream be that of a `RefinementTreesRun`."""
+        self.part[code], self.level[code] = self._trees.blocks.index(part), level
+        self.chunk[code], self.number[code] = blocks["chunk"], blocks["number"]
+        self.choice[code], self.begun[code] = blocks["choice"], blocks["position"]
+        self._keep_tables_small()
+        self._look_up(np.array([code]))
+
+    def _look_up(self, codes: IntArray) -> None:
+        """What follows from θ, the options and the choice."""
+        for code in codes.tolist():
+            layout = self.options_of(code)[1][int(self.choice[code])]
+            self.row[code] = self.tables.row(layout, int(self.threshold[code]))
+        row = self.row[codes]
+        self.width[codes] = self.tables.widths[row, self.cell[codes]]
+        self.cap[codes] = self.tables.cap[row]
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
+        """All that is needed to continue these streams."""
+        return {
+            **{name: getattr(self, name)[start:end] for name in self.STATE},
+            "step_counts": self._step_counts[start:end].astype(np.int32).reshape(-1),
+            "step_levels": self._step_levels[start:end].reshape(-1),
+            **self.filters.state(start, end),
+        }
+
+    def restore(self, codes: IntArray, state: State) -> None:
+        """Continue streams of a `state`; `restore_places` is to follow for those with a block."""
+        for name in self.STATE:
+            getattr(self, name)[codes] = state[name]
+        self._step_counts[codes] = state["step_counts"].reshape(codes.size, -1)
+        self._step_levels[codes] = state["step_levels"].reshape(codes.size, -1)
+        self.filters.restore(codes, state)
+
+    def restore_places(self, codes: IntArray) -> None:
+        """Let these streams be in the middle of their blocks."""
+        self._look_up(codes)
+        values = self.position[codes] - self.begun[codes]
+        for same in alike(self.row[codes]):
+            some, row = codes[same], int(self.row[codes[same[0]]])
+            self.cell[some], self.filled[some] = self.tables.place(row, values[same])
+        self.width[codes] = self.tables.widths[self.row[codes], self.cell[codes]]

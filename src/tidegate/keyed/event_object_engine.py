@@ -1,0 +1,39 @@
+"""The engine of events by key: an `EventRelease` for each declared key."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from tidegate.keyed.object_engine import Objects
+from tidegate.keyed.rows import Groups, Released
+from tidegate.record.rows_and_levels import Rows
+from tidegate.timestamps import Times
+
+
+class EventObjects(Objects):
+    """Releases by code; every declared key has one from the first tick on."""
+
+    KIND: ClassVar[str] = "events"
+
+    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
+        """Nothing to refuse: events come in any order."""
+
+    def push(
+        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> Released:
+        """Take checked events; nothing is released."""
+        super().push(groups, numbers, times, late)
+        return Released.empty(numbers.size)
+
+    def advance(self, code: int, end: int) -> Rows:
+        """Release the ticks of a key before number `end`."""
+        release = self._changing(code)
+        rows = release.close_ticks(max(0, end - release.position))
+        self.positions()[code] = release.position
+        return rows
+
+    def late(self) -> int:
+        """Events that came after their tick was released, of keys that do not rest."""
+        return sum(getattr(release, "dropped", 0) for release in self.releases.values())

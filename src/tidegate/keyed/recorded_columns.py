@@ -1,0 +1,115 @@
+"""Columns beside releases that keep their past: pushes of many rows a key go through arrays.
+
+While a key is in the columns, what its release knows of the present is old; `settle` brings it up
+to date before anybody asks. Records are written as rows are released.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed
+from tidegate.keyed.key_names import Names
+from tidegate.keyed.refined_columns import RefinedColumns
+from tidegate.keyed.rows import Groups, Released
+from tidegate.lattice import IntArray
+from tidegate.randomness import Epoch
+from tidegate.run.pipeline import Pipeline
+from tidegate.run.refinement_run import RefinementRun
+from tidegate.run.refinement_state import Past
+from tidegate.run.release import Release
+
+# Rows of a key in a push from which on arrays are worth their while; and for how many keys there
+# is room beside their releases.
+_MANY, _MOST_KEYS = 64, 1 << 12
+
+
+class RecordedColumns(RefinedColumns):
+    """Columns whose keys have a `Release` each, which keeps the record."""
+
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
+        super().__init__(pipeline, epoch, names)
+        self._releases: dict[int, Release] = {}  # of the keys that are in the columns
+        self._runs: dict[int, RefinementRun] = {}  # theirs: phases and segments are up to date
+        self._old: set[int] = set()  # whose release is not
+
+    def __contains__(self, code: int) -> bool:
+        return code in self._releases
+
+    def takes(self, groups: Groups) -> bool:
+        """Whether rows go through arrays: many of each key, or their keys are there already."""
+        if groups.codes.size >= _MANY * groups.present.size:
+            return groups.codes.size > 0 and len(self._names) <= _MOST_KEYS
+        return all(code in self for code in groups.present.tolist())
+
+    def rows_before(self, release: Release) -> int:
+        """How many rows a release must take before it can enter: up to the end of a leaf."""
+        run = _run_of(release)
+        blocks = None if run.warming else run.open_blocks
+        return 0 if blocks is None or blocks.at_leaf_start else blocks.perturber.room
+
+    def enter(self, code: int, release: Release) -> None:
+        """Take a key into the columns; its release is between leaves."""
+        if len(self._names) > self.measuring.size:
+            self.grow(len(self._names))
+        run = _run_of(release)
+        self._releases[code], self._runs[code] = release, run
+        self.put_back(code, run)
+
+    def settle(self, code: int) -> None:
+        """Bring the release of a key up to date."""
+        if code in self._old:
+            self._old.remove(code)
+            self._hand_over(code, self.run(code))
+
+    def leave(self, code: int) -> None:
+        """The release of a key is asked to go on by itself, or is given up."""
+        if code in self._releases:
+            self.settle(code)
+            del self._releases[code], self._runs[code]
+            self.drop(code)
+
+    def push_rows(self, groups: Groups, units: IntArray) -> Released:
+        """Release rows of keys that are in the columns, in units."""
+        keys = groups.present.tolist()
+        self._old.update(keys)
+        found = Released(np.ones(units.size, dtype=np.bool_), *self.push(groups, units))
+        for code, position in zip(keys, self.mixture.position[keys].tolist(), strict=True):
+            self._releases[code]._seen = position
+        return found
+
+    # -- the past --------------------------------------------------------------------------------
+
+    def _past(self, code: int) -> Past:
+        run = self._runs[code]
+        if run.segments:
+            run.segments[-1].end = int(self.mixture.position[code])
+        return run.phases, run.segments
+
+    def _keep_past(self, code: int, run: RefinementRun) -> None:
+        self._runs[code] = run
+
+    def _hand_over(self, code: int, run: RefinementRun) -> None:
+        release = self._releases[code]
+        release._run, self._runs[code] = run, run
+        release._seen = run.position
+
+    def _note_leaves(self, codes: IntArray, sums: IntArray) -> None:
+        runs, predictions = self._runs, self.mixture.prediction[codes].tolist()
+        for code, noisy, level in zip(codes.tolist(), sums.tolist(), predictions, strict=True):
+            runs[code].segments[-1].append_one(noisy, level)
+
+    def _note_blocks(self, codes: IntArray) -> None:
+        mixture, weights = self.mixture, self.mixture.filters.weights[codes].tolist()
+        for code, mine in zip(codes.tolist(), weights, strict=True):
+            segment, (first, _) = self._runs[code].segments[-1], mixture.options_of(code)
+            segment.end = int(mixture.position[code])
+            number = first + int(mixture.choice[code])
+            segment.begin(mixture.open_layout(code), number, packed(list(enumerate(mine))))
+
+
+def _run_of(release: Release) -> RefinementRun:
+    run = release._run
+    if not isinstance(run, RefinementRun):
+        raise AssertionError("the pipeline was checked")
+    return run

@@ -1,0 +1,66 @@
+"""`RepeatedItems`: a column of few distinct items, each kept once, and which one each row has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tidegate.lattice import IntArray
+
+
+class RepeatedItems:
+    """Reads like a list: rows by slices, `tolist`.
+
+    Attributes:
+        distinct: the items that rows have, in the order in which they come; in a joined column one
+            may be there twice.
+        places: which of them each row has.
+    """
+
+    def __init__(self, distinct: list[Any], places: IntArray) -> None:
+        self.distinct, self.places = distinct, places
+
+    @classmethod
+    def present(cls, items: list[Any], places: IntArray) -> RepeatedItems:
+        """Of these items those that rows have."""
+        used, first = np.unique(places, return_index=True)
+        order = np.argsort(first)
+        ranks = np.empty(len(items), dtype=np.int64)
+        ranks[used[order]] = np.arange(used.size)
+        return cls([items[place] for place in used[order].tolist()], ranks[places])
+
+    @classmethod
+    def of(cls, column: Any) -> RepeatedItems:
+        """Any column of hashable items."""
+        if isinstance(column, RepeatedItems):
+            return column
+        items = column.tolist()
+        codes = {item: code for code, item in enumerate(dict.fromkeys(items))}
+        return cls(list(codes), np.array([codes[item] for item in items], dtype=np.int64))
+
+    @classmethod
+    def joined(cls, columns: Sequence[Any]) -> RepeatedItems:
+        """One column after the other."""
+        parts = [cls.of(column) for column in columns]
+        firsts = np.cumsum([0, *(len(part.distinct) for part in parts)])
+        distinct = [item for part in parts for item in part.distinct]
+        moved = [part.places + first for part, first in zip(parts, firsts, strict=False)]
+        return cls(distinct, np.concatenate(moved))
+
+    def __repr__(self) -> str:  # never shows raw values
+        return f"<RepeatedItems of {len(self)} rows>"
+
+    def __len__(self) -> int:
+        return self.places.size
+
+    def __getitem__(self, rows: slice) -> RepeatedItems:
+        return RepeatedItems.present(self.distinct, self.places[rows])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[Any]:
+        """The item of every row."""
+        return list(map(self.distinct.__getitem__, self.places.tolist()))
