@@ -6,13 +6,10 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-pytest_plugins = ("tests.entropy",)
+pytest_plugins = ("tests.entropy", "tests.reports")
 
 # Where Spark is not installed, its modules cannot be imported to look for examples in them.
 collect_ignore_glob = [] if find_spec("pyspark") else ["src/tidegate/spark/*"]
@@ -39,30 +36,6 @@ if threading.current_thread() is threading.main_thread():
 # Nine thousand tests and all modules are there to stay: collecting garbage need not look at them,
 # neither while they are made (a third of that time) nor whenever a test asks for it.
 gc.disable()
-
-_SHORT = 0.005  # seconds: a set-up or clean-up that `--durations` would not show
-
-
-def pytest_configure(config: Any) -> None:
-    """A worker of xdist tells what happened, not that a short set-up or clean-up went well.
-
-    These are two of the three reports of every test; the process that gathers them has no core to
-    itself. What fails, is skipped, prints or takes a while is told as ever.
-    """
-    for plugin in config.pluginmanager.get_plugins():
-        if hasattr(plugin, "sendevent"):
-            plugin.sendevent = partial(_send, plugin.sendevent)
-
-
-def _send(send: Callable[..., None], name: str, **contents: Any) -> None:
-    report = contents.get("data") if name == "testreport" else None
-    if not report or report["when"] == "call" or _remarkable(report):
-        send(name, **contents)
-
-
-def _remarkable(report: dict[str, Any]) -> bool:
-    said = report["sections"] or report["user_properties"] or report.get("warnings")
-    return bool(said or report["outcome"] != "passed" or report["duration"] > _SHORT)
 
 
 def pytest_collection_finish() -> None:

@@ -8,7 +8,7 @@ the sum of values capped as they were; and the median half-width over the smalle
 95 % quantile of the absolute error of these very estimates.
 
 Constants of the intervals were chosen on `choose` alone; `report` is only reported on. `unseen` was
-run for the first time after everything else was final.
+run for the first time after everything else was final, `fresh` after decision 0080.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 import tidegate as tg
 from benchmarks.accuracy_adaptive import bounds
-from benchmarks.coverage_streams import CHOOSE, TABLES, UNSEEN, of_table
+from benchmarks.coverage_streams import CHOOSE, FRESH, TABLES, UNSEEN, of_table
 from benchmarks.kinds import KINDS, Values
 from benchmarks.short_streams import HARD
 from benchmarks.timing import progress
@@ -61,6 +61,7 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "unseen": (tuple(TABLES), tuple(UNSEEN)),
+    "fresh": ((), tuple(FRESH)),
 }  # fmt: skip
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -102,7 +103,7 @@ def piece(name: str, count: int, seed: int) -> tuple[Values, int, int]:
 
     Shorter streams are extended by mirrored copies.
     """
-    stream = CHOOSE.get(name) or UNSEEN.get(name)
+    stream = (CHOOSE | UNSEEN | FRESH).get(name)
     if stream is not None:
         return stream.values(name, count, seed), stream.bound, stream.lower
     made = HARD.get(name) or KINDS.get(name)

@@ -100,6 +100,30 @@ UNSEEN = {
         lambda r, n, t: (1 + 3 * t) * r.laplace(15, 25, n), 10_000, -10_000
     ),
 }
+# Made up after everything of decision 0080 was fixed, and run once.
+FRESH = {
+    "Lomax 3": Stream(lambda r, n, t: 90 * r.pareto(3, n), 100_000),
+    "shop, open by day": Stream(
+        lambda r, n, t: r.poisson(50 * np.maximum(_cycle(t, 14), 0) * (1 + 0.4 * _cycle(t, 2))),
+        1000,
+    ),
+    "one in 20 is eight times as large": Stream(
+        lambda r, n, t: r.triangular(0, 30, 60, n) * np.where(r.random(n) < 0.05, 8, 1), 20_000
+    ),
+    "gamma, falls to a third": Stream(
+        lambda r, n, t: r.gamma(1.5, np.where(t < 0.6, 60, 20), n), 10_000
+    ),
+    "seven in ten are 0": Stream(
+        lambda r, n, t: np.where(r.random(n) < 0.7, 0, r.lognormal(4, 0.7, n)), 50_000
+    ),
+    "level that wanders": Stream(
+        lambda r, n, t: r.gamma(2, 20 * np.exp(0.6 * np.cumsum(r.normal(0, n**-0.5, n)))), 10_000
+    ),
+    "lognormal 1.5": Stream(lambda r, n, t: r.lognormal(3, 1.5, n), 200_000),
+    "balances": Stream(
+        lambda r, n, t: 30 * _cycle(t, 5) + 15 * r.standard_t(5, n) - 10, 3000, -3000
+    ),
+}
 # Of tables: file, column (or "" to count rows per interval, in seconds), factor, bound, lower.
 TABLES = {
     "taxi fares, refunds": ("taxi_trips", "fare", 100, 50_000, -50_000),

@@ -140,7 +140,7 @@ def unlock(descriptor: int) -> None:
         os.close(descriptor)
 
 
-class OneName:
+class FileOfOneName:
     """A file that must have one name only, and keep it while it is open.
 
     A database has a log beside it, and the folder a lock. Under a second name (a link to the file,

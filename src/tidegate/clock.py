@@ -60,10 +60,10 @@ class Clock:
         if self.unit is not None:
             return [_number(tick, UNITS[self.unit]) for tick in ticks.tolist()]
         if self.zone in (None, "UTC"):
-            return _iso(ticks, ["" if self.zone is None else "Z"] * ticks.size)
+            return _clock_iso(ticks, ["" if self.zone is None else "Z"] * ticks.size)
         offsets = offsets_of(self.zone or "", ticks)
         signs = {offset: _sign(offset) for offset in np.unique(offsets).tolist()}
-        return _iso(ticks + offsets, [signs[offset] for offset in offsets.tolist()])
+        return _clock_iso(ticks + offsets, [signs[offset] for offset in offsets.tolist()])
 
     def local(self, ticks: IntArray) -> IntArray:
         """What the wall clock showed at these times, as if it were universal time."""
@@ -102,7 +102,7 @@ def zone_of(name: str) -> tzinfo:
         SettingError: there is none.
     """
     try:
-        return _zone(name)
+        return _clock_zone(name)
     except (ValueError, OSError, KeyError, TypeError):
         raise SettingError(
             "zone", "must be a zone such as Europe/Berlin or UTC, or an offset such as +02:00"
@@ -124,7 +124,7 @@ def zone_name(zone: object) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _zone(name: str) -> tzinfo:
+def _clock_zone(name: str) -> tzinfo:
     if name in ("UTC", "Z"):
         return UTC
     if name[:1] in "+-":
@@ -155,14 +155,14 @@ def _offset(zone: str, hour: int, local: bool, fold: int) -> int:
 
 
 def _looked_up(zone: str, second: int, local: bool, fold: int) -> int:
-    place = _zone(zone)
+    place = _clock_zone(zone)
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
     moment = moment.replace(tzinfo=place, fold=fold) if local else moment.astimezone(place)
     offset = moment.utcoffset() or timedelta()
     return round(offset.total_seconds()) * SECOND
 
 
-def _iso(local: IntArray, ends: list[str]) -> list[str]:
+def _clock_iso(local: IntArray, ends: list[str]) -> list[str]:
     texts = np.empty(local.size, dtype=object)
     left = np.ones(local.size, dtype=bool)
     for unit, size in _DIGITS.items():

@@ -214,7 +214,7 @@ def sequential(first: Guarantee, *others: Guarantee) -> Guarantee:
     """Sequential composition: the same values are used several times, so budgets add up."""
     guarantees = (first, *others)
     rhos = worth_in_rho(guarantees)
-    return _compose(
+    return _composed_guarantee(
         guarantees,
         epsilon=sum((g.epsilon for g in others), start=first.epsilon),
         delta=min(1, sum((g.delta for g in others), start=first.delta)),
@@ -229,7 +229,7 @@ def parallel(first: Guarantee, *others: Guarantee) -> Guarantee:
     """
     guarantees = (first, *others)
     rhos = worth_in_rho(guarantees)
-    return _compose(
+    return _composed_guarantee(
         guarantees,
         epsilon=max(g.epsilon for g in guarantees),
         delta=max(g.delta for g in guarantees),
@@ -262,7 +262,7 @@ def worth_in_rho(guarantees: Sequence[Guarantee]) -> list[Fraction] | None:
     return [rho for rho in known if rho is not None] if None not in known else None
 
 
-def _compose(
+def _composed_guarantee(
     guarantees: tuple[Guarantee, ...],
     epsilon: Fraction | float,
     delta: Fraction | float,

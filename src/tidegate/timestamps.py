@@ -84,7 +84,7 @@ def read_times(
             raise InputError(f"times at position {position}: they are of another clock than before")
         return found
     wanted = zone if clock is None or clock.zone is None else clock.zone
-    local, instant, unit = _column(values, position, None if clock is None else clock.unit)
+    local, instant, unit = _times_of_column(values, position, None if clock is None else clock.unit)
     if instant and wanted is None:
         wanted = _own_zone(values) or "UTC"
     known = clock or Clock(wanted, unit)
@@ -108,9 +108,11 @@ def _mixed(position: int) -> str:
     )
 
 
-def _column(values: Any, position: int, unit: str | None) -> tuple[IntArray, bool, str | None]:
+def _times_of_column(
+    values: Any, position: int, unit: str | None
+) -> tuple[IntArray, bool, str | None]:
     """Nanoseconds, whether they are instants, and the unit if they were numbers."""
-    typed = _typed(values)
+    typed = _typed_times(values)
     if typed is not None:
         array, instant = typed
         if array.dtype.kind == "M":
@@ -119,13 +121,13 @@ def _column(values: Any, position: int, unit: str | None) -> tuple[IntArray, boo
                 raise InputError(f"time at position {position + int(wrong[0])} is missing")
             _check_years(array, position)
             return array.astype("datetime64[ns]").astype(np.int64), instant, None
-        return _numbers(array, position, unit)
+        return _times_from_numbers(array, position, unit)
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise InputError("times must be a list or a column of times, one for each value")
-    return _objects(list(values), position, unit)
+    return _times_from_objects(list(values), position, unit)
 
 
-def _typed(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
+def _typed_times(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
     """A column that has a type for times or numbers, as an array; and whether it has a zone."""
     home = type(values).__module__.partition(".")[0]
     if home == "polars":
@@ -171,7 +173,7 @@ def _beyond(position: int) -> str:
     return f"time at position {position} is not in the years {FIRST_YEAR} to {LAST_YEAR}"
 
 
-def _numbers(
+def _times_from_numbers(
     array: np.ndarray[Any, Any], position: int, unit: str | None
 ) -> tuple[IntArray, bool, str]:
     with np.errstate(over="ignore"):  # a longer float than 64 bits may become infinite
@@ -194,7 +196,7 @@ def _numbers(
     return ticks, True, known
 
 
-def _objects(
+def _times_from_objects(
     values: list[Any], position: int, unit: str | None
 ) -> tuple[IntArray, bool, str | None]:
     fast = times_alike(values, unit)
@@ -204,7 +206,7 @@ def _objects(
     if kinds in ({int}, {float}):  # as a column that has a type
         with suppress(OverflowError):  # `_one_time` names it
             whole = np.int64 if kinds == {int} else np.float64
-            return _numbers(np.array(values, dtype=whole), position, unit)
+            return _times_from_numbers(np.array(values, dtype=whole), position, unit)
     ticks: IntArray = np.zeros(len(values), dtype=np.int64)
     kind: tuple[bool, str | None] | None = None
     for at, value in enumerate(values):
@@ -227,7 +229,7 @@ def _one_time(value: Any, unit: str | None) -> tuple[int, bool, str | None]:
     if isinstance(value, bytes):
         value = value.decode("utf-8")
     if isinstance(value, str):
-        return _text(value.strip(), unit)
+        return _time_from_text(value.strip(), unit)
     if isinstance(value, np.datetime64):
         if np.isnat(value):
             raise _UnreadableError("is missing")
@@ -249,12 +251,12 @@ def _one_time(value: Any, unit: str | None) -> tuple[int, bool, str | None]:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise _UnreadableError(f"is not in the years {FIRST_YEAR} to {LAST_YEAR}")
     if isinstance(value, int | float | np.integer | np.floating):
-        ticks, _, known = _numbers(np.array([value]), 0, unit)
+        ticks, _, known = _times_from_numbers(np.array([value]), 0, unit)
         return int(ticks[0]), True, known
     raise _UnreadableError("is not a time")
 
 
-def _text(text: str, unit: str | None) -> tuple[int, bool, str | None]:
+def _time_from_text(text: str, unit: str | None) -> tuple[int, bool, str | None]:
     if not text or text.lower() in ("nan", "null", "nat", "none"):
         raise _UnreadableError("is missing")
     if _NUMBER.fullmatch(text):

@@ -78,10 +78,10 @@ def times_alike(values: list[Any], unit: str | None) -> Read | None:
     lengths = np.count_nonzero(letters, axis=1)
     if int(lengths.sum()) != sum(map(len, values)) or not lengths.all():
         return None  # numpy does not see zeros at the end of a text
-    return _by_kind(letters, lengths, unit, _of_one_length)
+    return _times_by_kind(letters, lengths, unit, _times_of_one_length)
 
 
-def _by_kind(
+def _times_by_kind(
     letters: NDArray[np.uint8],
     kinds: NDArray[Any],
     unit: str | None,
@@ -105,7 +105,7 @@ def _by_kind(
     return None if said is None else (ticks, *said)
 
 
-def _of_one_length(letters: NDArray[np.uint8], unit: str | None) -> Read | None:
+def _times_of_one_length(letters: NDArray[np.uint8], unit: str | None) -> Read | None:
     width = int(np.count_nonzero(letters[0]))
     letters = np.ascontiguousarray(letters[:, :width])
     first = letters[0].tobytes()
@@ -116,11 +116,11 @@ def _of_one_length(letters: NDArray[np.uint8], unit: str | None) -> Read | None:
         return None
     if len(shape[8] or "") > 1:  # numbers ahead of universal time
         zones = np.ascontiguousarray(letters[:, -len(shape[8]) :]).view(f"S{len(shape[8])}")
-        return _by_kind(letters, zones.reshape(-1), unit, _of_one_zone)
-    return _of_one_zone(letters, unit)
+        return _times_by_kind(letters, zones.reshape(-1), unit, _times_of_one_zone)
+    return _times_of_one_zone(letters, unit)
 
 
-def _of_one_zone(letters: NDArray[np.uint8], _unit: str | None) -> Read | None:
+def _times_of_one_zone(letters: NDArray[np.uint8], _unit: str | None) -> Read | None:
     first = letters[0].tobytes()
     shape = ISO.fullmatch(first.decode("ascii", "replace"))
     if shape is None:

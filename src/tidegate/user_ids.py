@@ -51,25 +51,25 @@ def canonical_users(users: Any, position: int = 0) -> list[str | None]:
     >>> canonical_users([17, 17.0, b"17", "17 ", None, ""])
     ['17', '17', '17', '17', None, None]
     """
-    listed = _listed(users)
+    listed = _listed_users(users)
     kinds = set(map(type, listed)) - {str, type(None)}
     # Users come again, so each is looked at once; not where unlike ones are equal, as True and 1.
     if not kinds or kinds in _ALONE:
-        known = {user: _checked(user, listed, position) for user in dict.fromkeys(listed)}
+        known = {user: _checked_users(user, listed, position) for user in dict.fromkeys(listed)}
         return [known[user] for user in listed]
-    return [_checked(user, listed, position) for user in listed]
+    return [_checked_users(user, listed, position) for user in listed]
 
 
-def _checked(user: Any, listed: list[Any], position: int) -> str | None:
+def _checked_users(user: Any, listed: list[Any], position: int) -> str | None:
     try:
-        return _name(user)
+        return _user_name(user)
     except _RefusedError as error:
         first = next(index for index, item in enumerate(listed) if item is user)
         message = f"user at position {position + first} {error}: give text or a whole number"
     raise InputError(message)
 
 
-def _listed(users: Any) -> list[Any]:
+def _listed_users(users: Any) -> list[Any]:
     """As Python objects, which are far faster to iterate over than arrays."""
     if isinstance(users, str | bytes | Mapping | Set):
         raise InputError("users must be a list or an array, one user per value")
@@ -85,9 +85,9 @@ def _listed(users: Any) -> list[Any]:
         raise InputError("users must be a list or an array, one user per value") from None
 
 
-def _name(user: Any) -> str | None:
+def _user_name(user: Any) -> str | None:
     if isinstance(user, str):
-        return _text(str.__str__(user))
+        return _user_text(str.__str__(user))
     if user is None or type(user).__name__ in MISSING:
         return None
     if isinstance(user, int | np.integer) and not isinstance(user, bool | np.timedelta64):
@@ -104,13 +104,13 @@ def _name(user: Any) -> str | None:
         return str(int(value))
     if isinstance(user, bytes):
         try:
-            return _text(user.decode())
+            return _user_text(user.decode())
         except UnicodeDecodeError:
             raise _RefusedError("is bytes that are not UTF-8") from None
     raise _RefusedError(f"is of type {type(user).__name__}")
 
 
-def _text(text: str) -> str | None:
+def _user_text(text: str) -> str | None:
     if len(text) > _LONGEST:
         raise _RefusedError(f"has more than {_LONGEST} characters")
     name = text.strip()

@@ -16,6 +16,7 @@ import tidegate as tg
 from tidegate.estimate.mixture.truncated_tail import TruncatedTail
 from tidegate.record.segments.leaf_buffers import RingBuffer
 from tidegate.record.threshold_evidence import aims
+from tidegate.run.refinement_run import RefinementRun
 from tidegate.stages import NO_AIM, Aim, Recorded
 
 COUNT, BOUND = 4096, 100_000
@@ -155,6 +156,32 @@ def test_each_choice_of_a_threshold_saw_its_own_share() -> None:
     assert found[0] == pytest.approx(np.sqrt(min(seen, 0.25) * min(wanted, 0.25)))
     # Before the second choice nobody could know of it.
     assert aims(segments, segments[1].start)[1:] == [NO_AIM] * (len(segments) - 1)
+
+
+def test_a_cap_that_was_kept_has_the_share_of_its_choice() -> None:
+    """A warm-up that keeps a full cap chose nothing: the run itself says which ones did."""
+    kept, chosen, count = 0, 0, 16_384
+    level = np.where(np.arange(count) % 2048 > 1900, 100, 50)
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        release = tg.adaptive(1, 1000, horizon=count).start(tg.seeded(seed))
+        run, evidence = release._run, {}
+        assert isinstance(run, RefinementRun)
+        for piece in np.split(random.poisson(level), count // 16):
+            release.push(piece)
+            if not release.warming:
+                evidence[run.number] = run.evidence
+        segments = [one for one in release.record.segments if one.measured]
+        found = aims(segments, None)
+        for number in range(1, len(segments)):
+            first = segments[number].blocks[0]
+            if not {number - 1, number} <= evidence.keys() or first.layout.nodes != (1,):
+                continue  # no warm-up, or one that ended between two looks
+            same = evidence[number] == evidence[number - 1]
+            assert (found[number].share == found[number - 1].share) is same
+            kept, chosen = kept + same, chosen + (not same)
+    assert kept >= 3
+    assert chosen >= 3
 
 
 def test_a_full_cap_is_open_upwards() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
-from tidegate.record.threshold_evidence import NOTHING, Hidden, _evidence, unseen
+from tidegate.record.values_no_choice_saw import NOTHING, Hidden, _evidence, unseen
 from tidegate.run.refinement_run import RefinementRun
 
 
@@ -115,6 +115,19 @@ def test_an_ordinary_stream_keeps_its_upper_end_where_one_that_is_mostly_zero_do
         answer = _released(np.minimum(np.rint(values), 2000), 0.3, 2000, 3).query(0, 4096)
         assert answer.blind is open_end
         assert answer.low <= values.sum() <= answer.high
+
+
+def test_a_year_of_daily_counts_has_an_upper_end() -> None:
+    """θ has left where it began by far more than chance lifts it: ordinary values did that."""
+    held, ends = [], []
+    for seed in range(12):
+        random = np.random.default_rng([seed, 365])
+        values = random.poisson(40 * random.gamma(4, 0.25, 365))
+        answer = _released(values, 1, 2000, seed).query(0, 365)
+        held.append(answer.low <= values.sum() <= answer.high)
+        ends.append(answer.high / values.sum())
+    assert sum(held) >= 11
+    assert np.median(ends) < 3  # it was 60 in most runs
 
 
 @pytest.mark.parametrize(("lower", "rises"), [(0, False), (-20, False), (0, True)])

@@ -69,7 +69,7 @@ FAULTS = {
 
 def tells_of_session(pipe):
     """Have the reader say that the broker has its subscription."""
-    original = mqtt._client
+    original = mqtt._mqtt_client
 
     def telling(address, name, *, stays):
         made = original(address, name, stays=stays)
@@ -77,7 +77,7 @@ def tells_of_session(pipe):
             made.on_subscribe = lambda *_: os.write(pipe, b".")
         return made
 
-    mqtt._client = telling
+    mqtt._mqtt_client = telling
 
 
 def tells_of_signals(pipe):

@@ -186,7 +186,7 @@ FAULTS = {
         LedgerFile, "_write", 1 + n % 2, before=half_of_ledger
     ),
     "in replay": lambda n: replay_dies(1 + n % 3),
-    "after mending": lambda n: countdown(output_recovery, "_mend", 1 + n % 2, after=dies),
+    "after mending": lambda n: countdown(output_recovery, "_mend_output", 1 + n % 2, after=dies),
     "before rename": lambda n: countdown(_atomic_files, "rename", 1 + n % 3, before=dies),
     "after rename": lambda n: countdown(_atomic_files, "rename", 1 + n % 3, after=dies),
     "recognising": lambda n: countdown(Batch, "__init__", 4 * n, before=dies),

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from tests.fuzz.mutation import atom, number_text, refused, scrambled
 from tests.io.test_io_text_sources import outcome
 from tidegate.cli.pipeline_from_options import build_pipeline, unit, with_config
-from tidegate.cli.query import _read_ranges
+from tidegate.cli.query import _read_query_ranges
 from tidegate.cli.release_options import KINDS
 from tidegate.errors import InputError, TidegateError
 from tidegate.exact_numbers import exact, whole
@@ -186,7 +186,7 @@ def ranges(rng: random.Random) -> None:
     data = scrambled(rng, text.encode()) if rng.random() < 0.5 else text.encode()
     stream = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
     with refused():
-        starts, ends = _read_ranges(stream, "ranges.csv")
+        starts, ends = _read_query_ranges(stream, "ranges.csv")
         assert len(starts) == len(ends) > 0
 
 

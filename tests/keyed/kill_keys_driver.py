@@ -24,7 +24,7 @@ import kill_driver as driver
 
 from tidegate.cli import release as command
 from tidegate.cli import release_events
-from tidegate.cli.release_by_key import _specification
+from tidegate.cli.release_by_key import _keyed_specification
 from tidegate.cli.release_columns import pipelines_of
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
@@ -82,7 +82,9 @@ def begin(source, options):
     named = {name.replace("_", "-"): value for name, value in options.items()}
     one = {**named, "bound": "400", "column": named["column"][0]}
     if "by" in named:
-        opened = DurableKeyed.open(named["state"], _specification(source, one), key=driver.KEY)
+        opened = DurableKeyed.open(
+            named["state"], _keyed_specification(source, one), key=driver.KEY
+        )
     elif "every" in named:
         opened = DurableRelease.open(
             named["state"], release_events.build_event_pipeline(one), key=driver.KEY

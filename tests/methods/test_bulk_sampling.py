@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +20,7 @@ from tidegate.noise import (
 )
 from tidegate.noise.laplace_from_words import discrete_laplace_from, words_for
 from tidegate.perturb.position_noise import MeasurementNoise, PositionNoise
-from tidegate.perturb.sampled_values import Stretch
+from tidegate.perturb.sampled_values import Stretch, one_by_one
 from tidegate.state_as_bytes import state_of
 from tidegate.units import Window
 
@@ -109,6 +110,32 @@ def test_samplers_sweep_what_they_push(name: str, filled: int) -> None:
         total += len(expected)
         at, filled = stop, stop - opened
     assert total > 50
+
+
+@pytest.mark.parametrize("name", ["distribution", "rescue"])
+@pytest.mark.parametrize("constant", ["WHOLE", "CENTRE"])
+def test_a_float_that_was_rounded_wrongly_is_noticed(
+    name: str, constant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts and scales (WHOLE) or noise (CENTRE) that are even numbers only: `push` decides."""
+    stage: Any = PIPELINES[name].perturber
+    values = np.random.default_rng(4).integers(0, 101, size=3000)
+    expected = stage.run(100, 100, KEYSTREAM).push(values)
+    run = stage.run(100, 100, KEYSTREAM)
+    module = sys.modules[type(run._sampler).__module__]
+    monkeypatch.setattr(module, constant, 2 * getattr(module, constant))
+    decided = 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal decided
+        decided += 1
+        return one_by_one(*given)
+
+    monkeypatch.setattr(module, "one_by_one", counted)
+    found = run.push(values)
+    assert decided
+    for each in ("sums", "spans", "marks"):
+        assert getattr(found, each).tolist() == getattr(expected, each).tolist()
 
 
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(7, 3), Fraction(10**6), Fraction(1 << 41)])

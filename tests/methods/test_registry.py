@@ -60,6 +60,7 @@ def test_the_command_lists_them():
     assert found["PopulationDivision"] == ("local", "window", "ε")
     text = CliRunner().invoke(app, ["methods"]).stdout
     assert all(f"\n{method.name} " in text for method in (*ALL, *SERIES))
+    assert all(method.when in text and method.reference in text for method in (*ALL, *SERIES))
 
 
 @pytest.mark.parametrize("scheme", SERIES, ids=lambda scheme: scheme.name)

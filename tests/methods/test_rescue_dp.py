@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.methods import rescue_dp as method
-from tidegate.methods.rescue_dp import BudgetSampler, ControlledBudget
+from tidegate.methods import _rescue_sampler as method
+from tidegate.methods._rescue_sampler import BudgetSampler
+from tidegate.methods.rescue_dp import ControlledBudget
 from tidegate.units import Window
 
 STAGE = ControlledBudget(epsilon=2, window=10)
@@ -53,7 +54,7 @@ def test_a_budget_that_is_not_kept_is_noticed(monkeypatch: pytest.MonkeyPatch) -
         "scale",
         lambda self, threshold, parts=1 << 12: right(self, threshold, parts * 13 // 10),
     )
-    monkeypatch.setattr(method, "_MOST", method._PARTS)
+    monkeypatch.setattr(method, "_MOST", method.PARTS)
     for name in ("_MOST_SHARE", "_ROUGH_MOST", "_SHARE", "_ROUGH_SHARE"):
         monkeypatch.setattr(method, name, 1)
     assert worst_window(STAGE, np.full(600, 50)) > 2

@@ -16,7 +16,7 @@ from tidegate.noise import (
     discrete_gaussian_variance,
     exponential_bounds,
 )
-from tidegate.noise.discrete_gaussian import _kept
+from tidegate.noise.discrete_gaussian import _kept_gaussian
 
 VARIANCES = [Fraction(1, 4), Fraction(1), Fraction(625, 4), Fraction(10**8), Fraction(10**16, 3)]
 # Of the standard deviation: ±30 %.
@@ -45,7 +45,7 @@ def test_coin_is_exact(exact, variance, bits):
 
     def violations(magnitude, truth):
         def keep(words):
-            return bool(_kept(words, np.array([magnitude]), variance / scale, variance)[0])
+            return bool(_kept_gaussian(words, np.array([magnitude]), variance / scale, variance)[0])
 
         law = exact.walk(keep, bits, budget=200)
         assert law.unresolved < Fraction(1, 10**4)
@@ -121,7 +121,7 @@ def test_floats_never_decide_against_the_integers(exact, variance):
         near = [floor + offset for offset in offsets if 0 <= floor + offset < 1 << 64]
         for word in near:
             words = exact.ScriptedWords(64, [word, 0])  # a word of 0 decides an open coin: True
-            coin = _kept(words, np.array([magnitude]), centre, variance)
+            coin = _kept_gaussian(words, np.array([magnitude]), centre, variance)
             assert bool(coin[0]) == (word <= floor)
 
 

@@ -56,7 +56,7 @@ def ledger(
         from tidegate.ledger import Ledger
         from tidegate.ledger.ledger_report import as_text, report
 
-        path = _place(folder)
+        path = _ledger_place(folder)
         anchor = kept_anchor(path.parent)  # first: the ledger may grow meanwhile
         if set_cap is not None:
             if cap is not None:
@@ -66,7 +66,7 @@ def ledger(
                 keep_anchor(path.parent, (book.count, book.head))
         with Ledger.open(path, create=False, read_only=True, expected=anchor) as book:
             limit = book.cap if cap is None else positive("cap", cap)
-            found = report(book, _chosen(book, source), limit, assumed=cap is not None)
+            found = report(book, _chosen_ledger_parts(book, source), limit, assumed=cap is not None)
     if as_json:
         typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
     else:
@@ -75,7 +75,7 @@ def ledger(
         )
 
 
-def _place(folder: Path) -> Path:
+def _ledger_place(folder: Path) -> Path:
     from tidegate.durable import StateError
     from tidegate.durable.folder_lock import kept_anchor
     from tidegate.durable.state_stores import NO_LEDGER
@@ -90,7 +90,7 @@ def _place(folder: Path) -> Path:
     return path
 
 
-def _chosen(book: Ledger, source: str | None) -> list[str]:
+def _chosen_ledger_parts(book: Ledger, source: str | None) -> list[str]:
     if source is None:
         return book.sources
     if source not in book.sources:

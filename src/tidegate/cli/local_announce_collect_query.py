@@ -58,7 +58,7 @@ def announce(
       tidegate local announce state.db > announcements.jsonl
       tidegate local announce state.db --next-round > announcements.jsonl
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened(state, settings, by_name) as server:
+    with plain_errors(), _opened_collection(state, settings, by_name) as server:
         if next_round:
             server.next_round()
         for announcement in server.announcements:
@@ -90,7 +90,7 @@ def collect(
       tidegate local collect state.db reports.jsonl
       receiver | tidegate local collect state.db --json
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened(state) as server:
+    with plain_errors(), _opened_collection(state) as server:
         from tidegate.cli.report_lines import report_lines
 
         accepted, rejected, given = 0, Counter[str](), 0
@@ -104,9 +104,9 @@ def collect(
                     places[given + place] = why
             given += len(lines)
         if as_json:
-            typer.echo(_received_json(server, accepted, rejected, places))
+            typer.echo(_collected_json(server, accepted, rejected, places))
         else:
-            typer.echo(_received(server, accepted, rejected))
+            typer.echo(_collected_lines(server, accepted, rejected))
 
 
 @app.command()
@@ -137,13 +137,13 @@ def query(
       tidegate local query state.db 0 86400 --malicious 0.01 --json
       tidegate local query state.db --ranges days.csv
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened(state) as server:
+    with plain_errors(), _opened_collection(state) as server:
         positions = asked_ranges(start, end, ranges)
         answers = server.queries(*positions(server.collection.collected.count), confidence)
         if malicious is not None and not 0 <= malicious <= 1:
             raise SettingError("malicious", f"must lie between 0 and 1, not {malicious}")
         bound = None if malicious is None else server.poisoning_bound(malicious)
-        said = _answers_json if as_json else _answers
+        said = _query_json if as_json else _query_text
         typer.echo(said(server, answers, bound))
 
 
@@ -157,7 +157,7 @@ def topl_of(given: dict[str, Any]) -> Any:
     return topl(**{name: value for name, value in given.items() if value is not None})
 
 
-def _opened(
+def _opened_collection(
     state: Path, given: dict[str, Any] | None = None, by_name: bool | None = None
 ) -> Server:
     """The server of a state file; settings must be those of the file, if there are any."""
@@ -194,7 +194,7 @@ def _stored_settings(path: Path) -> dict[str, Any]:
     return settings
 
 
-def _received(server: Server, accepted: int, rejected: Counter[str]) -> str:
+def _collected_lines(server: Server, accepted: int, rejected: Counter[str]) -> str:
     lines = [f"accepted   {accepted:,} reports, {server.accepted:,} in all"]
     lines += [f"rejected   {count:,} {why}" for why, count in sorted(rejected.items())]
     lines.append(f"published  {server.collection.collected.count:,} values")
@@ -207,7 +207,7 @@ def _received(server: Server, accepted: int, rejected: Counter[str]) -> str:
     return "\n".join(lines)
 
 
-def _received_json(
+def _collected_json(
     server: Server, accepted: int, rejected: Counter[str], places: dict[int, str]
 ) -> str:
     plain = {
@@ -225,7 +225,7 @@ def _received_json(
     return json.dumps(plain, indent=1, ensure_ascii=False)
 
 
-def _answers_json(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
+def _query_json(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
     from tidegate.record.answer_text import cautions
 
     names = ("start", "end", "estimate", "low", "high", "standard_error")
@@ -249,7 +249,7 @@ def _answers_json(server: Server, answers: Answers, bound: PoisoningBound | None
     return json.dumps(plain, indent=1, ensure_ascii=False)
 
 
-def _answers(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
+def _query_text(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
     interval = f"{percent(answers.confidence)} interval"
     head = ["range", "sum", interval, "std. error"]
     if bound is not None:
@@ -264,11 +264,11 @@ def _answers(server: Server, answers: Answers, bound: PoisoningBound | None) -> 
         rows.append(row)
     from tidegate.record.answer_text import cautions
 
-    notes = [f"{_capped(answers)} {server.guarantee}.", *cautions(answers)]
+    notes = [f"{_query_capped(answers)} {server.guarantee}.", *cautions(answers)]
     return "\n".join([table(head, rows), "", *notes])
 
 
-def _capped(answers: Answers) -> str:
+def _query_capped(answers: Answers) -> str:
     """What the numbers are sums of, in words."""
     from tidegate.record.answer_text import moved
 

@@ -49,10 +49,10 @@ def simulate(
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
         reading = {"format": format, "column": column, "header": header}
-        _run(settings, source, output, seed, reading, output_format, clamp)
+        _run_simulation(settings, source, output, seed, reading, output_format, clamp)
 
 
-def _run(
+def _run_simulation(
     settings: dict[str, Any],
     source: str,
     output: str | None,

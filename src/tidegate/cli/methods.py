@@ -37,16 +37,16 @@ def methods(
     with plain_errors():
         known = {method.name: method for method in (*registered(), *series_schemes())}
         if name is None:
-            rows = [_facts(method) for method in known.values()]
+            rows = [_method_facts(method) for method in known.values()]
             typer.echo(_json(rows) if as_json else _list(rows))
             return
         if name not in known:
             raise SettingError("name", f"must be one of {', '.join(known)}, not {said(name)}")
-        facts = {**_facts(known[name]), "arguments": _arguments(known[name])}
-        typer.echo(_json(facts) if as_json else _one(facts))
+        facts = {**_method_facts(known[name]), "arguments": _method_arguments(known[name])}
+        typer.echo(_json(facts) if as_json else _one_method(facts))
 
 
-def _facts(method: Method) -> dict[str, Any]:
+def _method_facts(method: Method) -> dict[str, Any]:
     return {
         "name": method.name,
         "model": method.model,
@@ -58,7 +58,7 @@ def _facts(method: Method) -> dict[str, Any]:
     }
 
 
-def _arguments(method: Method) -> list[dict[str, Any]]:
+def _method_arguments(method: Method) -> list[dict[str, Any]]:
     taken = signature(method.preset).parameters
     return [
         {
@@ -77,10 +77,12 @@ def _json(data: Any) -> str:
 def _list(rows: list[dict[str, Any]]) -> str:
     head = ("method", "model", "protects", "guarantee", "what it does")
     columns = ("name", "model", "protects", "guarantee", "summary")
-    return table(head, [[row[column] for column in columns] for row in rows], left=len(head))
+    listed = table(head, [[row[column] for column in columns] for row in rows], left=len(head))
+    advice = [f"{row['name']}: {row['when']}\n    {row['reference']}" for row in rows]
+    return "\n".join((listed, "", "Choose it when, and where it was published:", "", *advice))
 
 
-def _one(facts: dict[str, Any]) -> str:
+def _one_method(facts: dict[str, Any]) -> str:
     rows = [
         (item["name"], item["default"] or "required", item["meaning"])
         for item in facts["arguments"]

@@ -170,10 +170,10 @@ def build_pipeline(options: Mapping[str, Any]) -> tg.Pipeline:
     if "rethreshold" in options:
         arguments.update(_rethreshold(options["rethreshold"]))
     if "set" in options:
-        arguments.update(_own(options["set"]))
+        arguments.update(_own_options(options["set"]))
     for name in arguments:
         if name not in signature(preset).parameters:
-            named = "set" if "set" in options and name in _own(options["set"]) else name
+            named = "set" if "set" in options and name in _own_options(options["set"]) else name
             raise SettingError(
                 named.replace("_", "-"),
                 f"{f'{said(name)} ' if named != name else ''}is not an option of "
@@ -218,7 +218,7 @@ def _rethreshold(text: str) -> dict[str, Any]:
     return {f"rethreshold_{name}": _number(value) for name, value in parts.items()}
 
 
-def _own(text: str) -> dict[str, Any]:
+def _own_options(text: str) -> dict[str, Any]:
     """Arguments that only one method has."""
     parts = dict(part.partition("=")[::2] for part in str(text).split(","))
     taken = {

@@ -120,7 +120,7 @@ def plan(
                 return adaptive(budget, bound, **shared)
             return tops(budget, bound, skipped=skipped, **shared)
 
-        asked = _planned_lengths(lengths)
+        asked = _plan_lengths(lengths)
         checked_confidence(confidence)
         wanted: AccuracyTarget | None = None
         if target is not None:
@@ -151,7 +151,7 @@ def plan(
         report = PlanReport(
             chosen,
             rows(roughness),
-            _best(chosen, asked, roughness) if chosen.estimator.adds_up else None,
+            _best_planned(chosen, asked, roughness) if chosen.estimator.adds_up else None,
             {} if chosen.estimator.adds_up else {assumed: rows(assumed) for assumed in _OTHERS},
             roughness,
             wanted,
@@ -162,7 +162,7 @@ def plan(
         typer.echo(report.as_json() if as_json else report.as_text())
 
 
-def _planned_lengths(text: str) -> list[int]:
+def _plan_lengths(text: str) -> list[int]:
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:
@@ -174,7 +174,7 @@ def _planned_lengths(text: str) -> list[int]:
     return found
 
 
-def _best(pipeline: Pipeline, lengths: list[int], roughness: str) -> Choice:
+def _best_planned(pipeline: Pipeline, lengths: list[int], roughness: str) -> Choice:
     return best_hierarchy(
         epsilon=pipeline.perturber.epsilon,
         horizon=pipeline.perturber.horizon,

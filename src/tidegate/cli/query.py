@@ -175,7 +175,7 @@ def query(
         answers = sums(file)[1]
     note = file.note if as_of is None else file.debts
     typer.echo(
-        _answers_as_json(file, answers, note) if as_json else _answers_as_text(file, answers, note)
+        _query_as_json(file, answers, note) if as_json else _query_as_text(file, answers, note)
     )
 
 
@@ -190,24 +190,24 @@ def asked_ranges(start: int | None, end: int | None, ranges: str | None) -> Rang
         return lambda released: ([start or 0], [released if end is None else end])
     if start is not None:
         raise SettingError("range", "give either START and END or --ranges, not both")
-    found = _ranges_of(ranges)
+    found = _query_ranges_of(ranges)
     return lambda _: found
 
 
-def _ranges_of(ranges: str) -> tuple[list[int], list[int]]:
+def _query_ranges_of(ranges: str) -> tuple[list[int], list[int]]:
     """The ranges of a file, or of standard input."""
     if ranges == "-":
-        return _read_ranges(sys.stdin, "standard input")
+        return _read_query_ranges(sys.stdin, "standard input")
     from tidegate.io.errors import source_error
 
     try:
         with Path(ranges).open(encoding="utf-8-sig", newline="") as file:
-            return _read_ranges(file, ranges)
+            return _read_query_ranges(file, ranges)
     except OSError as error:
         raise source_error(error, ranges) from None
 
 
-def _read_ranges(lines: Iterable[str], name: str) -> tuple[list[int], list[int]]:
+def _read_query_ranges(lines: Iterable[str], name: str) -> tuple[list[int], list[int]]:
     """The columns start and end. No error shows what else is in the file."""
     starts, ends, line = [], [], 1
     try:
@@ -237,14 +237,14 @@ def _position(text: str) -> int:
     return position
 
 
-def _answers_as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
+def _query_as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
     columns = {name: getattr(answers, name).tolist() for name in ("start", "end", *_COLUMNS)}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     found = {**facts(file, answers, note), "answers": rows}
     return json.dumps(found, indent=1, ensure_ascii=False)
 
 
-def _answers_as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
+def _query_as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
     head = (
         "range",
         "sum",

@@ -41,7 +41,7 @@ def answered_by_key(
         found = file.table(every, keys=keys, confidence=confidence, **times)
         columns = found.columns()
         columns["time"] = [time for part in found.parts.values() for time in part.times]
-        return _table(file, columns, confidence, found.note, as_json=as_json)
+        return _table_by_key(file, columns, confidence, found.note, as_json=as_json)
     if total:
         raise SettingError("total", "needs --every: without it, the total is the last row")
     names = keys or file.keys
@@ -56,10 +56,10 @@ def answered_by_key(
     known = [name for name, answer in rows if answer is not None]
     if len(known) > 1:
         rows.append(("total", file.query(keys=known, confidence=confidence, **where)))
-    return _rows(file, rows, confidence, as_json=as_json)
+    return _rows_by_key(file, rows, confidence, as_json=as_json)
 
 
-def _rows(
+def _rows_by_key(
     file: KeyedFile, rows: list[tuple[str, Answer | None]], confidence: float, *, as_json: bool
 ) -> str:
     if as_json:
@@ -94,7 +94,7 @@ def _rows(
     return "\n".join([table(head, lines), "", *notes, f"{file.guarantee}.", *_note(file)])
 
 
-def _table(
+def _table_by_key(
     file: KeyedFile, columns: dict[str, Any], confidence: float, note: str, *, as_json: bool
 ) -> str:
     names = list(columns)

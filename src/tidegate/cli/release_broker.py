@@ -63,7 +63,7 @@ def run_broker(source: str, options: dict[str, Any]) -> None:
         }
         try:
             if is_broker(source):
-                result = _subscribed(source, run, sink, options, client, into)
+                result = _subscribed_to_broker(source, run, sink, options, client, into)
             else:
                 if is_broker(output):
                     sink.clock = lambda: run.clock
@@ -76,7 +76,7 @@ def run_broker(source: str, options: dict[str, Any]) -> None:
         close(run, result, quiet=quiet)
 
 
-def _subscribed(
+def _subscribed_to_broker(
     source: str,
     run: Any,
     sink: Any,

@@ -64,7 +64,7 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
     from tidegate.keyed.transfer import transfer_keyed
 
     with_ticks = release_events.of_events(options)
-    specification = _specification(source, options)
+    specification = _keyed_specification(source, options)
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     with (
         open_source(
@@ -104,7 +104,7 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
             "is for you: it is not private, and is not in the output"
         )
     if not result.released:
-        complain(_nothing(result))
+        complain(_nothing_of_keys(result))
         raise typer.Exit(NOTHING)
     if not quiet:
         _summarise_keys(release, result)
@@ -130,13 +130,13 @@ def _durably_by_key(
         return state.release, result
 
 
-def _specification(source: str, options: dict[str, Any]) -> Keyed:
+def _keyed_specification(source: str, options: dict[str, Any]) -> Keyed:
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
     if release_events.of_events(options):
         pipeline = release_events.build_event_pipeline(options)
     else:
-        pipeline = build_pipeline(_with_length(options, source, keys))
+        pipeline = build_pipeline(_keys_with_length(options, source, keys))
     if shared == "shared" and pipeline.reselect is not None:
         raise SettingError(
             "shared-threshold",
@@ -163,7 +163,9 @@ def read_keys(path: Path | str) -> list[str]:
     return [line for line in found if line]
 
 
-def _with_length(options: dict[str, Any], source: str, keys: list[str] | None) -> dict[str, Any]:
+def _keys_with_length(
+    options: dict[str, Any], source: str, keys: list[str] | None
+) -> dict[str, Any]:
     """The options, with the rows that a key has on average as horizon: public numbers."""
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
@@ -178,7 +180,7 @@ def _with_length(options: dict[str, Any], source: str, keys: list[str] | None) -
     return options if expected >= HORIZON else {**options, "horizon": expected}
 
 
-def _nothing(result: Any) -> str:
+def _nothing_of_keys(result: Any) -> str:
     if not result.read:
         return "nothing was released: the input has no rows. No output was written"
     if result.held:

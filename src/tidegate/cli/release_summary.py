@@ -43,7 +43,7 @@ def told_what_is_left(run: Durable | Sequence[Release], output: str | None) -> I
                 if isinstance(run, Durable):
                     error.add_note(_continued(run))
                 else:
-                    error.add_note(_spent(run, output))
+                    error.add_note(_summary_of_spent(run, output))
         raise
 
 
@@ -57,7 +57,7 @@ def _continued(run: Durable) -> str:
     return f"{rows} and stay valid. When that is mended ({seen} must stay as they are), {again}"
 
 
-def _spent(runs: Sequence[Release], output: str | None) -> str:
+def _summary_of_spent(runs: Sequence[Release], output: str | None) -> str:
     position, seen = (min(getattr(run, name) for run in runs) for name in ("position", "seen"))
     promise = sequential(*(run.guarantee for run in runs))
     if not position:
@@ -119,7 +119,7 @@ def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
     """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
-    for line in _lines(outcome):
+    for line in _summary_lines(outcome):
         complain(f"{named}{line}")
     for warning in setting_warnings(outcome.pipeline):
         complain(f"{named}warning: {warning}")
@@ -177,7 +177,7 @@ def unmeasured(result: Transferred, *, durable: bool) -> str:
     return f"{rows} {more}For a stream this short, give --horizon, the number of values to come."
 
 
-def _lines(outcome: ReleaseOutcome) -> list[str]:
+def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
     rows, released = outcome.seen, outcome.released
     first = f"released {released:,} of {rows:,} rows"
     if outcome.pipeline.ticks is not None:  # how many events there were is not said

@@ -75,15 +75,15 @@ def show(
         if png is not None:
             _check_picture(png, released)
         file = _opened_to_show(released, key, format)
-        length = _shown_window(file, window)
-        for name, fact in _shown_facts(file, confidence):
+        length = _show_window(file, window)
+        for name, fact in _show_facts(file, confidence):
             typer.echo(f"{name:<11}{fact}")
         typer.echo("")
-        average = _shown_average(file, length, columns, confidence)
+        average = _show_average(file, length, columns, confidence)
         import numpy as np  # on demand, as everywhere here: `--help` needs no numbers
 
         means = average.estimate / length
-        levels = _shown_levels(file, columns)
+        levels = _show_levels(file, columns)
         typer.echo(sparkline((means if levels is None else levels[1]).tolist()))
         if levels is not None:
             typer.echo(f"level: {levels[1].min():.4g} to {levels[1].max():.4g}")
@@ -101,7 +101,7 @@ def show(
         ):
             typer.echo(line)
         if png is not None:
-            _show_picture(png, file, length, confidence, _shown_levels(file, _POINTS))
+            _show_picture(png, file, length, confidence, _show_levels(file, _POINTS))
             typer.echo(f"picture: {png}")
 
 
@@ -132,7 +132,7 @@ def _check_picture(picture: Path, released: Path) -> None:
             raise SettingError("png", f"is {kept.name}, which it would replace: give another name")
 
 
-def _shown_window(file: ReleasedFile, wanted: int | None) -> int:
+def _show_window(file: ReleasedFile, wanted: int | None) -> int:
     size = file.record.end - file.record.start
     if not size:
         raise QueryError(f"{file.path}: nothing was released yet")
@@ -143,7 +143,7 @@ def _shown_window(file: ReleasedFile, wanted: int | None) -> int:
     return wanted
 
 
-def _shown_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
+def _show_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     pipeline, record = file.pipeline, file.record
     total = record.query(record.start, record.end, confidence)
     size = record.end - record.start
@@ -188,7 +188,7 @@ def _ends(phase: Phase) -> str:
     return f"{f'{phase.floor:g} to ' if phase.floor else ''}{phase.threshold:g}"
 
 
-def _shown_average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
+def _show_average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
     """Sums over moving windows that end at evenly spaced positions."""
     import numpy as np
 
@@ -198,7 +198,7 @@ def _shown_average(file: ReleasedFile, window: int, points: int, confidence: flo
     return record.queries(ends - window, ends, confidence)
 
 
-def _shown_levels(file: ReleasedFile, points: int) -> tuple[IntArray, FloatArray] | None:
+def _show_levels(file: ReleasedFile, points: int) -> tuple[IntArray, FloatArray] | None:
     """Where, and the mean of the levels around there; None: the file has none."""
     import numpy as np
 
@@ -238,7 +238,7 @@ def _show_picture(
     import numpy as np
 
     plt = _pyplot()
-    average = _shown_average(file, window, _POINTS, confidence)
+    average = _show_average(file, window, _POINTS, confidence)
     estimate, low, high = (
         column / window for column in (average.estimate, average.low, average.high)
     )

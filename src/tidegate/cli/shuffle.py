@@ -37,7 +37,7 @@ def shuffle(
       tidegate shuffle mixing/ --to https://collect.example --token-file shuffler.token
     """  # noqa: D301  # \b keeps the lines of the examples
     with plain_errors():
-        token = _token(token_file)
+        token = _shuffler_token(token_file)
         try:
             from tidegate.service.shuffler.app import run
         except ModuleNotFoundError as error:
@@ -61,7 +61,7 @@ def shuffle(
         )
 
 
-def _token(path: Path | None) -> str:
+def _shuffler_token(path: Path | None) -> str:
     if path is None:
         token = os.environ.get("TIDEGATE_TOKEN", "")
     else:

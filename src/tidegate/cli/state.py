@@ -35,7 +35,7 @@ def show(folder: Folder, key_file: KeyFile = None) -> None:
       tidegate state show state/
       tidegate state show state/ --key-file key
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened(folder, read_key(key_file)) as run:
+    with plain_errors(), _opened_state(folder, read_key(key_file)) as run:
         replayed = sum(values.size for _, values in run.replay())
         typer.echo(f"source     {run.source}")
         typer.echo(f"sealed     {'yes' if run.sealed else f'no; {READABLE}'}")
@@ -76,7 +76,7 @@ def rekey(
         new = read_key(new_key_file, "new-key-file")
         if new is None or new == old:
             raise SettingError("new-key-file", "is the old key: give another one")
-        with _opened(folder, old) as run:
+        with _opened_state(folder, old) as run:
             before = "open with the old key" if run.sealed else "are not sealed"
             run.change_key(new)
         typer.echo(f"done: the state opens with the new key only; earlier backups {before}")
@@ -91,7 +91,7 @@ def unseal(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
     \b
       tidegate state unseal state/ --key-file key
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened(folder, read_key(key_file)) as run:
+    with plain_errors(), _opened_state(folder, read_key(key_file)) as run:
         if not run.sealed:
             typer.echo("the state is not sealed: nothing was changed")
             return
@@ -110,14 +110,14 @@ def erase(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
     \b
       tidegate state erase state/ --key-file key
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened(folder, read_key(key_file)) as run:
+    with plain_errors(), _opened_state(folder, read_key(key_file)) as run:
         if not yes:
             typer.confirm(f"erase the secret state of {run.source!r} for good?", abort=True)
         run.erase()
         typer.echo("erased: the output stays valid; a new release here needs --new-epoch")
 
 
-def _opened(folder: Path, key: bytes | None) -> DurableRelease:
+def _opened_state(folder: Path, key: bytes | None) -> DurableRelease:
     from tidegate.durable import DurableRelease
 
     if (folder / "columns.json").is_file():

@@ -37,7 +37,7 @@ def show(
     print(f"Values are capped; the cap was chosen privately and is {release.threshold:g} now.")
     print(f"Guarantee: {release.guarantee}.\n")
     _print_table(release, values)
-    _draw(picture, values, release, rows.levels)
+    _draw_picture(picture, values, release, rows.levels)
     print(f"\nPicture of both moving averages, and of the released level: {picture}")
 
 
@@ -53,7 +53,7 @@ def _print_table(release: tg.Release, values: IntArray) -> None:
     print("Of many such intervals, 19 in 20 should hold the true sum.")
 
 
-def _draw(picture: Path, values: IntArray, release: tg.Release, levels: FloatArray) -> None:
+def _draw_picture(picture: Path, values: IntArray, release: tg.Release, levels: FloatArray) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")  # writes a file, needs no screen

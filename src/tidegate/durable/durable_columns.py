@@ -77,7 +77,7 @@ class DurableColumns(Closed):
         with ExitStack() as opened:
             lock.acquire()
             opened.callback(lock.release)
-            _agree(place, names)
+            _columns_agree(place, names)
             anchor = lock.anchor
             ledger = store.ledger(cap=cap, expected=anchor, needed=anchor is not None)
             opened.callback(ledger.close)
@@ -141,7 +141,7 @@ class DurableColumns(Closed):
         self._opened.close()
 
 
-def _agree(folder: Path, names: list[str]) -> None:
+def _columns_agree(folder: Path, names: list[str]) -> None:
     """The columns of a folder never change: another set would be other noise on the same rows."""
     path = folder / COLUMNS
     refuse_other_states(folder, COLUMNS)

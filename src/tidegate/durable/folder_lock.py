@@ -81,7 +81,7 @@ class FolderLock:
     def keep(self, anchor: Anchor) -> None:
         """Store the ledger's newest entry, durably."""
         if self._file is not None and anchor != self._newest:
-            _write(self._file, self.folder, anchor)
+            _write_in_folder(self._file, self.folder, anchor)
             self._newest = anchor
 
     @property
@@ -115,17 +115,17 @@ def keep_anchor(folder: Path, anchor: Anchor) -> None:
     with suppress(FileNotFoundError):  # no state was ever in this folder
         descriptor = _atomic_files.open_file(folder / "lock", os.O_RDWR)
         try:
-            _write(descriptor, folder, anchor)
+            _write_in_folder(descriptor, folder, anchor)
         finally:
             _atomic_files.unlock(descriptor)
 
 
-def _write(descriptor: int, folder: Path, anchor: Anchor) -> None:
+def _write_in_folder(descriptor: int, folder: Path, anchor: Anchor) -> None:
     """Write an anchor of the ledger into the slot that does not hold the newest one."""
     newest, places = kept_anchor(folder), _PLACES[_LEDGER]
     try:
         if newest != anchor:
-            first = _at(folder, _LEDGER, places[0])
+            first = _anchor_in_folder(folder, _LEDGER, places[0])
             place = places[newest is not None and newest == first]
             _atomic_files.write_at(descriptor, _line(_LEDGER, anchor), place)
         _atomic_files.sync(descriptor)
@@ -143,11 +143,11 @@ def _line(name: bytes, anchor: Anchor) -> bytes:
 
 
 def _newest(folder: Path, name: bytes) -> Anchor | None:
-    found = [_at(folder, name, place) for place in _PLACES[name]]
+    found = [_anchor_in_folder(folder, name, place) for place in _PLACES[name]]
     return max((anchor for anchor in found if anchor is not None), default=None)
 
 
-def _at(folder: Path, name: bytes, place: int) -> Anchor | None:
+def _anchor_in_folder(folder: Path, name: bytes, place: int) -> Anchor | None:
     try:
         with (folder / "lock").open("rb") as file:
             file.seek(place)

@@ -30,7 +30,7 @@ def output_rows_written(
     Raises:
         StateError: if the file holds what this state does not know, or is not of this release.
     """
-    place, facts = Path(path), _facts(path, format_name)
+    place, facts = Path(path), _output_facts(path, format_name)
     theirs = _epoch(facts)
     if theirs == run.epoch:
         _check_metadata(path, facts, run)
@@ -65,7 +65,7 @@ def output_rows_written(
     return rows
 
 
-def _facts(path: str, format_name: str | None) -> dict[str, Any]:
+def _output_facts(path: str, format_name: str | None) -> dict[str, Any]:
     """The metadata of the file; empty where it is missing or damaged."""
     try:
         facts = read_metadata(path, format_name) or {}
@@ -85,7 +85,7 @@ def _epoch(facts: Mapping[str, Any]) -> str | None:
 def check_not_ahead(name: str, rows: int, run: CommittedReading) -> None:
     """Refuse a state that knows fewer rows than its output holds."""
     if rows > run.position:
-        raise _older(name, rows, run)
+        raise _older_output(name, rows, run)
 
 
 def _check_metadata(path: str, facts: Mapping[str, Any], run: CommittedReading) -> None:
@@ -93,7 +93,7 @@ def _check_metadata(path: str, facts: Mapping[str, Any], run: CommittedReading) 
     known, told = [phase.plain() for phase in run.phases], facts["phases"]
     released = facts.get("released", 0)
     if told != known[: len(told)] or released > run.position:
-        raise _older(path, released, run)
+        raise _older_output(path, released, run)
 
 
 class ComparedOutput(NamedTuple):
@@ -111,14 +111,14 @@ def _check_ours(
     if found.rows and theirs not in (None, run.epoch):
         raise StateError(f"{path} holds another release. Choose another output, or remove this one")
     if found.rows > run.position and (found.same >= run.position or theirs == run.epoch):
-        raise _older(path, found.rows, run)
+        raise _older_output(path, found.rows, run)
     if theirs != run.epoch and (found.same != found.rows or not found.whole):
         raise StateError(
             f"{path} is not what was released. Choose another output, or remove this one"
         )
 
 
-def _older(name: str, told: object, run: CommittedReading) -> StateError:
+def _older_output(name: str, told: object, run: CommittedReading) -> StateError:
     return StateError(
         f"{name} holds {told} values, but the state has {run.position}: the state is "
         "older than its output (restored from a backup?). Continuing would use noise a second "

@@ -40,7 +40,7 @@ def opened_to_resume(
         )
     stored = resumed_settings(store) or {}
     if stored != json.loads(json.dumps(pipeline.settings())):
-        changed = ", ".join(_differences(stored, pipeline.settings())) or "settings"
+        changed = ", ".join(_resumed_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
             f"the state in {store.place} was begun with other settings ({changed}): use those. "
             "For other values, use another folder. To release the same values again, use "
@@ -144,11 +144,13 @@ def let_go(ledger: Ledger, store: StateStore) -> None:
         ledger.close()
 
 
-def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> Iterator[str]:
+def _resumed_differences(
+    old: dict[str, Any], new: dict[str, Any], prefix: str = ""
+) -> Iterator[str]:
     for name in sorted(old.keys() | new.keys()):
         before, after = old.get(name), new.get(name)
         if isinstance(before, dict) and isinstance(after, dict):
-            yield from _differences(before, after, f"{prefix}{name}.")
+            yield from _resumed_differences(before, after, f"{prefix}{name}.")
         elif before != after:
             yield f"{prefix}{name}: {before} then, {after} now"
 

@@ -99,7 +99,7 @@ class StateFile(Inherited):
         self.folder = folder.absolute()  # the working directory may change
         self.lock = FolderLock(self.folder)
         self._database: sqlite3.Connection | None = None
-        self._name: _atomic_files.OneName | None = None
+        self._name: _atomic_files.FileOfOneName | None = None
         self.disowned = False  # by a forked process
         self.guard()
 
@@ -147,7 +147,7 @@ class StateFile(Inherited):
         refuse_other_states(self.folder, self._file.name)
         if not self.exists():
             _atomic_files.close(_atomic_files.create(self._file))
-        self._name = _atomic_files.OneName(self._file)
+        self._name = _atomic_files.FileOfOneName(self._file)
         self._check_name()
         database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
         self._database = database

@@ -134,7 +134,7 @@ def _difference_noise(blocks: IntArray, law: NoiseLaw) -> tuple[FloatArray, Floa
     """
     between = _pair_variances(law, [blocks - 1, blocks, blocks + 1, blocks + 2])
     slope, excess = (0.5, -0.5, -0.5, 0.5), (0.5, -1.5, 1.5, -0.5)
-    return _contrast(slope, between), _contrast(excess, between)
+    return _block_contrast(slope, between), _block_contrast(excess, between)
 
 
 def contrast_variance(
@@ -146,7 +146,7 @@ def contrast_variance(
     the variances of ranges only.
     """
     edges, coefficients = zip(*terms, strict=True)
-    return _contrast(coefficients, _pair_variances(law, edges))
+    return _block_contrast(coefficients, _pair_variances(law, edges))
 
 
 def _pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
@@ -156,7 +156,7 @@ def _pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
     return found.reshape(-1, edges[0].size)
 
 
-def _contrast(coefficients: Sequence[FloatArray | float], between: FloatArray) -> FloatArray:
+def _block_contrast(coefficients: Sequence[FloatArray | float], between: FloatArray) -> FloatArray:
     total: FloatArray = np.zeros(between.shape[1])
     for (one, two), variance in zip(combinations(coefficients, 2), between, strict=True):
         total -= one * two * variance
@@ -167,7 +167,7 @@ RESIDUALS = 16  # leaves over which prediction errors are averaged
 _CACHED = 1 << 14  # ranges at a time, so that intermediate results stay in the cache
 
 
-class _Ends(NamedTuple):
+class _BlockEnds(NamedTuple):
     """The values of a block before a position, in lattice units."""
 
     share: FloatArray  # of the block's noise in the estimate
@@ -214,7 +214,9 @@ class BlockPosterior(Posterior):
             self._law.largest_variance * squared,
         )
 
-    def _noise(self, first: IntArray, last: IntArray, before: _Ends, after: _Ends) -> FloatArray:
+    def _noise(
+        self, first: IntArray, last: IntArray, before: _BlockEnds, after: _BlockEnds
+    ) -> FloatArray:
         """Variance of the noise: of a contrast of running sums at four edges.
 
         The estimate is (1 − b)·R(last) + b·R(last + 1) − (1 − a)·R(first) − a·R(first + 1), R the
@@ -233,7 +235,7 @@ class BlockPosterior(Posterior):
                 total[piece] -= weight * self._law.range_variance(low, high)
         return np.maximum(total, 0.0)
 
-    def _ends(self, blocks: IntArray, offsets: IntArray) -> _Ends:
+    def _ends(self, blocks: IntArray, offsets: IntArray) -> _BlockEnds:
         """Estimate the sum of the first `offsets` values of each block.
 
         In a closed block from its sum and its neighbours (`block_shape`), in the open one from the
@@ -244,7 +246,7 @@ class BlockPosterior(Posterior):
         if not closed.any():
             variance = self._prediction_variance(blocks, offsets)
             nothing = np.zeros(blocks.size)
-            return _Ends(nothing, nothing, predicted, variance, None)
+            return _BlockEnds(nothing, nothing, predicted, variance, None)
         shape = block_shapes(
             np.where(closed, blocks, self._leaves.oldest),
             self._leaves.sums,
@@ -254,7 +256,7 @@ class BlockPosterior(Posterior):
             unknown=(self._block * self._threshold / 2) ** 2,
         )
         bridge = share * (1 - share)
-        return _Ends(
+        return _BlockEnds(
             np.where(closed, share, 0.0),
             shape.noise,
             np.where(closed, share * shape.sums - shape.slopes * bridge / 2, predicted),
@@ -266,7 +268,7 @@ class BlockPosterior(Posterior):
             shape,
         )
 
-    def _inside(self, blocks: IntArray, counts: IntArray, end: _Ends) -> FloatArray:
+    def _inside(self, blocks: IntArray, counts: IntArray, end: _BlockEnds) -> FloatArray:
         """Variance of the estimate for a range inside one block, beyond the block's noise."""
         counts = np.maximum(counts, 0)  # those of ranges over several blocks are not used
         predicted = self._prediction_variance(blocks, counts)

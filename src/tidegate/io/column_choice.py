@@ -70,12 +70,12 @@ def choose_column(
     """
     available = _available(names) if listed else _HIDDEN
     found = [
-        None if column.name is None else _named(column, names, available, by_index=by_index)
+        None if column.name is None else _named_column(column, names, available, by_index=by_index)
         for column in wanted
     ]
     left = [index for index in range(len(names)) if index not in found]
     chosen = [
-        _unnamed(column, names, left, available) if index is None else index
+        _unnamed_column(column, names, left, available) if index is None else index
         for column, index in zip(wanted, found, strict=True)
     ]
     for place, column in enumerate(wanted):
@@ -84,7 +84,7 @@ def choose_column(
     return chosen
 
 
-def _named(column: Wanted, names: Sequence[str], available: str, *, by_index: bool) -> int:
+def _named_column(column: Wanted, names: Sequence[str], available: str, *, by_index: bool) -> int:
     matches = [index for index, name in enumerate(names) if name == column.name]
     if len(matches) == 1:
         return matches[0]
@@ -96,7 +96,7 @@ def _named(column: Wanted, names: Sequence[str], available: str, *, by_index: bo
     raise SettingError(column.setting, f"there is no {said(column.name)}; {available}")
 
 
-def _unnamed(column: Wanted, names: Sequence[str], left: list[int], available: str) -> int:
+def _unnamed_column(column: Wanted, names: Sequence[str], left: list[int], available: str) -> int:
     if len(left) == 1:
         return left[0]
     called_value = [index for index in left if names[index] == "value"]
@@ -128,7 +128,7 @@ def time_columns(path: str, format: str | None, delimiter: str | None) -> list[s
             return []
         return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
     separator = "tab" if delimiter is None and has_tabs(path) else delimiter
-    rows = _first_rows(path, kind, Dialect.given(separator, None))
+    rows = _first_rows_of_columns(path, kind, Dialect.given(separator, None))
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if _are_times([row.get(name) for row in rows])]
 
@@ -139,7 +139,7 @@ def column_names(path: str, format: str | None, delimiter: str | None) -> list[s
     if kind.format == "parquet":
         return []  # its own message lists them
     separator = "tab" if delimiter is None and has_tabs(path) else delimiter
-    rows = _first_rows(path, kind, Dialect.given(separator, None))[:1]
+    rows = _first_rows_of_columns(path, kind, Dialect.given(separator, None))[:1]
     return [name for row in rows for name in _flat(row)]
 
 
@@ -151,7 +151,7 @@ def _flat(row: dict[str, Any], before: str = "") -> list[str]:
     return found
 
 
-def _first_rows(path: str, kind: FileKind, dialect: Dialect) -> list[dict[str, Any]]:
+def _first_rows_of_columns(path: str, kind: FileKind, dialect: Dialect) -> list[dict[str, Any]]:
     incoming = InputBytes(path, kind.compression)
     try:
         text = next(read_lines(incoming)).text

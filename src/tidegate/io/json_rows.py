@@ -47,7 +47,7 @@ class JsonRows:
     def begin(self, line: bytes) -> bool | None:
         """No line names the columns."""
         try:
-            row = _object(line, 0) if line.strip() else None
+            row = _json_object(line, 0) if line.strip() else None
         except InputError:  # it is read again as a row
             row = None
         missing = [key for key in self._keys if row is not None and not _has(row, key)]
@@ -60,14 +60,14 @@ class JsonRows:
 
     def one(self, line: bytes, position: int) -> list[Any]:
         """The wanted members of one row; of a blank one, as missing."""
-        row = _object(line, position) if line.strip() else {}
+        row = _json_object(line, position) if line.strip() else {}
         found: list[Any] = []
         for column, key in zip(self._wanted, self._keys, strict=True):
             if column.numeric:
-                found.append(_number(_member(row, key), key, position))
+                found.append(_json_number(_json_member(row, key), key, position))
             else:
-                read = _time if column.time else _user
-                found.append(read(_member(row, key), key, position, column.content))
+                read = _time if column.time else _json_user
+                found.append(read(_json_member(row, key), key, position, column.content))
                 if found[-1] is None:
                     continue
                 if column.time:
@@ -113,7 +113,7 @@ class JsonRows:
             return None
 
 
-def _object(line: bytes, position: int) -> dict[str, Any]:
+def _json_object(line: bytes, position: int) -> dict[str, Any]:
     try:
         row = json.loads(line.decode("utf-8", "surrogateescape"), parse_int=_integer)
     except (ValueError, RecursionError):
@@ -123,13 +123,13 @@ def _object(line: bytes, position: int) -> dict[str, Any]:
     return row
 
 
-def _member(row: dict[str, Any], key: str) -> Any:
+def _json_member(row: dict[str, Any], key: str) -> Any:
     """What is under a key, or under a path of keys."""
     if key in row or "." not in key:
         return row.get(key)
     first, _, rest = key.partition(".")
     inner = row.get(first)
-    return _member(inner, rest) if isinstance(inner, dict) else None
+    return _json_member(inner, rest) if isinstance(inner, dict) else None
 
 
 def _has(row: dict[str, Any], key: str) -> bool:
@@ -145,7 +145,7 @@ def _integer(text: str) -> int | float:
     return int(text) if len(text) <= _INTEGER_DIGITS and text != "-0" else float(text)
 
 
-def _number(value: object, key: str, position: int) -> float:
+def _json_number(value: object, key: str, position: int) -> float:
     if value is None:
         return math.nan
     if isinstance(value, int | float):  # true and false count as 1 and 0, as in Parquet
@@ -153,7 +153,7 @@ def _number(value: object, key: str, position: int) -> float:
     raise InputError(f"value at row {position}, column {key!r} is not a number")
 
 
-def _user(value: object, key: str, position: int, what: str) -> str | int | None:
+def _json_user(value: object, key: str, position: int, what: str) -> str | int | None:
     if value is None or value == "":
         return None
     if isinstance(value, str) and _is_text(value):

@@ -45,7 +45,7 @@ def read_metadata(
     """The metadata of a released file; None if there is none."""
     name = os.fspath(path)
     if kind_of(path, format).format == "parquet":
-        text = _from_parquet(name)
+        text = _metadata_from_parquet(name)
     else:
         try:
             if sidecar(path).stat().st_size > _MOST:
@@ -68,7 +68,7 @@ def read_metadata(
     return metadata
 
 
-def _from_parquet(name: str) -> bytes | None:
+def _metadata_from_parquet(name: str) -> bytes | None:
     arrow, parquet = require_for_files("pyarrow"), require_for_files("pyarrow.parquet")
     try:
         with Path(name).open("rb") as file:

@@ -28,7 +28,7 @@ _COLUMNS = [
 ]
 
 
-def _row_of(names: Sequence[str], format_name: str) -> re.Pattern[bytes]:
+def _output_row_of(names: Sequence[str], format_name: str) -> re.Pattern[bytes]:
     if format_name == "csv":
         return re.compile(b",".join(_PARTS[name] for name in names))
     quote = {"time": b'"?'}
@@ -40,7 +40,8 @@ def _row_of(names: Sequence[str], format_name: str) -> re.Pattern[bytes]:
 
 
 _ROWS = {
-    name: {columns: _row_of(columns, name) for columns in _COLUMNS} for name in ("csv", "jsonl")
+    name: {columns: _output_row_of(columns, name) for columns in _COLUMNS}
+    for name in ("csv", "jsonl")
 }
 _HEADERS = {
     "csv": {columns: csv_header(columns) for columns in _COLUMNS},
@@ -104,17 +105,17 @@ def _mend_output(file: BinaryIO, format_name: str, name: str) -> Recovered:
     head = _read(file, 0, _READ_BYTES)
     written = head.rstrip(b"\0")  # after a power cut, blocks that never came are zeros
     end = _end_of_last_line(file, size)
-    header, columns = _header(written, head[:end], format_name, name)
+    header, columns = _output_header(written, head[:end], format_name, name)
     row = _ROWS[format_name][columns or _COLUMNS[0]]
     first: list[int] = []
     last: list[int] = []
     if end > len(header):
-        first = _positions(head[len(header) : end], row, name)
+        first = _output_positions(head[len(header) : end], row, name)
         start = max(len(header), end - _READ_BYTES)
         tail = _read(file, start, end - start)
         if start > len(header):  # its first line may be cut
             tail = tail[tail.index(b"\n") + 1 :]
-        last = _positions(tail, row, name)
+        last = _output_positions(tail, row, name)
     if end < size:
         expected = header[:1] if end < len(header) else _ROW_STARTS[format_name]
         if _read(file, end, 1) not in {b"\0", *(bytes([byte]) for byte in expected)}:
@@ -128,7 +129,7 @@ def _mend_output(file: BinaryIO, format_name: str, name: str) -> Recovered:
     return Recovered(rows, first[0], columns)
 
 
-def _header(
+def _output_header(
     written: bytes, lines: bytes, format_name: str, name: str
 ) -> tuple[bytes, tuple[str, ...] | None]:
     """The header that a file begins with, or begins to begin with; and its columns, if known."""
@@ -155,7 +156,7 @@ def last_position(path: str | Path, format: str | None = None) -> int | None:  #
     return max((int(match[1]) for match in found), default=None)
 
 
-def _positions(text: bytes, row: re.Pattern[bytes], name: str) -> list[int]:
+def _output_positions(text: bytes, row: re.Pattern[bytes], name: str) -> list[int]:
     """The positions in the complete lines of `text`, which must count up."""
     positions: list[int] = []
     for line in text[: text.rfind(b"\n") + 1].split(b"\n")[:-1]:

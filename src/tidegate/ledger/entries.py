@@ -182,7 +182,7 @@ def decoded(facts: Mapping[str, Any], digest: str) -> Entry:
     )
 
 
-def _charge(facts: Mapping[str, Any], **common: Any) -> Charge:
+def _charge_entry(facts: Mapping[str, Any], **common: Any) -> Charge:
     start, end = _position(facts["start"]), facts["end"]
     if end is not None and _position(end) <= start:
         raise ValueError("a range ends after its start")
@@ -192,7 +192,7 @@ def _charge(facts: Mapping[str, Any], **common: Any) -> Charge:
         stage=facts["stage"],
         start=start,
         end=end,
-        guarantee=_guarantee(
+        guarantee=_entry_guarantee(
             facts["epsilon"],
             facts["delta"],
             facts["unit"],
@@ -212,7 +212,7 @@ def _position(value: Any) -> int:
 
 
 @lru_cache  # a ledger repeats few guarantees many times
-def _guarantee(
+def _entry_guarantee(
     epsilon: str, delta: str, unit: str, model: str, arithmetic: str, rho: str | None
 ) -> Guarantee:
     return chargeable(
@@ -229,7 +229,7 @@ def _guarantee(
 
 _DECODERS: dict[str, Callable[..., Entry]] = {
     "ledger": lambda facts, **common: Opening(id=facts["id"], keyed=facts["keyed"], **common),
-    "charge": _charge,
+    "charge": _charge_entry,
     "close": lambda facts, **common: Closing(
         charge=facts["charge"], end=_position(facts["end"]), **common
     ),

@@ -25,7 +25,7 @@ class LedgerFile(HashedLines, Inherited):
         self.torn = 0
         self._size = 0
         self._ended = True  # the last entry has its newline
-        self._file = _opened(path, create, read_only)
+        self._file = _opened_ledger_file(path, create, read_only)
         self.guard()
         try:
             if not read_only:
@@ -148,7 +148,7 @@ class LedgerFile(HashedLines, Inherited):
         self._file.close()
 
 
-def _opened(path: Path, create: bool, read_only: bool) -> FileIO:
+def _opened_ledger_file(path: Path, create: bool, read_only: bool) -> FileIO:
     writing = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
     flags = os.O_RDONLY if read_only else writing
     try:

@@ -92,7 +92,7 @@ def as_text(report: dict[str, Any]) -> str:
     if not report["charges"]:
         parts = ["Nothing was charged yet."]
     else:
-        parts = [_charges(report), _ranges(report), _totals(report)]
+        parts = [_reported_charges(report), _reported_ranges(report), _reported_totals(report)]
     if report["unfinished_bytes"]:
         parts.append(
             f"The last {report['unfinished_bytes']} bytes are an unfinished entry: it is being "
@@ -101,7 +101,7 @@ def as_text(report: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _charges(report: dict[str, Any]) -> str:
+def _reported_charges(report: dict[str, Any]) -> str:
     rows = [
         (
             charge["time"][:19].replace("T", " "),
@@ -117,7 +117,7 @@ def _charges(report: dict[str, Any]) -> str:
     return table(("when (UTC)", "source", "stage", "positions", "ε", "δ", "epoch"), rows, left=4)
 
 
-def _ranges(report: dict[str, Any]) -> str:
+def _reported_ranges(report: dict[str, Any]) -> str:
     """The cost of each range: the sum of the charges on it."""
     rows = [
         (
@@ -135,7 +135,7 @@ def _ranges(report: dict[str, Any]) -> str:
     return table(("source", "positions", "charged per value", "ε", "δ"), rows, left=3)
 
 
-def _totals(report: dict[str, Any]) -> str:
+def _reported_totals(report: dict[str, Any]) -> str:
     """The most that any position of a source costs."""
     cap = report["cap"]
     name = "no cap" if cap is None else f"left of {_number(cap)}"

@@ -217,7 +217,7 @@ class Client:
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
             )
             self.memory.add(pin, self.lifetime)
-            return _report(pin)
+            return _client_report(pin)
 
     def pick(self, announcements: Iterable[Announcement | str | bytes]) -> Announcement:
         """Choose this client's announcement, if questions are assigned by name.
@@ -236,7 +236,7 @@ class Client:
     def sent(self, name: str) -> Report | None:
         """The report of a round, to send it again; None if there was none."""
         pin = self.memory.pin(name)
-        return None if pin is None else _report(pin)
+        return None if pin is None else _client_report(pin)
 
     @property
     def unacknowledged(self) -> tuple[Report, ...]:
@@ -244,7 +244,7 @@ class Client:
 
         The same reports: sending one twice costs and tells nothing more.
         """
-        return tuple(_report(pin) for pin in self.memory.unacknowledged)
+        return tuple(_client_report(pin) for pin in self.memory.unacknowledged)
 
     def acknowledge(self, name: str) -> None:
         """Remember that the report of a round arrived, or never will: the server has taken it, had
@@ -254,7 +254,7 @@ class Client:
     def _again(self, known: Pin, asked: Announcement) -> Report:
         if known.digest != asked.digest:
             raise RefusedError("this round was answered under another announcement")
-        return _report(known)
+        return _client_report(known)
 
     def _steps(self, value: object, resolution: Fraction) -> int:
         """The value in whole steps. Says that it is wrong, never what it is."""
@@ -283,7 +283,7 @@ def _parsed(announcement: Announcement | str | bytes) -> Announcement:
     return Announcement.from_json(announcement)
 
 
-def _report(pin: Pin) -> Report:
+def _client_report(pin: Pin) -> Report:
     return Report(
         round=pin.round,
         phase=pin.phase,

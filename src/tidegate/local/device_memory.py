@@ -98,7 +98,7 @@ class Memory(Closed):
     @classmethod
     def _stored(cls, file: MemoryFile, *, moved: bool) -> Memory:
         try:
-            inode, key, pins, acknowledged = _parsed(file.read())
+            inode, key, pins, acknowledged = _parsed_memory(file.read())
         except (ValueError, KeyError, TypeError, RecursionError):
             raise DeviceMemoryError(
                 f"{file.path} is damaged or of another version, so earlier reports are unknown "
@@ -233,7 +233,7 @@ class Memory(Closed):
         return {**head, "pins": [pin.plain() for pin in pins], **tail}
 
 
-def _parsed(plain: Any) -> tuple[int, bytes, list[Pin], list[str]]:
+def _parsed_memory(plain: Any) -> tuple[int, bytes, list[Pin], list[str]]:
     """Inode, key, pins and acknowledged rounds of a file's content, or an error of Python's."""
     if set(plain) - {"acknowledged"} != {"tidegate", "kind", "key", "pins", "inode"}:
         raise ValueError("other fields")

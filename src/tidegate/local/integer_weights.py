@@ -118,14 +118,14 @@ def whole_weights(probabilities: FloatArray, epsilon: Fraction) -> Rows:
         raise SettingError("epsilon", "is too large or too small for weights of 32 bits")
     weights: IntArray = np.clip(np.rint(ideal).astype(np.int64), least, largest)
     for row in weights:
-        _settle(row, least, largest)
+        _settle_weights(row, least, largest)
     check_loss(
         zip(weights.min(axis=0).tolist(), weights.max(axis=0).tolist(), strict=True), epsilon
     )
     return tuple(tuple(row) for row in weights.tolist())
 
 
-def _settle(row: IntArray, least: IntArray, largest: IntArray) -> None:
+def _settle_weights(row: IntArray, least: IntArray, largest: IntArray) -> None:
     """Make the row add up to 2**32, in place, beginning where there is most room."""
     lacking = WORDS - int(row.sum())
     room = largest - row if lacking > 0 else row - least

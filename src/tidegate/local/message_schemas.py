@@ -37,17 +37,17 @@ def schemas() -> dict[str, Any]:
         "title": "Messages of Tidegate's local model",
         "oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in kinds],
         "$defs": {
-            "announcement": _announcement(),
-            "question": {"oneOf": [_tail(), _value(), _wave()]},
-            "report": _report(),
-            "round": _round(),
-            "outcomes": _outcomes(),
-            "shuffled": _shuffled(),
+            "announcement": _announcement_schema(),
+            "question": {"oneOf": [_tail_schema(), _value_schema(), _wave_schema()]},
+            "report": _report_schema(),
+            "round": _round_schema(),
+            "outcomes": _outcomes_schema(),
+            "shuffled": _shuffled_schema(),
         },
     }
 
 
-def _object(fields: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+def _object_schema(fields: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
     required = [name for name in fields if name not in optional]
     return {
         "type": "object",
@@ -60,95 +60,100 @@ def _object(fields: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str,
 def _message(kind: str, fields: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
     head = {"tidegate": {"const": VERSION}, "kind": {"const": kind}}
     said = f"At most {LONGEST[kind]:,} characters of text."
-    return {"description": said, **_object({**head, **fields}, optional)}
+    return {"description": said, **_object_schema({**head, **fields}, optional)}
 
 
 def _pattern(pattern: str) -> dict[str, Any]:
     return {"type": "string", "pattern": f"^(?:{pattern})$"}
 
 
-def _whole(least: int, largest: int) -> dict[str, Any]:
+def _whole_schema(least: int, largest: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": least, "maximum": largest}
 
 
-def _number(largest: float, least: float) -> dict[str, Any]:
+def _number_schema(largest: float, least: float) -> dict[str, Any]:
     return {"type": "number", "minimum": least, "maximum": largest}
 
 
-def _name() -> dict[str, Any]:
+def _name_schema() -> dict[str, Any]:
     return _pattern(NAME.pattern)
 
 
-def _common() -> dict[str, Any]:
+def _common_schema() -> dict[str, Any]:
     return {
-        "round": _name(),
+        "round": _name_schema(),
         "phase": {"enum": list(PHASES)},
         "epsilon": _pattern(EXACT.pattern),
-        "slot": _whole(0, SLOTS - 1),
+        "slot": _whole_schema(0, SLOTS - 1),
     }
 
 
-def _announcement() -> dict[str, Any]:
+def _announcement_schema() -> dict[str, Any]:
     bounds = {
         "lower": _pattern(f"-(?:{EXACT.pattern})"),
         "bound": _pattern(EXACT.pattern),
         "resolution": _pattern(EXACT.pattern),
     }
     question = {"question": {"$ref": "#/$defs/question"}}
-    return _message("announcement", {**_common(), **bounds, **question}, ("lower",))
+    return _message("announcement", {**_common_schema(), **bounds, **question}, ("lower",))
 
 
-def _tail() -> dict[str, Any]:
-    far = _number(tail_question.LARGEST, 0)
+def _tail_schema() -> dict[str, Any]:
+    far = _number_schema(tail_question.LARGEST, 0)
     form = {"enum": [tail_question.ABOVE, tail_question.BELOW]}
-    return _object({"form": form, "level": far, "dither": far, "lie": _whole(1, WORDS // 2)})
+    return _object_schema(
+        {"form": form, "level": far, "dither": far, "lie": _whole_schema(1, WORDS // 2)}
+    )
 
 
-def _value() -> dict[str, Any]:
-    row = {"type": "array", "minItems": 1, "items": _whole(1, WORDS)}
+def _value_schema() -> dict[str, Any]:
+    row = {"type": "array", "minItems": 1, "items": _whole_schema(1, WORDS)}
     outputs = {
         "type": "array",
         "minItems": 1,
-        "items": _number(value_question.LARGEST, -value_question.LARGEST),
+        "items": _number_schema(value_question.LARGEST, -value_question.LARGEST),
     }
     fields = {
         "form": {"const": ValueQuestion.form},
-        "lowest": _whole(-_MOST_WHOLE, -1),
-        "threshold": _whole(1, _MOST_WHOLE),
+        "lowest": _whole_schema(-_MOST_WHOLE, -1),
+        "threshold": _whole_schema(1, _MOST_WHOLE),
         "weights": {"type": "array", "minItems": 2, "items": row},
         "outputs": outputs,
     }
     cells = f"Rows times columns: at most {value_question.MOST_CELLS:,}; all rows have one total."
-    return {"description": cells, **_object(fields, ("lowest",))}
+    return {"description": cells, **_object_schema(fields, ("lowest",))}
 
 
-def _wave() -> dict[str, Any]:
-    return _object(
+def _wave_schema() -> dict[str, Any]:
+    return _object_schema(
         {
             "form": {"const": WaveQuestion.form},
-            "top": _whole(1, wave_question.MOST_STEPS),
-            "bins": _whole(1, wave_question.MOST_BINS),
-            "half": _whole(0, wave_question.MOST_BINS),
-            "high": _whole(1, WORDS),
-            "low": _whole(1, WORDS),
+            "top": _whole_schema(1, wave_question.MOST_STEPS),
+            "bins": _whole_schema(1, wave_question.MOST_BINS),
+            "half": _whole_schema(0, wave_question.MOST_BINS),
+            "high": _whole_schema(1, WORDS),
+            "low": _whole_schema(1, WORDS),
         }
     )
 
 
-def _report() -> dict[str, Any]:
-    return _message("report", {**_common(), "client": _name(), "report": _whole(0, WORDS - 1)})
+def _report_schema() -> dict[str, Any]:
+    return _message(
+        "report",
+        {**_common_schema(), "client": _name_schema(), "report": _whole_schema(0, WORDS - 1)},
+    )
 
 
-def _round() -> dict[str, Any]:
+def _round_schema() -> dict[str, Any]:
     time = {"type": "string", "maxLength": 64}
     times = {"opens": time, "closes": time, "accepted_until": time}
-    return _message("round", {"task": _name(), "round": _name(), **times})
+    return _message("round", {"task": _name_schema(), "round": _name_schema(), **times})
 
 
-def _outcomes() -> dict[str, Any]:
-    row = _object(
+def _outcomes_schema() -> dict[str, Any]:
+    row = _object_schema(
         {
-            "report_id": {"oneOf": [_name(), {"type": "null"}]},
+            "report_id": {"oneOf": [_name_schema(), {"type": "null"}]},
             "outcome": {"enum": ["accepted", *REASONS]},
         }
     )
@@ -156,7 +161,7 @@ def _outcomes() -> dict[str, Any]:
     return _message("outcomes", {"outcomes": rows})
 
 
-def _shuffled() -> dict[str, Any]:
-    slots = {"type": "array", "items": _whole(0, SLOTS - 1)}
-    reports = {"type": "array", "items": _whole(0, WORDS - 1)}
-    return _object({"round": _name(), "slots": slots, "reports": reports})
+def _shuffled_schema() -> dict[str, Any]:
+    slots = {"type": "array", "items": _whole_schema(0, SLOTS - 1)}
+    reports = {"type": "array", "items": _whole_schema(0, WORDS - 1)}
+    return _object_schema({"round": _name_schema(), "slots": slots, "reports": reports})

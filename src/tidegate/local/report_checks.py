@@ -103,7 +103,7 @@ def admitted(
     """Sort the reports of one round: those to take, at most `left`, and the others by reason."""
     domains = np.array([asked.question.reports for asked in announced])
     rejected = Counter[str]()
-    if not _all_inside(slots, reports, domains):
+    if not _all_reports_inside(slots, reports, domains):
         known = (slots >= 0) & (slots < len(domains))
         inside = known & (reports >= 0) & (reports < domains[np.where(known, slots, 0)])
         rejected["slot"] = int(np.count_nonzero(~known))
@@ -113,7 +113,7 @@ def admitted(
     return slots[:left], reports[:left], +rejected  # the plus leaves out what is 0
 
 
-def _all_inside(slots: IntArray, reports: IntArray, domains: IntArray) -> bool:
+def _all_reports_inside(slots: IntArray, reports: IntArray, domains: IntArray) -> bool:
     """Almost always so, and quick to see, piece by piece in a processor's cache."""
     for piece in slices(slots.size):
         if slots[piece].min() < 0 or slots[piece].max() >= len(domains):

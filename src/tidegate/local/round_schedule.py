@@ -106,7 +106,7 @@ class RoundSchedule:
         if not repeated:  # decided anew after each round of the first survey
             standing = survey.decide(tallies)
         elif asked is None:  # a later survey decides at its end
-            standing = _revised(decision, survey.decide(tallies))
+            standing = _revised_round(decision, survey.decide(tallies))
         else:
             standing = _chosen(decision)
         value = self.reporter(standing.threshold).at(standing.threshold, standing.lowest)
@@ -116,10 +116,10 @@ class RoundSchedule:
         if not asked.questions:
             return RoundOpening((value,), asked.participants, standing, asked.copies)
         positions = (asked.reports + 1) * asked.participants
-        return RoundOpening(_in_turns(value, asked), positions, standing)
+        return RoundOpening(_rounds_in_turns(value, asked), positions, standing)
 
 
-def _in_turns(value: ValueQuestion, asked: SurveyRound) -> tuple[Question, ...]:
+def _rounds_in_turns(value: ValueQuestion, asked: SurveyRound) -> tuple[Question, ...]:
     """Each question of a survey after questions for the value.
 
     In this order every device that is asked otherwise has a report before it that stands for it.
@@ -129,7 +129,7 @@ def _in_turns(value: ValueQuestion, asked: SurveyRound) -> tuple[Question, ...]:
     )
 
 
-def _revised(old: SurveyDecision | None, new: SurveyDecision) -> SurveyDecision:
+def _revised_round(old: SurveyDecision | None, new: SurveyDecision) -> SurveyDecision:
     """The new decision, unless the old threshold lies in its interval; for each side of 0.
 
     Each survey alone errs. Where nothing has changed, following it would only add its error.
@@ -139,7 +139,7 @@ def _revised(old: SurveyDecision | None, new: SurveyDecision) -> SurveyDecision:
     kept = old if new.low <= old.threshold <= new.high else new
     if new.below is None or kept.below is None:
         return kept
-    return replace(kept, below=_revised(old.below, new.below))
+    return replace(kept, below=_revised_round(old.below, new.below))
 
 
 def _chosen(decision: SurveyDecision | None) -> SurveyDecision:
@@ -178,10 +178,12 @@ def first_survey(topl: Topl) -> Survey:
         )
     if topl.holdout is None:
         size = asked_first(topl)
-        return _asking(topl, growing(size, topl.horizon, topl.fleet, keep_asking=topl.keep_asking))
+        return _asking_in_round(
+            topl, growing(size, topl.horizon, topl.fleet, keep_asking=topl.keep_asking)
+        )
     # Every second device of the first eighth of the horizon.
     in_stream = topl.horizon // 16 if topl.keep_asking else 0
-    return _asking(topl, held_out(topl.holdout, in_stream, topl.horizon))
+    return _asking_in_round(topl, held_out(topl.holdout, in_stream, topl.horizon))
 
 
 def later_surveys(topl: Topl) -> RoundRepetition | None:
@@ -191,7 +193,9 @@ def later_surveys(topl: Topl) -> RoundRepetition | None:
     period = max(topl.horizon, _PERIOD * asked_first(topl))
     asked = period // _PERIOD
     # From one survey's beginning to the next one's; only the first is of another size.
-    return RoundRepetition(_asking(topl, held_out(asked, 0, topl.horizon)), period - 2 * asked)
+    return RoundRepetition(
+        _asking_in_round(topl, held_out(asked, 0, topl.horizon)), period - 2 * asked
+    )
 
 
 def asked_first(topl: Topl) -> int:
@@ -227,7 +231,7 @@ def check_announceable(topl: Topl) -> None:
             exact_of({name: str(getattr(topl, name))}, name)
 
 
-def _asking(topl: Topl, rounds: tuple[PlannedSurvey, ...]) -> Survey:
+def _asking_in_round(topl: Topl, rounds: tuple[PlannedSurvey, ...]) -> Survey:
     """One-bit questions about the tail, on both sides of 0 if values lie there."""
     above = TailSurvey(
         epsilon=topl.survey_epsilon,

@@ -79,7 +79,7 @@ def estimate_density(
     for number in range(1, steps + 1):
         shares, likelihood = step(shares)
         if smoothing:
-            shares = _smooth(shares)
+            shares = _smooth_density(shares)
         risen, before = likelihood - before, likelihood
         if progress is not None:
             progress(number, risen)
@@ -125,7 +125,7 @@ class _DensityStep:
         return gathered, likelihood
 
 
-def _smooth(shares: FloatArray) -> FloatArray:
+def _smooth_density(shares: FloatArray) -> FloatArray:
     """Averaged by (1, 2, 1)/4; at both ends by the part of it that is inside, (2, 1)/3."""
     smooth: FloatArray = 2 * shares
     smooth[1:] += shares[:-1]

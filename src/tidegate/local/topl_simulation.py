@@ -73,23 +73,23 @@ def run(collection: ServerCollection, values: IntArray, keystream: Keystream) ->
         count = min(_BATCH, values.size - position)
         if collection.left is not None:
             count = min(count, collection.left)
-        slots = _rotation(collection.taken, count, len(collection.slots))
+        slots = _simulated_rotation(collection.taken, count, len(collection.slots))
         devices = values[position : position + count]
-        reports = _answers(collection.slots, slots, devices, keystream.at(chunk=batch))
+        reports = _simulated_answers(collection.slots, slots, devices, keystream.at(chunk=batch))
         published.append(collection.receive(slots, reports))
         position += count
         batch += 1
     return np.concatenate(published)
 
 
-def _rotation(taken: int, count: int, slots: int) -> IntArray:
+def _simulated_rotation(taken: int, count: int, slots: int) -> IntArray:
     """The slots of the next devices."""
     if slots == 1:  # most of the stream, and a division is slow
         return np.zeros(count, dtype=np.int64)
     return (np.arange(count) + taken) % slots
 
 
-def _answers(
+def _simulated_answers(
     asked: tuple[Slot, ...], slots: IntArray, devices: IntArray, words: WordSource
 ) -> IntArray:
     """What the devices report to the slots that they were given."""

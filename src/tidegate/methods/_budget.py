@@ -80,7 +80,7 @@ def per_event(epsilon: Number, bound: Number, shared: PerEvent) -> EventBudget:
     unit, each, _ = budget(epsilon, shared["unit"])
     return EventBudget(
         epsilon=each,
-        threshold=_truncation(each, bound, shared["holdout"]),
+        threshold=_truncation_budget(each, bound, shared["holdout"]),
         horizon=whole("horizon", shared["horizon"], minimum=1),
         unit=unit,
         common=_common(shared),
@@ -101,7 +101,7 @@ def per_event_gaussian(epsilon: Number, bound: Number, shared: Concentrated) -> 
     return GaussianBudget(
         rho=rho,
         delta=failure,
-        threshold=_truncation(pure, bound, shared["holdout"]),
+        threshold=_truncation_budget(pure, bound, shared["holdout"]),
         horizon=horizon,
         unit=unit,
         common=_common(shared),
@@ -121,14 +121,14 @@ def per_window(epsilon: Number, bound: Number, shared: PerWindow) -> WindowBudge
     return WindowBudget(
         epsilon=total - choice,
         window=window.length,
-        threshold=_truncation(choice / window.length, bound, shared["holdout"]),
+        threshold=_truncation_budget(choice / window.length, bound, shared["holdout"]),
         horizon=shared["horizon"],
         unit=window,
         common=_common(shared),
     )
 
 
-def _truncation(epsilon: Fraction, bound: Number, holdout: int) -> Threshold:
+def _truncation_budget(epsilon: Fraction, bound: Number, holdout: int) -> Threshold:
     """The threshold of a method that was published without one.
 
     A hold-out chooses it; `holdout=0` is the method as published: θ is the bound, and no value is

@@ -31,7 +31,7 @@ def in_rows(period: Period, spacing: int) -> list[int] | None:
         return None
     parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
     return [
-        _rows(part, spacing) if is_length(part) else whole("period", part, minimum=1)
+        _rows_of_period(part, spacing) if is_length(part) else whole("period", part, minimum=1)
         for part in parts
     ]
 
@@ -42,7 +42,7 @@ def periods_in_rows(period: Period, ticks: IntArray) -> Period:
     return in_rows(period, spacing(ticks)) if any(map(is_length, parts)) else period
 
 
-def _rows(part: int | str, spacing: int) -> int:
+def _rows_of_period(part: int | str, spacing: int) -> int:
     try:
         length = length_of(str(part))
     except QueryError:

@@ -35,23 +35,22 @@ class KalmanLevel:
     def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
         """The level after each leaf: time passes, and measured numbers move it."""
         exact, variance = self.exact, self.variance
-        means = [math.nan] * numbers.size
+        means = [math.nan]  # one before the first, and those after each measurement
         scales = marks.astype(np.float64)
         passed, noise = spans * self._step_variance, 2.0 * scales * scales
-        rows = zip(
+        for number, moved, noisy in zip(
             numbers.astype(np.float64).tolist(), passed.tolist(), noise.tolist(), strict=True
-        )
-        for at, (number, moved, noisy) in enumerate(rows):
+        ):
             variance += moved
             if noisy:
                 gain = variance / (variance + noisy)
                 exact += gain * (number - exact)
                 variance *= 1.0 - gain
-                means[at] = exact
+                means.append(exact)
         self.exact, self.variance = exact, variance
-        levels = np.rint(means)
-        last = np.maximum.accumulate(np.where(marks, np.arange(1, marks.size + 1), 0))
-        found: FloatArray = np.concatenate(([self.level], levels))[last]
+        levels: FloatArray = np.rint(means)
+        levels[0] = self.level
+        found: FloatArray = levels[np.cumsum(marks != 0)]
         self.level = float(found[-1])
         return found
 
@@ -97,8 +96,11 @@ def next_interval(interval: float, error: float, errors: Collection[float]) -> f
     if power > 0 and interval - _STEP * (power + power * power / 2) < 1 - _MARGIN:
         return 1.0
     signal = _PROPORTIONAL * error + _INTEGRAL * (math.fsum(errors) / len(errors))
-    power = min((signal - _SET_POINT) / _SET_POINT, _FARTHEST)
+    if signal >= _SET_POINT and interval == 1.0:
+        return 1.0
+    power = (signal - _SET_POINT) / _SET_POINT
     if power > 0 and interval - _STEP * (power + power * power / 2) < 1 - _MARGIN:
         return 1.0
-    growth = 1 - one_exp(power)  # the same bits on every machine
-    return max(1.0, interval + _STEP * growth)
+    growth = 1 - one_exp(power if power < _FARTHEST else _FARTHEST)  # the same on every machine
+    found = interval + _STEP * growth
+    return found if found > 1.0 else 1.0

@@ -7,13 +7,16 @@ the n deviations change by at most n·|x − m|/(n + 1) together, and x adds as 
     S  ≤  S of the group with x  ≤  S + 2n·|x − m|/(n + 1).
 
 S never falls, and grows by no more than a sum that costs one step a value. Deviations add up to 0,
-so S with x is also at least twice that of x itself, 2n·|x − m|/(n + 1). A test that both bounds
-decide alike is decided; for any other, D is computed, in whole numbers. Bounds are floats, with
-room for their rounding: they change the time it takes, and no decision.
+so S is twice the sum of the positive ones, and at least twice the sum of x − mean over any of the
+values: over x itself, 2n·|x − m|/(n + 1), or over those that lay above the mean when they joined,
+which are nearly the right ones. A test that bounds decide alike is decided; for any other, D is
+computed, in whole numbers. Bounds are floats, with room for their rounding: they change the time it
+takes, and no decision.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
@@ -22,9 +25,11 @@ from tidegate.lattice import FloatArray, IntArray
 
 _ROUNDING = 1 + 1e-9  # of sums of up to 2^14 floats: far more than their errors
 _TWICE, _ROUNDED_DOWN = 2 * _ROUNDING, 1 / _ROUNDING**2
+_HALF_ROUNDED_UP = 0.5 * _ROUNDING
 LONGEST = 1 << 14  # values of a group: they are part of the state
 _LONG = 128  # values of a group from which on many values are tested at a time
-_EXACT = 1 << 36  # 2·128²·2^36 < 2^53
+# 2·128²·2^36 < 2^53; and a value below a mean of 128 is below it by 1/128, far more than rounding.
+_EXACT = 1 << 36
 _AHEAD = 1024  # how many at the most; at first as many as the last group had
 
 
@@ -110,12 +115,16 @@ class Grouping:
     def _one_by_one(self, listed: _Listed, start: int, opens: list[int]) -> int:
         """Test values until a group is long; gives where that is."""
         values, tests, limits = listed
-        one = 1.0 if self._in_floats else 1
+        in_floats = self._in_floats
+        one = 1.0 if in_floats else 1
         count, total, limit = self._count * one, self._total * one, self.limit * one
         least, most, longest = self._least * one, self._most * _ROUNDING, self._longest_short
         public = self._public * one
-        # Of the open group: members until here, and from here.
+        # Of the open group: members until here, and from here; the first, if it is one of the
+        # latter; how many of the latter lay above the mean when they joined, and their sum.
         before, opened = list[float](self.members), start
+        nothing = one - one
+        first, high_total, high_count = math.nan, nothing, nothing
         place = start
         for place, value, test in zip(
             range(start, len(values)), values[start:], tests[start:], strict=True
@@ -124,7 +133,12 @@ class Grouping:
                 off = value * count - total
                 count += one
                 total += value
-                grown = (off if off > 0 else -off) * _TWICE / count
+                if off > 0:
+                    high_total += value
+                    high_count += one
+                    grown = off * _TWICE / count
+                else:
+                    grown = off * -_TWICE / count
                 most += grown
                 if most + test >= limit:
                     if grown * _ROUNDED_DOWN - 1.0 + test >= limit:
@@ -132,7 +146,22 @@ class Grouping:
                         count = 0
                         continue
                     if least + test < limit:
-                        least = _deviation(before + values[opened : place + 1], total)
+                        # 2·Σ (x − mean) over the high values, or those and the first.
+                        enough = (limit - test) * count * _HALF_ROUNDED_UP
+                        low_by = high_total * count - high_count * total
+                        if low_by >= enough or low_by + first * count - total >= enough:
+                            opens.append(place)
+                            count = 0
+                            continue
+                        group = values[opened : place + 1]
+                        if before:
+                            group = before + group
+                        if in_floats:  # `_deviation` written out
+                            mean = total / count
+                            lower = [each for each in group if each < mean]
+                            least = 2.0 * (len(lower) * total - count * sum(lower)) // count
+                        else:
+                            least = _deviation(group, total)
                         most = (least + 1.0) * _ROUNDING
                     if least + test >= limit:
                         opens.append(place)
@@ -144,7 +173,8 @@ class Grouping:
                 opens.append(place)
                 limit = public + limits[place]
                 count, total, least, most = one, value, 0, 0.0
-                before, opened = [], place
+                before, opened, first = [], place, value
+                high_total = high_count = nothing
         if count >= self._longest:
             count = 0
         self._count, self._total, self.limit = int(count), int(total), int(limit)

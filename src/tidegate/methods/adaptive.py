@@ -82,7 +82,8 @@ def adaptive(
     from what was released before it; running sums are estimated by a mixture of forecasters, whose
     answers about the past get better as more is released.
 
-    When: recommended: the most accurate on most streams, for ranges of any length.
+    When: recommended: the most accurate on most streams, for ranges of any length; `tops` is
+        better where bursts are far above the rest, or ε is tiny.
     Reference: this project (docs/privacy/adaptive.md).
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import fmod
 from typing import ClassVar, Unpack
 
 import numpy as np
@@ -15,8 +14,15 @@ from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.perturb.irregular_spans import check_scale
-from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES, PositionNoise
-from tidegate.perturb.sampled_values import Measurements, Stretch, one_by_one
+from tidegate.perturb.position_noise import USUAL_SCALES, PositionNoise
+from tidegate.perturb.sampled_values import (
+    CENTRE,
+    WHOLE,
+    Measurements,
+    Stretch,
+    near_integers,
+    one_by_one,
+)
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
@@ -24,7 +30,6 @@ from tidegate.settings import Epsilon, Spec, Whole
 _SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
 _LEAST = 1 << 12  # parts below which nothing is published: its noise would be of no use
 _NEVER = 1 << 64  # no noisy dissimilarity is larger
-_WHOLE = 2.0**52  # added and taken away, it rounds a float to a whole number
 _DISSIMILARITY = 1  # the level of their noise, in addresses
 
 
@@ -129,16 +134,22 @@ class DissimilaritySampler:
 
         x + test > r + scale or x − test < r − scale is what `push` asks. Here a float that is at
         most the scale proposes, and the scale decides: with scales below 2^33, all numbers are
-        below 2^46, where floats are off by far less than the 1 that two integers differ by.
+        below 2^46, where floats are off by far less than the 1 that two integers differ by. Scales
+        and noise of what is published are rounded floats; afterwards it is seen, for all of them at
+        once, whether one was so near to an integer that this was wrong. Then `push` decides.
         """
         if self._huge:
             return one_by_one(self, stretch)
         _, units, start, stop, position, _, noise = stretch
-        places: list[int] = []
         numbers: list[float] = []
-        scales: list[float] = []
-        window, ratio, edge, published = self._window, self._ratio, self._edge, self.published * 1.0
-        beyond, double, shift, count = 1 - edge, 2 * ratio, position - start, stop - start
+        by_integers: set[int] = set()  # which numbers have noise that was found so
+        window, ratio, published, count = (
+            self._window,
+            self._ratio,
+            self.published * 1.0,
+            stop - start,
+        )
+        double, whole, centre = 2 * ratio, WHOLE, CENTRE
         # What comes back at each value: written a window ahead of where it is read.
         ahead = min(window, count)
         returns = [0.0] * (count + ahead)
@@ -150,19 +161,19 @@ class DissimilaritySampler:
             elif back >= 0:
                 returns[back] = float(part)
             left -= part if back >= 0 else 0
-        reading, ahead = iter(returns), ahead - start
+        reading = iter(returns)
         # An offer is at most left/2, so a scale is at least this over what is left.
         high, low = published + double / left, published - double / left
-        at = start
-        while at < stop:
-            (tests, *_), index = self._noise.at(at + shift)
-            logarithms, among = noise.ahead(at + shift)
-            until = min(stop, at + tests.size - index, at + len(logarithms) - among)
-            here = units[at:until].astype(np.float64)
-            test = tests[index : index + until - at]
+        values, logs = units[start:stop].astype(np.float64), noise.between(position, count)
+        at = 0
+        while at < count:
+            (tests, *_), index = self._noise.at(at + position)
+            test = tests[index : index + count - at]
+            until = at + test.size
+            here = values[at:until]
             rows = zip(
                 *(range(at, until), (here + test).tolist(), (here - test).tolist()),
-                *(logarithms[among:], reading),
+                *(logs[at:until].tolist(), reading),
                 strict=False,  # the first is the shortest
             )
             for place, above, below, logarithm, returned in rows:
@@ -172,36 +183,45 @@ class DissimilaritySampler:
                     high = published + rough
                     low = published - rough
                 if above > high or below < low:
-                    offer = left * 0.5 - 0.25 + _WHOLE - _WHOLE
+                    offer = left * 0.5 - 0.25 + whole - whole
                     if offer < _LEAST:
                         continue
-                    rough = ratio / offer
-                    scale = rough + 0.5 + _WHOLE - _WHOLE
-                    if not edge < scale - rough < beyond:
-                        scale = float(self._scale_of(int(offer)))
+                    scale = ratio / offer + 0.5 + whole - whole
                     if above - published <= scale and published - below <= scale:
-                        continue
-                    product = scale * logarithm
-                    rest = fmod(product, 1.0)
-                    draw = product - rest
-                    if not (EDGE < rest < BEYOND or (draw and -BEYOND < rest < -EDGE)):
-                        draw = noise.scaled(logarithm, int(scale), place + shift)
-                    published = (above + below) * 0.5 + draw
-                    places.append(place)
+                        scale = float(self._scale_of(int(offer)))
+                        if above - published <= scale and published - below <= scale:
+                            continue
+                    if logarithm > 0.0:
+                        drawn = scale * logarithm - 0.5 + centre
+                    else:
+                        drawn = scale * logarithm + 0.5 + centre
+                    if drawn == centre:  # 0, or −0, which is thrown away
+                        drawn += noise.scaled(logarithm, int(scale), place + position)
+                        by_integers.add(len(numbers))
+                    published = (above + below) * 0.5 + (drawn - centre)
                     numbers.append(published)
-                    scales.append(scale)
                     returns[place + ahead] = offer
                     left -= offer
                     rough = double / left
                     high = published + rough
                     low = published - rough
             at = until
+        paid = np.array(returns[ahead:])
+        places = paid.nonzero()[0]
+        parts, released = paid[places], np.array(numbers)
+        scales = ratio / parts + 0.5 + WHOLE - WHOLE
+        near = near_integers(scales - ratio / parts, self._edge)
+        draws = released - values[places]
+        if any(self._scale_of(int(parts[at])) != scales[at] for at in near) or not noise.right(
+            draws, scales, logs[places], places + position, by_integers
+        ):
+            return one_by_one(self, stretch)
         self.published = int(published)
-        unread = enumerate(reading, shift + stop - ahead - start)
+        unread = enumerate(reading, position + count - ahead)
         later += [(place, int(part)) for place, part in unread if part]
         self.places = [place for place, _ in later]
         self.parts = [part for _, part in later]
-        return places, numbers, scales
+        return places + start, released, scales
 
     def _scale_of(self, offer: int) -> int:
         """The scale of a publication that costs `offer`."""

@@ -44,7 +44,7 @@ def zeros_needed(leaves: int) -> int:
     return found
 
 
-def _levels(leaves: int) -> Iterator[Branches]:
+def _binary_levels(leaves: int) -> Iterator[Branches]:
     """From the root down: for each branch the one above it, whether it turns right, and whether
     there is a node on its left that holds values.
 
@@ -69,12 +69,12 @@ def _levels(leaves: int) -> Iterator[Branches]:
 
 @lru_cache(maxsize=8)
 def _kept(leaves: int) -> tuple[Branches, ...]:
-    return tuple(_levels(leaves))
+    return tuple(_binary_levels(leaves))
 
 
 def _branches(leaves: int) -> Iterable[Branches]:
     """Kept for small trees, whose horizons come often; made again for large ones."""
-    return _kept(leaves) if leaves <= _KEPT_LEAVES else _levels(leaves)
+    return _kept(leaves) if leaves <= _KEPT_LEAVES else _binary_levels(leaves)
 
 
 @lru_cache(maxsize=64)

@@ -37,7 +37,8 @@ def tops(
 
     ToPS, the paper's method; pure ε-DP in exact arithmetic.
 
-    When: intervals must rest on no model, or ε is tiny; assumes ranges of many blocks.
+    When: intervals must rest on no model, bursts are far above the rest, or ε is tiny; assumes
+        ranges of many blocks.
     Reference: Wang et al., Continuous Release of Data Streams under both Centralized and Local
         Differential Privacy, CCS 2021.
 

@@ -60,7 +60,7 @@ def discrete_gaussian(words: WordSource, count: int, variance: Fraction) -> NDAr
     done = 0
     while done < count:
         proposals = discrete_laplace(words, count - done, Fraction(scale))
-        kept = proposals[_kept(words, np.abs(proposals), centre, variance)]
+        kept = proposals[_kept_gaussian(words, np.abs(proposals), centre, variance)]
         noise[done : done + kept.size] = kept
         done += kept.size
     return noise
@@ -87,7 +87,7 @@ def _checked(variance: Fraction) -> Fraction:
     return exact
 
 
-def _kept(
+def _kept_gaussian(
     words: WordSource, magnitudes: NDArray[np.int64], centre: Fraction, variance: Fraction
 ) -> NDArray[np.bool_]:
     """One coin for each proposal: exp(−(magnitude − centre)²/(2·variance))."""

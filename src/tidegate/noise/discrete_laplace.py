@@ -101,7 +101,7 @@ def one_by_one(words: WordSource, count: int, scale: Fraction) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         drawn = words.take(count - len(found)).tolist()
-        magnitudes = [_proposed(word >> 1, unit, rough, least, doubt) for word in drawn]
+        magnitudes = [_proposed_laplace(word >> 1, unit, rough, least, doubt) for word in drawn]
         for place, magnitude in enumerate(magnitudes):
             if magnitude < 0:
                 magnitudes[place] = decide_magnitude(words, drawn[place] >> 1, scale)
@@ -125,7 +125,7 @@ def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
     return found
 
 
-def _proposed(cell: int, unit: float, scale: float, least: int, doubt: float) -> int:
+def _proposed_laplace(cell: int, unit: float, scale: float, least: int, doubt: float) -> int:
     """The magnitude by floats; −1: integers must decide."""
     product = -scale * math.log((cell + 0.5) * unit)
     magnitude = int(product)

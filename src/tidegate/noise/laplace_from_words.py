@@ -84,7 +84,7 @@ def discrete_laplace_rows(
     count = words.shape[1]
     if count > BLOCK:
         raise AssertionError("a row is read in one block")
-    noise, thrown, doubtful = _outcomes(words, exact_fraction("scale", scale))
+    noise, thrown, doubtful = _outcomes_of_words(words, exact_fraction("scale", scale))
     return noise, np.flatnonzero((thrown | doubtful).any(axis=1))
 
 
@@ -96,7 +96,7 @@ def discrete_laplace_from(
     None where it would read other words: too few are given (see `words_for`), or integers must
     decide. Such samples are to be drawn by `discrete_laplace`.
     """
-    noise, thrown, doubtful = _outcomes(words, exact_fraction("scale", scale))
+    noise, thrown, doubtful = _outcomes_of_words(words, exact_fraction("scale", scale))
     found: list[NDArray[np.int64] | None] = []
     for row, gone, open_ in zip(noise, thrown, doubtful, strict=True):
         kept = row[~gone][:count]
@@ -111,7 +111,7 @@ def words_for(count: int, scale: Fraction) -> int:
     return count + math.ceil(mean + _DEVIATIONS * math.sqrt(mean / (1 - thrown)) + 1)
 
 
-def _outcomes(
+def _outcomes_of_words(
     words: NDArray[np.uint64], scale: Fraction
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     """What each word gives; whether it is −0; whether integers must decide it."""

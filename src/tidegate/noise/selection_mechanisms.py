@@ -52,7 +52,7 @@ def permute_and_flip(words: WordSource, scores: NDArray[np.int64], rate: Fractio
     >>> permute_and_flip(words, np.array([3, 900, 5]), rate=Fraction(1))
     1
     """
-    below, rate = _below_best(scores, rate)
+    below, rate = _selection_below_best(scores, rate)
     successes = np.flatnonzero(bernoulli_exp(words, below, rate))
     return int(successes[uniform_below(words, successes.size)])
 
@@ -73,7 +73,7 @@ def exponential_mechanism(words: WordSource, scores: NDArray[np.int64], rate: Fr
     >>> exponential_mechanism(words, np.array([3, 900, 5]), rate=Fraction(1))
     1
     """
-    below, rate = _below_best(scores, rate)
+    below, rate = _selection_below_best(scores, rate)
     even = (1 << words.bits) // below.size * below.size  # a word beyond would favour the first
     while True:
         drawn = words.take(_ATTEMPTS)
@@ -84,7 +84,9 @@ def exponential_mechanism(words: WordSource, scores: NDArray[np.int64], rate: Fr
             return int(index[successes[0]])
 
 
-def _below_best(scores: NDArray[np.int64], rate: Fraction) -> tuple[NDArray[np.int64], Fraction]:
+def _selection_below_best(
+    scores: NDArray[np.int64], rate: Fraction
+) -> tuple[NDArray[np.int64], Fraction]:
     """By how much each score is below the best; refuses what cannot be scores."""
     rate = exact_fraction("rate", rate, allow_zero=True)
     scores = np.asarray(scores)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from fractions import Fraction
 from functools import partial
 
@@ -115,17 +115,49 @@ class MeasurementNoise:
         group, index = divmod(position, DRAWS)
         if self._listed[0] != group:
             start = group * DRAWS
-            if not self._first <= start < self._end:
-                chunk, tree = divmod(start, 1 << _CHUNK_BITS)
-                # More at once where positions follow each other: for speed alone.
-                ahead = _GROUPS * DRAWS if 0 < start == self._end else DRAWS
-                count = min(ahead, (1 << _CHUNK_BITS) - tree)
-                words = self._keystream.first_words(chunk=chunk, tree=tree, count=count, words=2)
-                self._kept, self._second = signed_logarithms(words[:, 0]), words[:, 1]
-                self._first, self._end = start, start + count
-            place = start - self._first
+            place = self._place_of(start)
             self._listed = group, self._kept[place : place + DRAWS].tolist()
         return self._listed[1], index
+
+    def between(self, position: int, count: int) -> FloatArray:
+        """Signed logarithms of `count` positions, from this one on."""
+        found = []
+        while count:
+            index = position % DRAWS
+            place = self._place_of(position - index) + index
+            found.append(self._kept[place : place + count])
+            position += found[-1].size
+            count -= found[-1].size
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _place_of(self, start: int) -> int:
+        """Where the logarithms of a group of positions are kept, after drawing them if need be."""
+        if not self._first <= start < self._end:
+            chunk, tree = divmod(start, 1 << _CHUNK_BITS)
+            # More at once where positions follow each other: for speed alone.
+            ahead = _GROUPS * DRAWS if 0 < start == self._end else DRAWS
+            count = min(ahead, (1 << _CHUNK_BITS) - tree)
+            words = self._keystream.first_words(chunk=chunk, tree=tree, count=count, words=2)
+            self._kept, self._second = signed_logarithms(words[:, 0]), words[:, 1]
+            self._first, self._end = start, start + count
+        return start - self._first
+
+    def right(
+        self,
+        draws: FloatArray,
+        scales: FloatArray,
+        logarithms: FloatArray,
+        positions: IntArray,
+        known: Container[int],
+    ) -> bool:
+        """Whether `scaled` gives these draws: those far from integers are, and `known` ones."""
+        rest = np.abs(np.abs(scales * logarithms - draws) - 0.5)
+        doubt = edge(int(scales.max(initial=1.0)))
+        return all(
+            self.scaled(float(logarithms[at]), int(scales[at]), int(positions[at])) == draws[at]
+            for at in np.flatnonzero(rest >= 0.5 - doubt).tolist()
+            if at not in known
+        )
 
     def of(self, position: int, scale: int) -> int:
         """The noise of a measurement."""

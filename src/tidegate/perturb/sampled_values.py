@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from tidegate.lattice import IntArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.irregular_spans import IrregularRun, IrregularStage, check_scale
 from tidegate.perturb.one_layout import OneLayoutBlocks
 from tidegate.perturb.position_noise import MeasurementNoise
@@ -19,8 +19,12 @@ from tidegate.stages import Noisy
 from tidegate.state_as_bytes import State, restore, state_of
 
 # Indices of measured values, released numbers, scales of their noise. All are whole numbers; where
-# a float is exact it may be one, which is faster.
-Measurements = tuple[list[int], list[float], list[float]]
+# a float is exact it may be one, and they may be arrays, which is faster.
+Measurements = tuple[list[int] | IntArray, list[float] | FloatArray, list[float] | FloatArray]
+
+
+# Added and taken away, they round a float to a whole number: one that is at least 0, and any.
+WHOLE, CENTRE = 2.0**52, 1.5 * 2.0**52
 
 
 class Stretch(NamedTuple):
@@ -84,6 +88,26 @@ def one_by_one(sampler: Sampler, stretch: Stretch) -> Measurements:
     return places, numbers, scales
 
 
+def _together(found: list[Measurements]) -> tuple[IntArray, IntArray, IntArray]:
+    """All of them in arrays of integers."""
+    arrays = [
+        [np.array(each, dtype=np.int64) for each in kind] for kind in zip(*found, strict=True)
+    ]
+    ends, numbers, marks = (
+        (np.concatenate(kind) for kind in arrays) if arrays else np.zeros((3, 0), dtype=np.int64)
+    )
+    return ends, numbers, marks
+
+
+def near_integers(rest: FloatArray, doubt: float) -> list[int]:
+    """Where rounding left so little, or so nearly 1, that another number may be the right one."""
+    rest = np.abs(rest - 0.5)
+    if rest.max(initial=0.0) <= 0.5 - doubt:
+        return []
+    found: list[int] = np.flatnonzero(rest > 0.5 - doubt).tolist()
+    return found
+
+
 class _Sampling(OneLayoutBlocks, Protocol):
     def sampler(self, threshold: int, keystream: Keystream) -> Sampler: ...
 
@@ -145,39 +169,35 @@ class SampledRun(IrregularRun):
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give what was measured of them."""
-        ends: list[int] = []  # of leaves, as indices of values
-        numbers: list[float] = []
-        marks: list[float] = []
+        found: list[Measurements] = []  # where leaves end, as indices of values; numbers, marks
         units = np.minimum(values, self._threshold)
         raw: list[int] = units.tolist()
         at, opened = 0, -self.filled
         while at < len(raw):
             length = self._lengths[self.blocks]
             stop = min(len(raw), at + length - self.place)
-            places, some_numbers, scales = self._sweep(
+            measured = self._sweep(
                 Stretch(raw, units, at, stop, self.position, at - opened, self._noise)
             )
-            if places:
-                ends.extend(places)
-                numbers.extend(some_numbers)
-                marks.extend(scales)
-                opened = places[-1] + 1
+            if len(measured[0]):
+                found.append(measured)
+                opened = int(measured[0][-1]) + 1
             self.position += stop - at
             self.place += stop - at
             at = stop
             if self.place == length:
                 if opened < stop:
-                    ends.append(stop - 1)
-                    numbers.append(0)
-                    marks.append(0)
+                    found.append(([stop - 1], [0], [0]))
                     self._sampler.measured(0, stop - opened, 0)
                     opened = stop
                 self.place = 0
                 self.blocks = (self.blocks + 1) % len(self._lengths)
-        edges = np.array([-self.filled - 1, *ends], dtype=np.int64)
+        ends, numbers, marks = _together(found)
+        spans = ends.copy()
+        spans[1:] -= ends[:-1]
+        spans[:1] += self.filled + 1
         self.filled = len(raw) - opened
-        spans = edges[1:] - edges[:-1]
-        return Noisy(np.array(numbers, dtype=np.int64), spans, np.array(marks, dtype=np.int64))
+        return Noisy(numbers, spans, marks)
 
     def _by_finding(self, stretch: Stretch) -> Measurements:
         """The sweep of a sampler that has none of its own."""

@@ -238,13 +238,13 @@ def smallest_epsilon(
                 raise
             return False  # so small that noise would not fit 64 bits
 
-    fine = _grid(100)
+    fine = _epsilon_grid(100)
     if falling:
         first, last = 0, len(fine) - 1
         if not enough(fine[last]):
             return None
     else:
-        coarse = _grid(10)
+        coarse = _epsilon_grid(10)
         begin = 0 if least is None else bisect_left(coarse, least)
         found = next((at for at in range(begin, len(coarse)) if enough(coarse[at])), None)
         if found is None:
@@ -255,7 +255,7 @@ def smallest_epsilon(
 
 
 @cache
-def _grid(digits: int) -> tuple[Fraction, ...]:
+def _epsilon_grid(digits: int) -> tuple[Fraction, ...]:
     """0.000001 to 100 in steps of the last digit: 10 for two digits, 100 for three."""
     steps = (
         Fraction(number, digits) * Fraction(10) ** power

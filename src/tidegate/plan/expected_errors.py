@@ -13,7 +13,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.plan.expected_errors_of_adaptive import mean_parts, played_adaptive
+from tidegate.plan.expected_errors_of_adaptive import mean_error_parts, played_adaptive
 from tidegate.record.range_queries_and_answers import Answers, truncation_errors
 from tidegate.record.record import checked_confidence, quantile
 from tidegate.run.pipeline import Pipeline
@@ -152,7 +152,9 @@ def _expect_adaptive(
             floor=-below * step,
             excess=_in_unit(parts.excess, step),
         )
-        for length, parts in zip(lengths, mean_parts(record, stage.horizon, lengths), strict=True)
+        for length, parts in zip(
+            lengths, mean_error_parts(record, stage.horizon, lengths), strict=True
+        )
     ]
 
 

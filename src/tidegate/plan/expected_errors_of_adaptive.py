@@ -57,7 +57,7 @@ def played_adaptive(
     age = 0
     for length in stage.lengths(0):
         options = stage.layouts(length, threshold, ceiling + below)
-        choice = _preferred(stage, options, threshold, model, age=age)
+        choice = _preferred_adaptive_tree(stage, options, threshold, model, age=age)
         age += length
         tree = options[choice]
         record.begin(tree, choice, model_weights)
@@ -68,7 +68,7 @@ def played_adaptive(
     return record
 
 
-def _preferred(
+def _preferred_adaptive_tree(
     stage: Perturber, options: tuple[Layout, ...], threshold: int, model: int, *, age: int
 ) -> int:
     """The tree of the least expected error, with the lowest caps: θ is assumed to fit."""
@@ -79,7 +79,7 @@ def _preferred(
     return min(lowest, key=lambda index: costs[options[index].nodes][model])
 
 
-def mean_parts(record: Segment, horizon: int, lengths: Iterable[int]) -> Iterable[Parts]:
+def mean_error_parts(record: Segment, horizon: int, lengths: Iterable[int]) -> Iterable[Parts]:
     """Mean variances per length, over evenly spaced starts, in units².
 
     Horizons follow each other nearly without correlation: what a longer range has beyond whole

@@ -83,7 +83,7 @@ class Answer:
     def blind(self) -> bool:
         """Whether too few values chose the threshold, so that `high` is hardly more than a limit.
 
-        A function of what was released (`tidegate.record.threshold_evidence`): free.
+        A function of what was released (`tidegate.record.values_no_choice_saw`): free.
         """
         return self.unseen > answer_text.MUCH * abs(self.estimate)
 

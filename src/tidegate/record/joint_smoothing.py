@@ -22,7 +22,7 @@ def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) ->
         for segment in record.segments:
             posterior = segment.posterior()
             part = [segment.part_of(*ranges[at])[1:]] if ranges else []
-            if part and _answered(segment, posterior, *part[0]):
+            if part and _smoothed_before(segment, posterior, *part[0]):
                 continue
             alike, asked = kinds.setdefault(type(posterior), ([], []))
             alike.append(posterior)
@@ -31,7 +31,9 @@ def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) ->
         first.prepare(others, asked)
 
 
-def _answered(segment: Segment, posterior: Posterior, starts: IntArray, ends: IntArray) -> bool:
+def _smoothed_before(
+    segment: Segment, posterior: Posterior, starts: IntArray, ends: IntArray
+) -> bool:
     """Whether these sums were asked for last: the segment has kept them."""
     last = segment.answered
     return (

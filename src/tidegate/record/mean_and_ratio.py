@@ -150,14 +150,14 @@ def ratio(numerator: Answer, denominator: Answer) -> Ratio:
     if a < 0:
         a, a_below, a_above, sign = -a, a_above, a_below, -sign
     crossing = a < a_below  # then r may be negative, where the sides of B change places
-    low = _root(a, a_below, b, max(b_below, b_above) if crossing else b_above, upper=False)
-    high = _root(a, a_above, b, b_below, upper=True)
+    low = _root_of_ratio(a, a_below, b, max(b_below, b_above) if crossing else b_above, upper=False)
+    high = _root_of_ratio(a, a_above, b, b_below, upper=True)
     if sign < 0:
         low, high = -high, -low
     return Ratio(sign * a / b, low, high, numerator.confidence, numerator, denominator)
 
 
-def _root(a: float, a_half: float, b: float, b_half: float, *, upper: bool) -> float:
+def _root_of_ratio(a: float, a_half: float, b: float, b_half: float, *, upper: bool) -> float:
     """Where (A − rB)² = a² + r²b², below or above A/B."""
     square = b * b - b_half * b_half
     if square <= 0:

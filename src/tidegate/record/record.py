@@ -19,11 +19,12 @@ from tidegate.record.rows_and_levels import small_picture
 from tidegate.record.segments.segment import Segment
 from tidegate.record.segments.segment_codec_and_joining import joined_segments
 from tidegate.record.segments.unmeasured_values import expected_as_before
-from tidegate.record.threshold_evidence import Hidden, aims, unseen
+from tidegate.record.threshold_evidence import aims
 from tidegate.record.times import sums_over_time
 from tidegate.record.times.many_time_ranges import by_time
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges import Moment, TimeTable
+from tidegate.record.values_no_choice_saw import Hidden, unseen
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 

@@ -19,10 +19,10 @@ class RecordView(Record):
 
     def __init__(self, record: Record) -> None:
         times = None if record.times is None else record.times.view()
-        super().__init__([_segment(one) for one in record.segments], record.guarantee, times)
+        super().__init__([_segment_view(one) for one in record.segments], record.guarantee, times)
 
 
-def _segment(segment: Segment) -> Segment:
+def _segment_view(segment: Segment) -> Segment:
     buffer = segment.leaves.view()  # which first takes in what is pending
     found = copy(segment)
     found.blocks, found._pending, found._buffer = deque(segment.blocks), [], buffer

@@ -181,7 +181,7 @@ def moving_average(
     return record.queries(ends - window, ends, confidence)
 
 
-def _ends(record: Record) -> tuple[str, str]:
+def _ends_of_levels(record: Record) -> tuple[str, str]:
     """The times of the first and the last row, or their positions."""
     if record.times is None or record.times.end <= record.start:
         return f"{record.start:,}", f"{record.end:,}"
@@ -196,7 +196,7 @@ def small_picture(record: Record, labels: tuple[str, str] | None = None) -> str:
         return ""
     window = window_of(record, record.segments[-1].method.perturber.block)
     sums = moving_average(record, window)
-    ends = labels or _ends(record)
+    ends = labels or _ends_of_levels(record)
     return band(
         sums.estimate / window,
         sums.low / window,

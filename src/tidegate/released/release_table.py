@@ -108,7 +108,7 @@ def release(
     if isinstance(value, list | tuple) and is_table(table):
         common = {"users": users, "zone": zone, "late": late, "method": method, **settings}
         budget = {"epsilon": epsilon, "bound": bound, "share": share}
-        return _columns(table, value, time, budget, randomness, common)
+        return _columns_of_table(table, value, time, budget, randomness, common)
     if share is not None or isinstance(bound, Mapping):
         named = "share" if share is not None else "bound"
         raise SettingError(named, "by name needs several columns: value=['fare', 'tip']")
@@ -131,7 +131,7 @@ def release(
         time = read_times(time, zone=zone)  # before anything is spent
         if settings.get("period") is not None:
             settings = {**settings, "period": periods_in_rows(settings["period"], time.ticks)}
-    pipeline = _pipeline(method, epsilon, bound, rows, settings)
+    pipeline = _pipeline_for_table(method, epsilon, bound, rows, settings)
     running = pipeline.keeping(rows).start(randomness)
     out = running.push_rows(values, users, time, late)
     running.finish()  # the table is over, and its length is public
@@ -147,7 +147,7 @@ def release(
     )
 
 
-def _columns(
+def _columns_of_table(
     table: Any,
     value: Sequence[str],
     time: Any,
@@ -191,7 +191,7 @@ def _count(values: Any) -> int:
         raise InputError("the column must be a list or an array of numbers") from None
 
 
-def _pipeline(
+def _pipeline_for_table(
     method: str, epsilon: Number, bound: Number, rows: int, settings: dict[str, Any]
 ) -> Pipeline:
     if method not in methods.names():
@@ -202,7 +202,7 @@ def _pipeline(
     if method == "adaptive" and not fixed & settings.keys():
         settings = {"horizon": min(rows, _HORIZON), **settings}
     make = methods.find(method).preset
-    made = _for_rows(make, epsilon, bound, rows, settings)
+    made = _pipeline_for_table_rows(make, epsilon, bound, rows, settings)
     if not isinstance(made, Pipeline):
         raise SettingError("method", f"{method} releases no table: it is of the local model")
     if made.holdout < rows:
@@ -210,7 +210,7 @@ def _pipeline(
     return _with_less_held_out(make, made, rows, epsilon, bound, settings)
 
 
-def _for_rows(
+def _pipeline_for_table_rows(
     make: Callable[..., Any], epsilon: Number, bound: Number, rows: int, settings: dict[str, Any]
 ) -> Any:
     """The pipeline; a table that is too short for its budget is told as such."""

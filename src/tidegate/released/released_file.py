@@ -96,10 +96,10 @@ class ReleasedFile(ReleasedTable):
         if index is not None and kind.format == "parquet":
             metadata = index.metadata
         else:
-            metadata = _metadata(path, format)
+            metadata = _file_metadata(path, format)
         pipeline, phases = _understood_metadata(metadata, name)
         if not pipeline.estimator.adds_up:
-            record = _carried(metadata, pipeline, name)
+            record = _carried_by_file(metadata, pipeline, name)
             record.times = time_index(path, format, metadata, version)
             return cls(Path(path), metadata, pipeline, record, format)
         if index is None or index.metadata != metadata:
@@ -209,7 +209,7 @@ class ReleasedFile(ReleasedTable):
         )
 
 
-def _metadata(path: str | Path, format: str | None) -> dict[str, Any]:  # noqa: A002  # as above
+def _file_metadata(path: str | Path, format: str | None) -> dict[str, Any]:  # noqa: A002  # as above
     metadata = read_metadata(path, format)
     if metadata is None:
         where = f"{Path(path).name}.meta.json beside it is missing"
@@ -223,7 +223,7 @@ def _metadata(path: str | Path, format: str | None) -> dict[str, Any]:  # noqa: 
     return metadata
 
 
-def _carried(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Record:
+def _carried_by_file(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Record:
     """The record in the metadata."""
     if "record" not in metadata:
         problem = (

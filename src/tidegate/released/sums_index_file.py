@@ -180,14 +180,14 @@ def grown_from(
         or before.footer.get("prefix") is None
         or before.version["size"] >= size
         or before.metadata["settings"] != metadata["settings"]
-        or not _continues(before, parts)
+        or not _index_continues(before, parts)
     ):
-        return None, _digests(path, kind, [size])[0]
-    then, now = _digests(path, kind, [before.version["size"], size])
+        return None, _index_digests(path, kind, [size])[0]
+    then, now = _index_digests(path, kind, [before.version["size"], size])
     return before if then == before.footer["prefix"] else None, now
 
 
-def _digests(path: Path, kind: FileKind, sizes: Sequence[int]) -> list[str | None]:
+def _index_digests(path: Path, kind: FileKind, sizes: Sequence[int]) -> list[str | None]:
     """The digest of the first `size` bytes, for increasing sizes; None if no row can follow there.
 
     Rows can follow plain lines of which the last is complete and not blank.
@@ -208,7 +208,7 @@ def _digests(path: Path, kind: FileKind, sizes: Sequence[int]) -> list[str | Non
     return found + [None] * (len(sizes) - len(found))
 
 
-def _continues(index: Index, spans: list[ScannedSpan]) -> bool:
+def _index_continues(index: Index, spans: list[ScannedSpan]) -> bool:
     """Whether the phases of the index are the first of the present ones."""
     known = index.footer["segments"]
     if len(known) > len(spans):

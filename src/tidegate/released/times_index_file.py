@@ -46,17 +46,17 @@ def time_index(
     place = Path(os.path.realpath(path))
     kept = place.with_name(f".{place.name}.tidegate-times")
     facts = {"version": dict(version), "clock": clock.plain()}
-    found = _read(kept, facts)
+    found = _read_times_index(kept, facts)
     if found is None:
         index = TimeIndex(clock)
         for first, ticks in read_released_times(path, format):
             index.push(first, ticks)
         found = index.knots, index.late
-        _write(kept, place, facts, found)
+        _write_times_index(kept, place, facts, found)
     return TimeIndex(clock, *found)
 
 
-def _read(path: Path, facts: Mapping[str, Any]) -> tuple[TimeKnots, TimeKnots] | None:
+def _read_times_index(path: Path, facts: Mapping[str, Any]) -> tuple[TimeKnots, TimeKnots] | None:
     """The knots and the late rows, if they are of this very file; None: it must be read."""
     try:
         with path.open("rb") as file:
@@ -79,7 +79,7 @@ def _read(path: Path, facts: Mapping[str, Any]) -> tuple[TimeKnots, TimeKnots] |
     )
 
 
-def _write(
+def _write_times_index(
     path: Path, released: Path, facts: Mapping[str, Any], found: tuple[TimeKnots, TimeKnots]
 ) -> None:
     """Keep both beside the file; where that is impossible, the next query reads it again."""

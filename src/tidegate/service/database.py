@@ -73,7 +73,7 @@ class Database(Inherited):
         self._readers: Engine | None = None
         self._connection: Connection | None = None
         self._commits: Anchor = (0, "")
-        self._name: _atomic_files.OneName | None = None  # of the SQLite file
+        self._name: _atomic_files.FileOfOneName | None = None  # of the SQLite file
         self.guard()
 
     @property
@@ -90,7 +90,7 @@ class Database(Inherited):
             self._engines()
             with self.transaction() as connection:
                 database_schema.migrate(connection)
-                self._commits = _stored(connection)
+                self._commits = _stored_database(connection)
                 meta = database_schema.meta
                 marked = connection.execute(delete(meta).where(meta.c.name == RESTORED))
                 self.restored = self._new_epoch or marked.rowcount > 0
@@ -105,7 +105,7 @@ class Database(Inherited):
             refuse_other_states(self.folder, FILE)
             if not path.exists():
                 _atomic_files.close(_atomic_files.create(path))
-            self._name = _atomic_files.OneName(path)
+            self._name = _atomic_files.FileOfOneName(path)
             self._check_name()
             url = f"sqlite:///{path}"
         else:
@@ -123,8 +123,8 @@ class Database(Inherited):
         except (SQLAlchemyError, ImportError) as error:
             raise StateError(f"--database cannot be used: {type(error).__name__}") from None
         if self._url is None:
-            _prepare_sqlite(self._writer, "BEGIN IMMEDIATE")
-            _prepare_sqlite(self._readers, "BEGIN")
+            _prepare_sqlite_database(self._writer, "BEGIN IMMEDIATE")
+            _prepare_sqlite_database(self._readers, "BEGIN")
 
     def _check_name(self) -> None:
         """Refuse unless the SQLite file has its one name: else the lock guards another one."""
@@ -242,7 +242,7 @@ class Database(Inherited):
             raise StorageError(f"the database cannot be read ({type(error).__name__})") from None
 
 
-def _stored(connection: Connection) -> Anchor:
+def _stored_database(connection: Connection) -> Anchor:
     """The count and the name of the last transaction; made if this database is new."""
     meta = database_schema.meta
     found = connection.execute(select(meta.c.value).where(meta.c.name == "commits")).scalar()
@@ -253,7 +253,7 @@ def _stored(connection: Connection) -> Anchor:
     return int(number), name
 
 
-def _prepare_sqlite(engine: Engine, begin: str) -> None:
+def _prepare_sqlite_database(engine: Engine, begin: str) -> None:
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: object) -> None:
         connection.isolation_level = None  # transactions are begun below

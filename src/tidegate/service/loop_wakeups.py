@@ -103,10 +103,10 @@ def _wake(
 
 def _call(loop: asyncio.AbstractEventLoop, waiting: list[_Waiting]) -> None:
     with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-        loop.call_soon_threadsafe(_settle, waiting)
+        loop.call_soon_threadsafe(_settle_wakeups, waiting)
 
 
-def _settle(waiting: list[_Waiting]) -> None:
+def _settle_wakeups(waiting: list[_Waiting]) -> None:
     for woken, done in waiting:
         if woken.done():
             continue  # whoever waited has left

@@ -49,11 +49,11 @@ def moving(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
 def _columns(record: Record, asked: Mapping[str, Any]) -> dict[str, Any]:
     over, every = asked["over"], asked.get("every")
     if over.isascii() and over.isdigit():
-        return _by_rows(record, asked, int(over), every)
-    return _by_time(record, asked, _length("over", over), every)
+        return _sums_by_rows(record, asked, int(over), every)
+    return _sums_by_time(record, asked, _length("over", over), every)
 
 
-def _by_rows(
+def _sums_by_rows(
     record: Record, asked: Mapping[str, Any], over: int, every: str | None
 ) -> dict[str, Any]:
     if "from" in asked or "to" in asked:
@@ -72,7 +72,7 @@ def _by_rows(
     return {"start": ends - over, "end": ends, **_numbers(sums, ends * 0 + over)}
 
 
-def _by_time(
+def _sums_by_time(
     record: Record, asked: Mapping[str, Any], over: int, every: str | None
 ) -> dict[str, Any]:
     if "start" in asked or "end" in asked:

@@ -72,7 +72,7 @@ class PushRoute:
                 f"this is a column: send whole rows to /v1/columns/{stream.row_of}/values"
             )
         headers = dict(scope["headers"])
-        asked = _parameters(scope["query_string"])
+        asked = _push_parameters(scope["query_string"])
         start = asked.get("start")
         if start is not None and not (
             start.isascii() and start.isdigit() and len(start) <= _DIGITS
@@ -115,7 +115,7 @@ def refuse_clock(stream: StoredStream) -> None:
         raise SettingError("until", "must be left out: the service's clock closes these ticks")
 
 
-def _parameters(query: bytes) -> dict[str, str]:
+def _push_parameters(query: bytes) -> dict[str, str]:
     if not query:
         return {}
     found = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))

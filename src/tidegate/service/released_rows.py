@@ -157,7 +157,7 @@ def page(
         for first, last, body in rows:
             block = unpacked_rows(first, last, bytes(body)).part(start, last)
             looked += block.values.size
-            rows_of = np.flatnonzero(_mask(block, wanted, times))
+            rows_of = np.flatnonzero(_mask_of_rows(block, wanted, times))
             following = block.end if rows_of.size <= limit else block.first + int(rows_of[limit])
             if rows_of.size:
                 blocks.append(block.chosen(rows_of[:limit]))
@@ -167,7 +167,9 @@ def page(
     return RowPage(blocks, None)
 
 
-def _mask(block: RowBlock, codes: IntArray | None, times: tuple[int | None, int | None]) -> Any:
+def _mask_of_rows(
+    block: RowBlock, codes: IntArray | None, times: tuple[int | None, int | None]
+) -> Any:
     """Which rows are asked for."""
     mask = np.ones(block.values.size, dtype=np.bool_)
     if codes is not None and block.codes is not None:

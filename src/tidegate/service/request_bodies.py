@@ -38,7 +38,7 @@ def read_table(body: bytes) -> Any:
     import pyarrow
 
     try:
-        rows, unpacked = _size(pyarrow, body)
+        rows, unpacked = _arrow_body_size(pyarrow, body)
         if rows <= MOST_ROWS and unpacked <= MOST_ARROW_BYTES:
             table = pyarrow.ipc.open_stream(body).read_all()
             table.validate(full=True)  # or a column that lies about its buffers ends the process
@@ -51,7 +51,7 @@ def read_table(body: bytes) -> Any:
     )
 
 
-def _size(pyarrow: Any, body: bytes) -> tuple[int, int]:
+def _arrow_body_size(pyarrow: Any, body: bytes) -> tuple[int, int]:
     """Rows, and bytes of the buffers once they are unpacked."""
     rows = unpacked = 0
     for message in pyarrow.ipc.MessageReader.open_stream(body):
@@ -63,11 +63,11 @@ def _size(pyarrow: Any, body: bytes) -> tuple[int, int]:
             batch = _table(header, _field(header, batch, _DICTIONARY_DATA))
         length = _field(header, batch, _LENGTH)
         rows += _signed(header, length) if length else 0
-        unpacked += _unpacked(header, batch, message.body.to_pybytes())
+        unpacked += _unpacked_body(header, batch, message.body.to_pybytes())
     return rows, unpacked
 
 
-def _unpacked(header: bytes, batch: int, body: bytes) -> int:
+def _unpacked_body(header: bytes, batch: int, body: bytes) -> int:
     """How many bytes the buffers of a batch have: a packed one begins with that number."""
     if not _field(header, batch, _COMPRESSION):
         return len(body)
@@ -179,7 +179,7 @@ def parsed_body_of_columns(
         if not known or not isinstance(content.get("columns"), dict):
             raise InputError('send {"columns": {"NAME": […], …}, "times": […]}')
         times = content.get("times")
-        found = {name: _numbers(values) for name, values in content["columns"].items()}
+        found = {name: _numbers_in_body(values) for name, values in content["columns"].items()}
     if times is not None and not _listed(times):
         raise InputError("times must be a list")
     lengths = [column.size for column in found.values()]
@@ -203,7 +203,11 @@ Columns = tuple[FloatArray | None, Any, Any]
 def _json_body(body: bytes) -> tuple[Columns, str | None]:
     content = _decoded(body, "the body is not JSON")
     if not isinstance(content, dict):
-        return (_numbers(content if isinstance(content, list) else [content]), None, None), None
+        return (
+            _numbers_in_body(content if isinstance(content, list) else [content]),
+            None,
+            None,
+        ), None
     until = content.pop("until", None)
     if until is not None and not isinstance(until, str):
         raise InputError("until must be a time as text")
@@ -221,7 +225,7 @@ def _json_body(body: bytes) -> tuple[Columns, str | None]:
         raise InputError(_JSON_FORM)
     if keys is not None and not isinstance(keys, list):
         raise InputError(_JSON_FORM)
-    return (None if values is None else _numbers(values), times, _keys(keys)), until
+    return (None if values is None else _numbers_in_body(values), times, _keys_in_body(keys)), until
 
 
 def _json_lines_body(body: bytes) -> Columns:
@@ -230,14 +234,14 @@ def _json_lines_body(body: bytes) -> Columns:
         for number, line in enumerate(body.splitlines(), start=1)
     ]
     if not rows or not all(isinstance(row, dict) for row in rows):
-        return _numbers(rows), None, None
+        return _numbers_in_body(rows), None, None
     if not set(rows[0]) <= set(_ONE):
         raise InputError('a line is a number, or {"value": …, "time": …, "key": …}')
     values, times, keys = (  # what one row has and another has not is missing there
         [row.get(name) for row in rows] if any(name in row for row in rows) else None
         for name in _ONE
     )
-    return None if values is None else _numbers(values), times, _keys(keys)
+    return None if values is None else _numbers_in_body(values), times, _keys_in_body(keys)
 
 
 def _decoded(text: bytes, problem: str) -> Any:
@@ -248,7 +252,7 @@ def _decoded(text: bytes, problem: str) -> Any:
     raise InputError(problem)
 
 
-def _numbers(values: Any) -> FloatArray:
+def _numbers_in_body(values: Any) -> FloatArray:
     if not isinstance(values, list):
         raise InputError(_JSON_FORM)
     for place, value in enumerate(values):
@@ -257,7 +261,7 @@ def _numbers(values: Any) -> FloatArray:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _keys(keys: list[Any] | None) -> list[Any] | None:
+def _keys_in_body(keys: list[Any] | None) -> list[Any] | None:
     for place, key in enumerate(keys or ()):
         if isinstance(key, bool) or not isinstance(key, str | int | float | None):
             raise InputError(f"key {place} of the body is not a text or a whole number")
@@ -281,4 +285,4 @@ def _arrow_body(body: bytes) -> Columns:
     if "value" in names:
         values = _column(table.column("value"))
     keys = table.column("key").to_pylist() if "key" in names else None
-    return values, table.column("time") if "time" in names else None, _keys(keys)
+    return values, table.column("time") if "time" in names else None, _keys_in_body(keys)

@@ -133,7 +133,7 @@ class RequestFront:
             if refused is not None:
                 await refused(scope, receive, answered)
                 return
-            patient = _Patient(receive, self._limits.patience)
+            patient = _PatientRequest(receive, self._limits.patience)
             if not self._telemetry.collected:
                 await self._answer(scope, patient, answered)
                 return
@@ -199,7 +199,7 @@ class TooSlowError(Exception):
     """A body came too slowly."""
 
 
-class _Patient:
+class _PatientRequest:
     """Waits for the pieces of a body, but not for ever."""
 
     def __init__(self, receive: Receive, patience: float) -> None:

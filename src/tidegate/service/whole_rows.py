@@ -44,7 +44,7 @@ def refused_rows(
     before: dict[str, int] = {}  # values of this group that come first, by stream
     for rows, columns in together.items():
         try:
-            _check(columns, before, streams)
+            _check_whole_rows(columns, before, streams)
         except StorageError:
             raise
         except TidegateError as error:
@@ -56,7 +56,7 @@ def refused_rows(
     return refused
 
 
-def _check(columns: list[Pending], before: dict[str, int], streams: Streams) -> None:
+def _check_whole_rows(columns: list[Pending], before: dict[str, int], streams: Streams) -> None:
     charges: list[tuple[int, int | None, Guarantee]] = []
     for one in columns:
         run = streams.writable(one.stream)

@@ -73,10 +73,10 @@ class ExecutorPlan:
         """Plain settings: executors may run another version of a class, never other settings."""
         settings = self.pipeline.settings(), self.secret.place, self.shards, self.gaps
         cap = None if self.cap is None else str(self.cap)
-        return _rebuilt, (*settings, cap, self.packed, self.timed)
+        return _rebuilt_settings, (*settings, cap, self.packed, self.timed)
 
 
-def _rebuilt(
+def _rebuilt_settings(
     pipeline: dict[str, Any],
     place: str,
     shards: int,

@@ -43,9 +43,9 @@ def input_rows(frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool) -> 
     if packed:
         lists = rows[VALUE].to_numpy()
         counts = np.fromiter((0 if one is None else len(one) for one in lists), np.int64, len(rows))
-        values = _joined(lists, np.float64)
+        values = _joined_frames(lists, np.float64)
         if timed:
-            times = _joined(rows[TIME].to_numpy(), np.int64)
+            times = _joined_frames(rows[TIME].to_numpy(), np.int64)
             if times.size != values.size:
                 raise InputError(_OTHER_LENGTH)
     else:
@@ -58,7 +58,7 @@ def input_rows(frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool) -> 
     return InputRows(names.to_numpy(), codes, firsts, counts, values, times)
 
 
-def _joined(lists: NDArray[Any], kind: Any) -> NDArray[Any]:
+def _joined_frames(lists: NDArray[Any], kind: Any) -> NDArray[Any]:
     """The items of all lists, one after another; a missing number is NaN."""
     parts = [one for one in lists if one is not None and len(one)]
     if not parts:

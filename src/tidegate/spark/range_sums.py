@@ -169,7 +169,7 @@ def _range_answer(
 ) -> Sequence[float]:
     if not np.array_equal(positions, np.arange(positions.size)):
         raise QueryError("rows of a key are missing, come twice or are of several epochs")
-    record = _record(pipeline, values)
+    record = _range_record(pipeline, values)
     pair = record.checked(np.array([start]), np.array([end]))
     found = record.gathered(*pair, None)
     answers = found.answers(*pair, confidence)
@@ -177,7 +177,7 @@ def _range_answer(
     return [float(one[0]) for one in (*numbers, found.noise, found.prediction, found.largest)]
 
 
-def _record(pipeline: Pipeline, values: FloatArray) -> Record:
+def _range_record(pipeline: Pipeline, values: FloatArray) -> Record:
     """What was measured of one key, from its rows."""
     fixed: Any = pipeline.threshold
     phases = [Phase(0, float(fixed.value), "")]

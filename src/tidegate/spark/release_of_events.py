@@ -73,7 +73,7 @@ def release_events(
         shards, secret, cap, spent: as of `release`. Every declared key is charged.
     """
     names = declared_keys(keys)
-    _check(df, pipeline, key, time, value)
+    _check_events(df, pipeline, key, time, value)
     if (clock is None) == df.isStreaming or (until is None) != df.isStreaming:
         raise SettingError(
             "clock" if df.isStreaming else "until",
@@ -106,15 +106,17 @@ def release_events(
             charged = every.join(spent_by_key(spent).select("key", "epsilon"), "key", "left")
             before = F.coalesce("epsilon", before)
         charged = charged.select("key", SHARD, before.alias("epsilon"))
-        released = _streamed(events, clock, charged, plan)
+        released = _events_streamed(events, clock, charged, plan)
     else:
         if spent is not None:
             check_cap(plan, every.join(spent_by_key(spent), "key").toPandas())
-        released = _at_once(events, every, plan, until)
+        released = _events_at_once(events, every, plan, until)
     return released.withColumn("time", F.timestamp_micros("time"))
 
 
-def _check(df: DataFrame, pipeline: Pipeline, key: str, time: str, value: str | None) -> None:
+def _check_events(
+    df: DataFrame, pipeline: Pipeline, key: str, time: str, value: str | None
+) -> None:
     if pipeline.ticks is None:
         raise SettingError("pipeline", "must be one for events: tidegate.events(...)")
     if pipeline.ticks.clock.zone is None:
@@ -124,7 +126,9 @@ def _check(df: DataFrame, pipeline: Pipeline, key: str, time: str, value: str | 
             raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
 
 
-def _at_once(events: DataFrame, every: DataFrame, plan: ExecutorPlan, until: Any) -> DataFrame:
+def _events_at_once(
+    events: DataFrame, every: DataFrame, plan: ExecutorPlan, until: Any
+) -> DataFrame:
     if plan.pipeline.ticks is not None:
         plan.pipeline.ticks.complete(until)  # refuses what is not a time
     nothing = every.select(
@@ -134,7 +138,7 @@ def _at_once(events: DataFrame, every: DataFrame, plan: ExecutorPlan, until: Any
     return events.unionByName(nothing).groupBy(SHARD).applyInPandas(work, _SCHEMA)
 
 
-def _streamed(
+def _events_streamed(
     events: DataFrame, clock: DataFrame, charged: DataFrame, plan: ExecutorPlan
 ) -> DataFrame:
     if not clock.isStreaming:

@@ -69,7 +69,7 @@ def reshard(
         raise SettingError("checkpoint", "has no keys yet: begin with another number of shards")
     bodies = [(row["shard"], bytes(row[BODY])) for row in stored.collect()]
     old = [Shard.resume(plan, number, body) for number, body in bodies]
-    new = _regrouped(old, wanted, homes)
+    new = _regrouped_shards(old, wanted, homes)
     rows = [(shard.number, shard.sealed(), None, None) for shard in new]
     return spark.createDataFrame(rows, SCHEMA)
 
@@ -80,7 +80,7 @@ def _names(plan: ExecutorPlan, frames: Iterator[pd.DataFrame]) -> Iterator[pd.Da
             yield pd.DataFrame({"key": Shard.resume(plan, int(number), bytes(body)).names})
 
 
-def _regrouped(old: list[Shard], plan: ExecutorPlan, homes: dict[str, int]) -> list[Shard]:
+def _regrouped_shards(old: list[Shard], plan: ExecutorPlan, homes: dict[str, int]) -> list[Shard]:
     last = {name: number for shard in old for name, number in shard.last.items()}
     spent = {name: amount for shard in old for name, amount in shard.spent.items()}
     releases = regrouped([shard.release for shard in old], plan.shards, homes.__getitem__)

@@ -66,12 +66,12 @@ class MasterSecret:
 
     def _derived(self, info: bytes, length: int) -> bytes:
         return HKDF(algorithm=SHA256(), length=length, salt=None, info=info).derive(
-            _read(self.place)
+            _read_secret(self.place)
         )
 
 
 @lru_cache(maxsize=8)  # a KMS is asked once by each Python worker
-def _read(place: str) -> bytes:
+def _read_secret(place: str) -> bytes:
     kind, _, rest = place.partition(":")
     if kind == "env":
         text = os.environ.get(rest)

@@ -105,7 +105,7 @@ def picked_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
     """
     wanted = [name for name in names.values() if _is_name(name)]
     try:
-        columns = _columns(table, wanted)
+        columns = _table_columns(table, wanted)
     except TidegateError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever the library raises may quote a value
@@ -120,7 +120,7 @@ def picked_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
     )
 
 
-def _columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:
+def _table_columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:
     """Those of the wanted columns that are there exactly once."""
     library = library_of(table)
     if library == "duckdb":  # one query for all: two might give rows in another order
@@ -149,13 +149,13 @@ _LOOKED_AT = 100  # entries at the beginning of a list that may be missing
 
 def refuse_times(values: Any, form: str, position: int = 0) -> None:
     """Refuse times where values belong; `form` is what to write."""
-    if _kind(values) == "times":
+    if _kind_of_column(values) == "times":
         raise InputError(f"values at position {position} are times, not numbers: write {form}")
 
 
 def refuse_numbers(times: Any, form: str, position: int = 0) -> None:
     """Refuse numbers where times of events belong; `form` is what to write."""
-    if _kind(times) == "numbers":
+    if _kind_of_column(times) == "numbers":
         raise InputError(
             f"times at position {position} are numbers: write {form}. If they count since 1970, "
             "say so with tidegate.read_times(times)"
@@ -164,10 +164,10 @@ def refuse_numbers(times: Any, form: str, position: int = 0) -> None:
 
 def are_times(column: Any) -> bool:
     """Whether a column holds times, as far as its type or its first entry tells."""
-    return _kind(column) == "times"
+    return _kind_of_column(column) == "times"
 
 
-def _kind(column: Any) -> str | None:
+def _kind_of_column(column: Any) -> str | None:
     typed: Any = getattr(column, "dtype", getattr(column, "type", None))
     kind = getattr(typed, "kind", None)  # of numpy and pandas
     if kind is not None and kind != "O":

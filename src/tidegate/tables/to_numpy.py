@@ -33,7 +33,7 @@ def plain(values: Any, position: int = 0) -> Any:
     Raises:
         InputError: it holds something that is not a number. Names the position, never the content.
     """
-    reader = _reader(values)
+    reader = _numpy_reader(values)
     if reader is None:
         return values
     try:
@@ -75,7 +75,7 @@ def refuse_others(missing: Any, position: int) -> np.ndarray[Any, Any]:
     return np.full(present.size, np.nan)
 
 
-def _reader(values: Any) -> Any:
+def _numpy_reader(values: Any) -> Any:
     if type(values) in NUMPY:
         return None
     readers = {

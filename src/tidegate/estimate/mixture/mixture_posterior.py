@@ -107,7 +107,9 @@ class MixturePosterior(Posterior):
         last, last_share, last_width = self._place(ends)
         estimate = self._prefix(last, last_share) - self._prefix(first, first_share)
         estimate += known.inside(ends, last, last_share) - known.inside(starts, first, first_share)
-        near_first, near_last, same, share = _nearest(first, first_share, last, last_share)
+        near_first, near_last, same, share = _nearest_for_posterior(
+            first, first_share, last, last_share
+        )
         between = known.variances(near_first, near_last) * np.where(same, np.square(share), 1.0)
         spread = np.where(
             same,
@@ -126,7 +128,7 @@ class MixturePosterior(Posterior):
 
     def _near(self, starts: IntArray, ends: IntArray) -> tuple[IntArray, ...]:
         """The edges (indices) whose variances `parts` asks for."""
-        return _nearest(*self._place(starts)[:2], *self._place(ends)[:2])
+        return _nearest_for_posterior(*self._place(starts)[:2], *self._place(ends)[:2])
 
     def aim_at(self, aim: Aim) -> None:
         """Estimate what truncation took away with this: cheap beside the smoother."""
@@ -155,7 +157,7 @@ class MixturePosterior(Posterior):
         return found
 
 
-def _nearest(
+def _nearest_for_posterior(
     first: IntArray, first_share: FloatArray, last: IntArray, last_share: FloatArray
 ) -> tuple[Any, ...]:
     """The edges that stand for ranges, by cells and how far in they begin and end.

@@ -2,7 +2,8 @@
 
 IEEE arithmetic (+ − × ÷ √) is the same everywhere; exp and log are not, they come from whatever
 library numpy or Python was built with. What is published must not depend on it. Constants are
-therefore computed in decimals, whose every digit is specified, and weights by plain arithmetic.
+therefore computed in whole numbers, in decimals (whose every digit is specified) where those leave
+a doubt, and weights by plain arithmetic.
 """
 
 from __future__ import annotations
@@ -73,14 +74,56 @@ with localcontext(Context(prec=2 * _DIGITS)):
 _ONE, _2ND, _3RD, _4TH, _5TH = ((1 << _FIXED) // each for each in (1, 2, 6, 24, 120))
 _BELOW_STEP = (1 << _FIXED - 12) - 1
 _MANTISSA = float(1 << 53)
+_NEAR, _PLACES = 3.9, 1024  # up to here floats propose, in steps of 1/256
+_CENTRE = 1.5 * (1 << 52)  # added and taken away, it rounds to a whole number
+_SIXTH, _24TH, _120TH = 1 / 6, 1 / 24, 1 / 120
+_IN_DOUBT = 1 / (1 << 60)  # of the result: twice what errors add up to
+
+
+# e^(k/256) as sums of two floats, for k = 0 … 1024, −1024 … −1: negative indices work.
+_FIRST_FLOATS: list[float] = []
+_SECOND_FLOATS: list[float] = []
+
+
+def _fill_floats() -> None:
+    """Another thread may do the same: lists are set as wholes, the one that is asked for last."""
+    with localcontext(Context(prec=2 * _DIGITS)):
+        step = (Decimal(1) / 256).exp()
+        up = [Decimal(1)]
+        for _ in range(_PLACES):
+            up.append(up[-1] * step)
+        exact = up + [1 / each for each in reversed(up[1:])]
+        first = [float(each) for each in exact]
+        _FIRST_FLOATS[:] = first
+        _SECOND_FLOATS[:] = [float(a - Decimal(b)) for a, b in zip(exact, first, strict=True)]
 
 
 def one_exp(value: float) -> float:
-    """e^x, correctly rounded: integers, and decimals, ten times as slow, if those are in doubt.
+    """`exp` of one number: floats propose, integers decide if those are in doubt, then decimals.
 
     >>> one_exp(1.0)
     2.718281828459045
     """
+    if -_NEAR < value < _NEAR:
+        # e^(k/256) is kept as a sum of two floats; of e^r − 1 with |r| ≤ 1/512 the first five
+        # terms do: all errors together are below 2^-61 of the result.
+        places = value * 256.0 + _CENTRE - _CENTRE
+        rest = value - places * 0.00390625
+        series = rest + rest * rest * (0.5 + rest * (_SIXTH + rest * (_24TH + rest * _120TH)))
+        if not _SECOND_FLOATS:
+            _fill_floats()
+        place = int(places)
+        first = _FIRST_FLOATS[place]
+        second = _SECOND_FLOATS[place] + first * series
+        doubt = first * _IN_DOUBT
+        found = first + (second + doubt)
+        if found == first + (second - doubt):
+            return found
+    return _exp_in_integers(value)
+
+
+def _exp_in_integers(value: float) -> float:
+    """e^x correctly rounded; decimals only if integers are in doubt."""
     if -_FARTHEST < value < _FARTHEST:
         found, doublings = _exp_of_fixed(_fixed_of_float(value))
         rounded = float(found + _UNCERTAIN)

@@ -146,15 +146,15 @@ def tree_costs(
     """
     lengths, shapes = _choices(stage, threshold)
     nearest = min(lengths, key=lambda one: max(one / length, length / one))
-    contained = _contained(age + length / 2, stage.horizon)
+    contained = _contained_in_ranges(age + length / 2, stage.horizon)
     epsilon = float(stage.epsilon) * unit
-    return _log_costs(
+    return _log_costs_of_trees(
         epsilon, stage.horizon, lengths, shapes, nearest, age == 0, contained, scatter
     )
 
 
 @lru_cache(maxsize=256)
-def _log_costs(
+def _log_costs_of_trees(
     epsilon: float,
     horizon: int,
     lengths: tuple[int, ...],
@@ -179,7 +179,7 @@ def _choices(stage: Perturber, threshold: int) -> tuple[tuple[int, ...], tuple[S
     return tuple(sorted({*stage.lengths(0), *stage.lengths(1)})), tuple(shapes.items())
 
 
-def _contained(position: float, horizon: int) -> float:
+def _contained_in_ranges(position: float, horizon: int) -> float:
     """Share of ranges that contain this position: 2p(1 − p) of those in the first horizon.
 
     From the middle on, the position is treated as one in an endless stream.

@@ -22,7 +22,7 @@ is known, or less:
 - A later phase with the same warm-up and a higher cap has seen part of what this cap took away.
 
 No more values can lie above the cap than the level has caps: that bounds all of it. (Where all of
-the level may come from values that are cut, answers say so: `tidegate.record.threshold_evidence`.)
+the level may come from values that are cut, ends are open: `tidegate.record.values_no_choice_saw`.)
 Where values below 0 count, both ends have been chosen by the rule and each has its own excess;
 the share beyond an end grows with the fourth power as the level comes nearer to it.
 

@@ -16,7 +16,7 @@ from tidegate.io.errors import SinkError, SourceError
 _PATIENCE = 10.0
 
 
-def _settings(address: Address) -> dict[str, Any]:
+def _kafka_settings(address: Address) -> dict[str, Any]:
     found: dict[str, Any] = {
         "bootstrap.servers": f"{address.host}:{address.port}",
         "log_level": 0,  # its log goes to stderr, around ours
@@ -45,7 +45,7 @@ class KafkaReader:
         self._partition = _partition(address)
         self._next: str | None = ""
         settings = {"group.id": name, "enable.auto.commit": False, "auto.offset.reset": "error"}
-        self._consumer = Consumer({**_settings(address), **settings})
+        self._consumer = Consumer({**_kafka_settings(address), **settings})
         try:
             known = self._consumer.list_topics(self._topic, timeout=_PATIENCE).topics[self._topic]
         except (KafkaException, KeyError):
@@ -109,12 +109,12 @@ class KafkaSink(BrokerSink):
         self._address, self._topic = address, address.path[0]
         self._partition = _partition(address)
         self._producer = Producer(
-            {**_settings(address), "enable.idempotence": True, "delivery.timeout.ms": 10_000}
+            {**_kafka_settings(address), "enable.idempotence": True, "delivery.timeout.ms": 10_000}
         )
 
     def written(self) -> int:
         """How many rows the broker holds."""
-        reader = Consumer({**_settings(self._address), "group.id": "tidegate"})
+        reader = Consumer({**_kafka_settings(self._address), "group.id": "tidegate"})
         try:
             partition = TopicPartition(self._topic, self._partition)
             low, high = reader.get_watermark_offsets(partition, timeout=_PATIENCE)

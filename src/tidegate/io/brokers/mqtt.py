@@ -26,7 +26,7 @@ _QOS = 1
 _POSITION = "/position"  # the topic beside that of the rows: how many there are, retained
 
 
-def _client(address: Address, name: str, *, stays: bool) -> Any:
+def _mqtt_client(address: Address, name: str, *, stays: bool) -> Any:
     made = paho.Client(
         CallbackAPIVersion.VERSION2, client_id=name, clean_session=not stays, manual_ack=stays
     )
@@ -45,7 +45,7 @@ class MqttReader:
         self._waiting: queue.Queue[Any] = queue.Queue()
         self._held: dict[str, Any] = {}
         self._topic = address.path[0]
-        self._client = _client(address, name, stays=True)
+        self._client = _mqtt_client(address, name, stays=True)
         self._client.on_connect = self._subscribed
         self._client.on_message = lambda client, data, message: self._waiting.put(message)
         try:
@@ -94,7 +94,7 @@ class MqttSink(BrokerSink):
     def __init__(self, address: Address, epoch: str, name: str) -> None:
         super().__init__(epoch)
         self._address = address
-        self._client = _client(address, name, stays=False)
+        self._client = _mqtt_client(address, name, stays=False)
         try:
             self._client.connect(address.host, address.port)
         except OSError:

@@ -63,7 +63,7 @@ class Payloads:
     def read(self, messages: Sequence[Message], after: str | None) -> Taken:
         """The values of messages that follow the offset `after`."""
         if self._rows is None:
-            parts = [_numbers(message) for message in messages]
+            parts = [_payload_numbers(message) for message in messages]
             counts = [part.size for part in parts]
             whole = np.concatenate([np.zeros(0), *parts])
             return Taken(Batch(whole), [one.offset for one in messages], counts)
@@ -101,7 +101,7 @@ class Payloads:
         return number
 
 
-def _numbers(message: Message) -> FloatArray:
+def _payload_numbers(message: Message) -> FloatArray:
     try:
         found = json.loads(message.payload) if message.payload.strip() else None
     except (ValueError, RecursionError):

@@ -17,7 +17,7 @@ _PATIENCE = 5.0
 _FIRST = "0-0"  # before every entry
 
 
-def _connected(address: Address) -> Any:
+def _connected_to_redis(address: Address) -> Any:
     return redis.Redis(
         host=address.host,
         port=address.port,
@@ -34,7 +34,7 @@ class RedisReader:
     numbered = True
 
     def __init__(self, address: Address) -> None:
-        self._address, self._client = address, _connected(address)
+        self._address, self._client = address, _connected_to_redis(address)
         try:
             self._client.ping()
         except redis.RedisError:
@@ -81,7 +81,7 @@ class RedisSink(BrokerSink):
 
     def __init__(self, address: Address, epoch: str) -> None:
         super().__init__(epoch)
-        self._address, self._client = address, _connected(address)
+        self._address, self._client = address, _connected_to_redis(address)
 
     def written(self) -> int:
         """How many rows the broker holds."""

@@ -46,7 +46,7 @@ def hybrid(threshold: int, epsilon: Fraction) -> ValueQuestion:
     """
     if checked(epsilon) <= SWITCH:
         return stochastic_rounding(threshold, epsilon)
-    return _table(epsilon).at(threshold)
+    return _hybrid_table(epsilon).at(threshold)
 
 
 def hybrid_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
@@ -69,7 +69,7 @@ def _piecewise_share(epsilon: Fraction) -> float:
 
 
 @lru_cache(maxsize=16)
-def _table(epsilon: Fraction) -> ValueQuestion:
+def _hybrid_table(epsilon: Fraction) -> ValueQuestion:
     inputs, middles, cells = piecewise_probabilities(epsilon)
     share, output = _piecewise_share(epsilon), reach(epsilon)
     plus = 0.5 + inputs / (2 * output)

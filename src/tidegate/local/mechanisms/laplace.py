@@ -32,7 +32,7 @@ def laplace(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> question.variance(np.array([0.0, 1.0])).round(2)
     array([2., 2.])
     """
-    return _table(checked(epsilon)).at(threshold)
+    return _laplace_table(checked(epsilon)).at(threshold)
 
 
 def laplace_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
@@ -41,7 +41,7 @@ def laplace_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
 
 
 @lru_cache(maxsize=16)
-def _table(epsilon: Fraction) -> ValueQuestion:
+def _laplace_table(epsilon: Fraction) -> ValueQuestion:
     scale = 2 / float(epsilon)
     inputs = np.linspace(-1.0, 1.0, _ROWS)
     end = 1 + _TAIL * scale

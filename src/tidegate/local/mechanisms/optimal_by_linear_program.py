@@ -49,7 +49,7 @@ def linear_program(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> L
     >>> least(np.array([1.0, 2.0]), np.array([[1.0, 1.0]]), np.array([3.0])).point.round(6)
     array([3., 0.])
     """
-    point, multipliers, reduced = _start(cost, matrix, sides)
+    point, multipliers, reduced = _start_of_program(cost, matrix, sides)
     for _ in range(_STEPS):
         if (
             max(float(point.max()), float(reduced.max())) > _FAR
@@ -65,7 +65,7 @@ def linear_program(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> L
             and np.abs(excess).max() <= _TOLERANCE * max(1.0, np.abs(cost).max())
         ):
             return LinearSolution(point, multipliers, value)
-        newton = _Newton(matrix, point, reduced, lacking, excess)
+        newton = _LinearProgramNewton(matrix, point, reduced, lacking, excess)
         products = point * reduced
         ahead, _, ahead_reduced = newton.step(products)
         far, far_reduced = _share(point, ahead), _share(reduced, ahead_reduced)
@@ -78,7 +78,7 @@ def linear_program(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> L
     raise ArithmeticError("the linear program has no finite solution, or is badly scaled")
 
 
-class _Newton:
+class _LinearProgramNewton:
     """Newton's equations at one point: A·dx = lacking, A'·dy + ds = excess, s·dx + x·ds = −p."""
 
     def __init__(
@@ -164,7 +164,7 @@ def _share(point: FloatArray, step: FloatArray) -> float:
     return min(1.0, float((point[backwards] / -step[backwards]).min()))
 
 
-def _start(
+def _start_of_program(
     cost: FloatArray, matrix: FloatArray, sides: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mehrotra's start: the least-squares point and multipliers, pushed away from the bounds."""
@@ -211,7 +211,7 @@ def optimal(threshold: int, epsilon: Fraction) -> ValueQuestion:
     """
     if checked(epsilon) <= SWITCH:
         return stochastic_rounding(threshold, epsilon)
-    return _table(epsilon).at(threshold)
+    return _optimal_table(epsilon).at(threshold)
 
 
 def expected_shares(inputs: FloatArray) -> FloatArray:
@@ -263,7 +263,7 @@ def _patterns(rows: int, ratio: float) -> FloatArray:
 
 
 @lru_cache(maxsize=16)
-def _table(epsilon: Fraction) -> ValueQuestion:
+def _optimal_table(epsilon: Fraction) -> ValueQuestion:
     outputs, probabilities = optimal_probabilities(epsilon)
     probabilities /= probabilities.sum(axis=1, keepdims=True)  # what the left out columns held
     return ValueQuestion.fitted(1, whole_weights(probabilities, epsilon), outputs.tolist())

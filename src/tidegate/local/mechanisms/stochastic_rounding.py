@@ -34,7 +34,7 @@ def stochastic_rounding(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> question.variance(np.array([0.0, 1.0])).round(3)
     array([4.683, 3.683])
     """
-    return _table(checked(epsilon)).at(threshold)
+    return _rounding_table(checked(epsilon)).at(threshold)
 
 
 def stochastic_rounding_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
@@ -60,6 +60,6 @@ def checked(epsilon: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=16)
-def _table(epsilon: Fraction) -> ValueQuestion:
+def _rounding_table(epsilon: Fraction) -> ValueQuestion:
     lie, truth = coin_weights(epsilon)
     return ValueQuestion.fitted(1, [[truth, lie], [lie, truth]], [-1.0, 1.0])

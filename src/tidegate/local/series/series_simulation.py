@@ -43,10 +43,10 @@ def simulate(scheme: Any, series: Bits, randomness: Randomness | None = None) ->
     if array.ndim != 2 or not array.size or not (numbers or array.dtype == np.bool_):
         raise InputError("series must be a table of booleans: a row for every step")
     runs: dict[type, Any] = {
-        Changes: _changes,
-        Patterns: _patterns,
-        PopulationDivision: _population,
-        Updates: _updates,
+        Changes: _simulated_changes,
+        Patterns: _simulated_patterns,
+        PopulationDivision: _simulated_population,
+        Updates: _simulated_updates,
     }
     if type(scheme) not in runs:
         raise SettingError("scheme", "must be Changes, Patterns, PopulationDivision or Updates")
@@ -56,7 +56,7 @@ def simulate(scheme: Any, series: Bits, randomness: Randomness | None = None) ->
     return published
 
 
-def _changes(scheme: Changes, series: Bits, words: WordSource) -> FloatArray:
+def _simulated_changes(scheme: Changes, series: Bits, words: WordSource) -> FloatArray:
     if len(series) > scheme.horizon:
         raise SettingError("horizon", f"is shorter than the series of {len(series)} steps")
     users = series.shape[1]
@@ -68,7 +68,7 @@ def _changes(scheme: Changes, series: Bits, words: WordSource) -> FloatArray:
     return np.array(published)
 
 
-def _updates(scheme: Updates, series: Bits, words: WordSource) -> FloatArray:
+def _simulated_updates(scheme: Updates, series: Bits, words: WordSource) -> FloatArray:
     users = series.shape[1]
     devices, server = UpdateDevices(scheme, users, words), UpdateCollector(scheme)
     published = []
@@ -82,7 +82,7 @@ def _updates(scheme: Updates, series: Bits, words: WordSource) -> FloatArray:
     return np.array(published)
 
 
-def _patterns(scheme: Patterns, series: Bits, words: WordSource) -> FloatArray:
+def _simulated_patterns(scheme: Patterns, series: Bits, words: WordSource) -> FloatArray:
     users = series.shape[1]
     devices, server = (
         PatternDevices(scheme, users, words),
@@ -96,7 +96,9 @@ def _patterns(scheme: Patterns, series: Bits, words: WordSource) -> FloatArray:
     return np.array(published)
 
 
-def _population(scheme: PopulationDivision, series: Bits, words: WordSource) -> FloatArray:
+def _simulated_population(
+    scheme: PopulationDivision, series: Bits, words: WordSource
+) -> FloatArray:
     users = series.shape[1]
     devices, server = (
         PopulationDevices(scheme, users, words),

@@ -126,7 +126,9 @@ class Tails:
 
     def shares_above(self, levels: FloatArray) -> FloatArray:
         """S(level): a row for each tail, a column for each level."""
-        return np.exp(_log_shares(self.log_share, self.slope, self.curvature, levels / self.anchor))
+        return np.exp(
+            _log_shares_of_tail(self.log_share, self.slope, self.curvature, levels / self.anchor)
+        )
 
     def mean_shares(self, levels: FloatArray) -> FloatArray:
         """The posterior mean of S at each level."""
@@ -134,7 +136,7 @@ class Tails:
         return mean
 
 
-def _log_shares(
+def _log_shares_of_tail(
     log_share: FloatArray, slope: FloatArray, curvature: FloatArray, ratios: FloatArray
 ) -> FloatArray:
     logs = np.log(ratios)
@@ -160,8 +162,8 @@ def posterior(bits: TailBits, anchor: float, top_share: float, mass: float = 1.0
     `mass` is the share of the values on this side of 0: what counts for the slope is the share
     above the anchor among them.
     """
-    log_share, slope, curvature, prior = _grid(top_share, min(top_share / mass, _BULK))
-    shares = np.exp(_log_shares(log_share, slope, curvature, bits.level / anchor))
+    log_share, slope, curvature, prior = _grid_of_tails(top_share, min(top_share / mass, _BULK))
+    shares = np.exp(_log_shares_of_tail(log_share, slope, curvature, bits.level / anchor))
     log_weights = prior + bits.log_likelihood(shares)
     best = np.argsort(-log_weights, kind="stable")[:_KEPT]
     best = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
@@ -171,7 +173,7 @@ def posterior(bits: TailBits, anchor: float, top_share: float, mass: float = 1.0
 
 
 @lru_cache(maxsize=4)
-def _grid(
+def _grid_of_tails(
     top_share: float, relative: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """All tails of the family, and the logarithm of the prior."""

@@ -167,8 +167,8 @@ class TwoSidedTailSurvey:
 
     def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
         """The questions of both, in turns; each side has its own participants."""
-        above = self.above.next_round(_side(tallies, below=False))
-        below = self.below.next_round(_side(tallies, below=True))
+        above = self.above.next_round(_side_of_survey(tallies, below=False))
+        below = self.below.next_round(_side_of_survey(tallies, below=True))
         if above is None or below is None:
             return None
         if not above.questions:
@@ -188,7 +188,7 @@ class TwoSidedTailSurvey:
         few answers speak of it, and what the prior thinks possible there must not rule the noise of
         all reports.
         """
-        above, below = _side(tallies, below=False), _side(tallies, below=True)
+        above, below = _side_of_survey(tallies, below=False), _side_of_survey(tallies, below=True)
         upper = self.above.decide(above)
         lower = self.below.decide(below)
         for _ in range(2):
@@ -212,7 +212,7 @@ def _tail(asked: SurveyRound) -> list[TailQuestion]:
     return [question for question in asked.questions if isinstance(question, TailQuestion)]
 
 
-def _side(tallies: Sequence[SurveyTally], *, below: bool) -> tuple[SurveyTally, ...]:
+def _side_of_survey(tallies: Sequence[SurveyTally], *, below: bool) -> tuple[SurveyTally, ...]:
     """What was answered about one side, as if there were no other."""
     sides = []
     for tally in tallies:

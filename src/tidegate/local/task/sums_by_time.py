@@ -81,7 +81,7 @@ class RoundSums:
             step: the resolution.
             population: how many devices there are, of which those that answered are a sample.
         """
-        parts = [_of_part(part, step) for part in opened.parts]
+        parts = [_sums_of_part(part, step) for part in opened.parts]
         found = sum((one for one in parts if one.reports), cls())
         silent = sum(one.devices for one in parts if not one.reports)
         if not found.reports:
@@ -101,7 +101,7 @@ class RoundSums:
 _REST = ("reports", "estimate", "allowance", "variance", "caps")
 
 
-def _of_part(part: RoundPart, step: float) -> RoundSums:
+def _sums_of_part(part: RoundPart, step: float) -> RoundSums:
     """The devices of a part: those that reported their value stand for all of them."""
     devices = sum(int(counts.sum()) for counts in part.counts)
     value = next(

@@ -109,12 +109,12 @@ def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment
     elif state["predictions"].size:
         columns += [state[name] for name in _REAL]
     segment.leaves.restore(state["closed"], columns)
-    if not _complete(segment, state["first"]):
+    if not _complete_segment(segment, state["first"]):
         raise ValueError("its leaves do not belong to its blocks")
     return segment
 
 
-def _complete(segment: Segment, first: int) -> bool:
+def _complete_segment(segment: Segment, first: int) -> bool:
     """Whether there is one sum for each leaf of the blocks, and no other."""
     leaves, last = segment.leaves, segment.blocks[-1]
     values = segment.end - last.start

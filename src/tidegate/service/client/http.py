@@ -111,7 +111,7 @@ class Http:
             if safe and status in _AGAIN and not last:
                 time.sleep(_wait(attempt, after))
                 continue
-            return _content(status, text)
+            return _http_content(status, text)
         raise AssertionError("the last try returns or raises")
 
     @contextmanager
@@ -122,7 +122,7 @@ class Http:
             connection.request("GET", self._prefix + path, headers={**_headers(token), **headers})
             response = connection.getresponse()
             if response.status != http.client.OK:
-                _content(response.status, response.read())
+                _http_content(response.status, response.read())
             yield response
         except _LOST:
             raise ServiceError(f"{self.url} cannot be reached, or broke off") from None
@@ -170,7 +170,7 @@ def _wait(attempt: int, after: str | None = None) -> float:
     return min(max(_FIRST_WAIT * float(1 << attempt), asked), _LONGEST_WAIT)
 
 
-def _content(status: int, text: bytes) -> Any:
+def _http_content(status: int, text: bytes) -> Any:
     try:
         content = json.loads(text) if text else None
     except ValueError:

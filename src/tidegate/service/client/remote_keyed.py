@@ -111,14 +111,14 @@ class KeyedStream(RemoteStream, KeyedVerbs, PlottedKeys):
         With a `key`, those of them that it has.
         """
         more = "" if key is None else f"&key={quote(key_text(key), safe='')}"
-        return _rows(self._pages(start, end, more), self._clock())
+        return _keyed_rows(self._pages(start, end, more), self._clock())
 
     def follow(self, start: int | None = None) -> Iterator[KeyedRows]:
         """Released rows as they come, for ever; from `start` on, or from now on."""
         clock: Clock | None = None
         for page in self._live(start):
             clock = clock or self._clock()
-            yield _rows([page], clock)
+            yield _keyed_rows([page], clock)
 
     def _plotted(
         self, key: Any, keys: Iterable[Any] | None, window: int | None, confidence: float, ax: Any
@@ -169,7 +169,7 @@ def _question(asked: Asked) -> dict[str, Any]:
     return {"keys": _names(asked.keys), **ends, "confidence": asked.confidence}
 
 
-def _rows(pages: list[dict[str, Any]], clock: Clock | None) -> KeyedRows:
+def _keyed_rows(pages: list[dict[str, Any]], clock: Clock | None) -> KeyedRows:
     """Pages as one table."""
     keys = [key for page in pages for key in page["keys"]]
     names = {key: code for code, key in enumerate(dict.fromkeys(keys))}

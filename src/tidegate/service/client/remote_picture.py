@@ -62,16 +62,16 @@ def shown(stream: RemoteStream) -> str:
         rows.append(("keys", f"{facts['keys']:,}"))
     rows += [
         ("released", f"{facts['released']:,} rows"),
-        ("threshold", _state(facts)),
+        ("threshold", _pictured_state(facts)),
         ("guarantee", facts["guarantee"]),
     ]
     picture = ""
     with suppress(QueryError):  # nothing is measured yet, or it has keys
-        picture = "" if "keys" in facts else _small(cast("UnkeyedStream", stream))
+        picture = "" if "keys" in facts else _small_picture(cast("UnkeyedStream", stream))
     return html.facts(f"Stream {stream.name}", rows, picture)
 
 
-def _state(facts: dict[str, Any]) -> str:
+def _pictured_state(facts: dict[str, Any]) -> str:
     if facts["threshold"] is not None:
         return f"{facts['threshold']:g}"
     if facts["withheld"]:
@@ -80,7 +80,7 @@ def _state(facts: dict[str, Any]) -> str:
     return f"warming up for {warming:,} more values" if warming else "of each key"
 
 
-def _small(stream: UnkeyedStream) -> str:
+def _small_picture(stream: UnkeyedStream) -> str:
     source = _Pictured(stream)
     record = cast("Record", source.record)
     window = window_of(record, source.pipeline.perturber.block)

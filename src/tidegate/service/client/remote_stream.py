@@ -48,12 +48,12 @@ class UnkeyedStream(RemoteStream, RangeQueries):
 
     def rows(self, start: int = 0, end: int | None = None) -> Rows:
         """The released rows [start, end), with their levels and times."""
-        return _rows(self._pages(start, end), start)
+        return _stream_rows(self._pages(start, end), start)
 
     def follow(self, start: int | None = None) -> Iterator[Rows]:
         """Released rows as they come, for ever; from `start` on, or from now on."""
         for page in self._live(start):
-            yield _rows([page], 0)
+            yield _stream_rows([page], 0)
 
     @property
     def warming(self) -> int:
@@ -115,7 +115,7 @@ class Stream(UnkeyedStream):
         if len(parts) == 1:
             return parts[0]
         if not parts:
-            return _rows([], facts["released"])
+            return _stream_rows([], facts["released"])
         values, levels = (np.concatenate([one[at] for one in parts]) for at in (1, 2))
         times = [one.times for one in parts if one.times is not None]
         return Rows(parts[0].first, values, levels, np.concatenate(times) if times else None)
@@ -164,7 +164,7 @@ class EventStream(UnkeyedStream):
         return self.rows(before) if self._reads() else None
 
 
-def _rows(pages: list[dict[str, Any]], start: int) -> Rows:
+def _stream_rows(pages: list[dict[str, Any]], start: int) -> Rows:
     """Pages as one table."""
     values, levels = (
         np.array([number for page in pages for number in page[name]], dtype=np.float64)

@@ -16,6 +16,14 @@ export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+// A chart that was drawn while its place had another width, or none, is drawn again.
+const watched = new ResizeObserver((changes) => {
+  for (const { target } of changes) {
+    const place = /** @type {any} */ (target);
+    if (place.data && place.offsetWidth && place.offsetWidth !== place._fullLayout?.width) Plotly.Plots.resize(place);
+  }
+});
+
 /** What all charts share. @param {HTMLElement} place @param {any[]} traces @param {any} layout */
 export function plotted(place, traces, layout) {
   const quiet = colour("--quiet");
@@ -27,6 +35,7 @@ export function plotted(place, traces, layout) {
     hoverlabel: { bgcolor: colour("--paper"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
   };
   const settings = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "autoScale2d"] };
+  watched.observe(place);
   return Plotly.react(place, traces, { ...common, ...layout }, settings);
 }
 

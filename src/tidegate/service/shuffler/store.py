@@ -50,7 +50,7 @@ class ShufflerStore(Inherited):
         if not path.exists():
             _atomic_files.close(_atomic_files.create(path))
         self._ownership = Ownership("shuffler", "open it again")
-        self._name = _atomic_files.OneName(path)
+        self._name = _atomic_files.FileOfOneName(path)
         self._check_name()
         self._database = sqlite3.connect(
             path, timeout=_WAIT, isolation_level=None, check_same_thread=False

@@ -96,11 +96,11 @@ def leaves_side_by_side(leaves: Sequence[Leaf]) -> Leaves:
 
 def noise_path(nodes: Sequence[int], variances: Sequence[float]) -> tuple[Leaf, ...]:
     """The leaves of a tree of at most three levels, in order; coarsest level first."""
-    return _path(tuple(nodes), tuple(variances))
+    return _noise_path(tuple(nodes), tuple(variances))
 
 
 @lru_cache(maxsize=64)
-def _path(nodes: tuple[int, ...], variances: tuple[float, ...]) -> tuple[Leaf, ...]:
+def _noise_path(nodes: tuple[int, ...], variances: tuple[float, ...]) -> tuple[Leaf, ...]:
     leaves = nodes[-1]
     eigenvalues = []
     information = 0.0

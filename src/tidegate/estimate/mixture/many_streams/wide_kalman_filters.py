@@ -64,7 +64,7 @@ class WideKalmanFilters(KalmanFilters):
 _SMALL = np.iinfo(np.int16)
 
 
-def _places(swing: bool) -> tuple[list[int], list[int], list[int]]:
+def _places_in_filters(swing: bool) -> tuple[list[int], list[int], list[int]]:
     """Entries of the flat [P | m]: kept whole, then the other half of P, and their counterparts."""
     used = [entry for entry in range(SIZE) if swing or entry != SWING]
     pairs = [(row, column) for row in used for column in used if row < column]
@@ -74,7 +74,7 @@ def _places(swing: bool) -> tuple[list[int], list[int], list[int]]:
     return [*upper, *rest], lower, upper
 
 
-_WITHOUT, _WITH = _places(False), _places(True)
+_WITHOUT, _WITH = _places_in_filters(False), _places_in_filters(True)
 
 
 def packed_filters(

@@ -209,13 +209,13 @@ class CellCovariances:
         vectors = cells.rows[:, begin]
         left = np.searchsorted(-steps, -np.arange(int(steps.max(initial=0))), side="left")
         for step, going in enumerate(left.tolist()):
-            _pass(vectors[:, :going], begin[:going] + step, cells)
+            _pass_through_cells(vectors[:, :going], begin[:going] + step, cells)
         found: FloatArray = np.empty(first.size)
         found[order] = inner(vectors, cells.ends[:, last[order]])
         return found
 
 
-def _pass(vectors: FloatArray, at: IntArray, cells: ChainedCells) -> None:
+def _pass_through_cells(vectors: FloatArray, at: IntArray, cells: ChainedCells) -> None:
     """C of the cells `at` to vectors, one each, in place."""
     updates = cells.updates
     share = updates.shares[at]

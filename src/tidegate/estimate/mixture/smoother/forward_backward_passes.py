@@ -270,7 +270,7 @@ def _passes_over_blocks(chain: BlockChain, lasts: IntArray) -> tuple[FloatArray,
     told = applied(adjoints[:, :2], shared)  # Λ·p
     before = means[0] - inner(shared, adjoints[:, 2])
     own = first - inner(shared, told)
-    gain = _gain(covariances, information)
+    gain = _gain_of_passes(covariances, information)
     seen = applied(information, shared)
     leaving = applied(across, covariances[:, 0] - applied(gain, seen))
     # At the end of a block: what is known where the next one begins, or the end of the stream.
@@ -286,7 +286,7 @@ def _passes_over_blocks(chain: BlockChain, lasts: IntArray) -> tuple[FloatArray,
     return after - before, np.maximum(own + own_after - 2 * between, 0.0)
 
 
-def _gain(covariances: FloatArray, information: FloatArray) -> FloatArray:
+def _gain_of_passes(covariances: FloatArray, information: FloatArray) -> FloatArray:
     """P·(I + J·P)⁻¹ for the columns of level and swing."""
     (a, b), (c, d) = product(information, covariances[1:, 1:])
     a, d = 1.0 + a, 1.0 + d

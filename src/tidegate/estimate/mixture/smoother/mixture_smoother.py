@@ -95,10 +95,10 @@ def mixture_views(questions: Sequence[MixtureOf]) -> list[MixtureViews]:
     found = iter(
         ModelSmoother.of_each([one.task(model) for one in weighed for model, _ in one.weights])
     )
-    return [_views(one, [next(found) for _ in one.weights]) for one in weighed]
+    return [_mixture_views(one, [next(found) for _ in one.weights]) for one in weighed]
 
 
-def _views(of: MixtureOf, without: Sequence[ModelSmoother]) -> MixtureViews:
+def _mixture_views(of: MixtureOf, without: Sequence[ModelSmoother]) -> MixtureViews:
     """`without` a cycle: one for each model that has weight."""
     shares, harmonics = of.shares, Harmonics(of.periods)
     plain = max(0.0, 1.0 - sum(shares))
@@ -153,13 +153,13 @@ def reweighted(blocks: Sequence[MeasuredBlock], totals: BlockTotals) -> list[Mea
         if block.end > block.start:
             expected, variance = next(known)
             if block.sums.size == block.cells.tree.nodes[-1]:
-                found.append(_reweighted(block, expected, variance))
+                found.append(_reweighted_mixture(block, expected, variance))
                 continue
         found.append(block)
     return found
 
 
-def _reweighted(block: MeasuredBlock, expected: float, variance: float) -> MeasuredBlock:
+def _reweighted_mixture(block: MeasuredBlock, expected: float, variance: float) -> MeasuredBlock:
     cells = block.cells
     noise = sum(leaf.coarsest for leaf in cells.path)
     if variance >= _RESOLVED * noise:

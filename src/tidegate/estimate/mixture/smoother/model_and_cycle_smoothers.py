@@ -120,7 +120,7 @@ class ModelSmoother:
             firsts = np.repeat([one._first for one in smoothers], sizes)
             starts = np.concatenate([asked[at][1] for at in same]) + firsts
             ends = np.concatenate([asked[at][2] for at in same]) + firsts
-            every = _variances(smoothers[0]._together, tasks, starts, ends)
+            every = _smoothed_variances(smoothers[0]._together, tasks, starts, ends)
             for at, part in zip(same, np.split(every, np.cumsum(sizes)[:-1]), strict=True):
                 found[at] = part
         return found
@@ -135,7 +135,9 @@ class ModelSmoother:
 Asked = tuple[ModelSmoother, IntArray, IntArray]  # and edges: where ranges start and end
 
 
-def _variances(of: SolvedPasses, tasks: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
+def _smoothed_variances(
+    of: SolvedPasses, tasks: IntArray, starts: IntArray, ends: IntArray
+) -> FloatArray:
     """Posterior variance of sums between edges, of these tasks, counted over all tasks."""
     own, before = of.own, tasks + 1
     # The sum before the first edge of a task is 0, and known.
@@ -157,7 +159,7 @@ class CycleResponses:
     ) -> None:
         self.harmonics, self.without = harmonics, without
         self._blocks = [block for block in blocks if block.end > block.start]
-        self._sums = [_leaf_sums(block, harmonics) for block in self._blocks]
+        self._sums = [_cycle_leaf_sums(block, harmonics) for block in self._blocks]
         seen = without.updates
         count = seen.variances.size
         measured: FloatArray = np.zeros((count, harmonics.count))
@@ -211,7 +213,7 @@ class CycleSmoother:
 
     def __init__(self, responses: CycleResponses, prior: FloatArray) -> None:
         harmonics, without = responses.harmonics, responses.without
-        self.coefficients, self._covariance = _posterior(
+        self.coefficients, self._covariance = _cycle_posterior(
             prior, responses.told.T, without.updates.innovations, without.updates.variances
         )
         self._left = left = responses.left(self.coefficients)
@@ -239,7 +241,7 @@ class CycleSmoother:
         return [smoother.variances(starts, ends) for smoother, starts, ends in asked]
 
 
-def _leaf_sums(block: MeasuredBlock, harmonics: Harmonics) -> FloatArray:
+def _cycle_leaf_sums(block: MeasuredBlock, harmonics: Harmonics) -> FloatArray:
     """The sums of all harmonics over each leaf that was measured."""
     tree = block.cells.tree
     edges = np.array([tree.edge(leaf) for leaf in range(block.sums.size + 1)], dtype=np.int64)
@@ -259,18 +261,18 @@ def weighted(parts: FloatArray, weights: FloatArray) -> FloatArray:
     return total
 
 
-def _posterior(
+def _cycle_posterior(
     prior: FloatArray, told: FloatArray, innovations: FloatArray, variances: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and covariance of the coefficients."""
     scaled = told / variances
     information = np.array([[(one * two).sum() for two in told] for one in scaled])
     information += np.diag(1.0 / prior)
-    covariance = _inverse(information)
+    covariance = _cycle_inverse(information)
     return weighted(covariance, (scaled * innovations).sum(axis=1)), covariance
 
 
-def _inverse(matrix: FloatArray) -> FloatArray:
+def _cycle_inverse(matrix: FloatArray) -> FloatArray:
     """The inverse of a symmetric positive definite matrix, by elimination in a fixed order."""
     size = len(matrix)
     work = np.concatenate((matrix, np.eye(size)), axis=1)

@@ -1,0 +1,151 @@
+"""How much larger a sum may be than its estimate, where too few values chose θ.
+
+A choice of θ from few values cannot tell many large values from none. With ε′ its budget and W its
+values, a number of them above θ up to (target + 3)/ε′, target ≥ 3, may lie anywhere up to the bound
+without θ having been chosen higher. The released sum of a segment, as a share h of what it would be
+if all values were cut, says how many values may lie above θ: hardly more than h.
+
+- h·W·ε′ ≤ target + 3: all of the sum may come from values that were cut, and the true one may be
+  up to bound/θ times as large. Values that are mostly 0 are of this kind.
+- θ has *fallen*: it stayed where it began (`has_fallen`). A climb costs 3/ε′ values for each factor
+  of e, so it is h·W·ε′ ≤ target + 3 + 3·ln(bound/θ) that says so then. A θ that has climbed was not
+  stopped by that price halfway: where it began was cheaper still.
+
+The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is
+seen, and the rest is what tails are like (`tidegate.estimate.mixture.truncated_tail`).
+
+Everything here is computed from released sums and public settings: free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.segments.segment import Segment
+from tidegate.stages import BlockBudgets, Excess
+from tidegate.threshold.least_threshold import HARDLY, has_fallen
+from tidegate.threshold.tail_quantile import WANTED
+
+_TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
+# Values below 0 hide how many are large: then all is open if more than this share could be unseen.
+_MOST = 0.5
+_SAME = 1.5  # another θ that saw enough says that one was right, if it is not this much higher
+# A θ that cannot climb lies 4 times above where it began in one choice of 16 (`HARDLY`), and this
+# far in one of 250: chances fall as f^−2 at least. The latter where so few values may be large that
+# hardly anything else could have lifted it.
+_NEAR_START, _FEW = 16, 0.1
+_SURE = 2.0  # standard errors of a released sum, and of a number of large values
+
+
+class Hidden(NamedTuple):
+    """The share of values of a segment that may be cut unseen, and what each may be short of."""
+
+    share: float = 0.0
+    each: float = 0.0  # in the unit of the data
+
+    def reach(self, sums: FloatArray, sizes: IntArray, cap: float) -> FloatArray:
+        """How much larger sums over `sizes` values may be.
+
+        A share of a range may be higher than that of its segment, up to its sum in caps; and few
+        large values come by chance.
+        """
+        shares = np.clip(sums / np.maximum(sizes * cap, 1e-300), self.share, 1.0)
+        counts = shares * sizes
+        found: FloatArray = np.minimum(counts + _SURE * np.sqrt(counts), sizes) * self.each
+        return found
+
+    def added(
+        self, excess: Excess, sums: FloatArray, sizes: IntArray, segment: Segment
+    ) -> tuple[Excess, FloatArray]:
+        """An excess whose ends reach as far, and how far that is."""
+        found = self.reach(sums, sizes, segment.threshold * segment.method.step)
+        lower = np.maximum(excess.lower, found) if segment.below else excess.lower
+        return excess._replace(upper=np.maximum(excess.upper, found), lower=lower), found
+
+
+NOTHING = Hidden()
+
+
+def unseen(segments: Sequence[Segment]) -> list[Hidden]:
+    """What may be hidden in each segment.
+
+    Nothing where the choice of θ saw enough, and where θ was not chosen by a refined release.
+    """
+    shares, evidence = [], Fraction(0)
+    for before, segment in zip([None, *segments[:-1]], segments, strict=True):
+        evidence = _evidence(before, segment, evidence)
+        shares.append(_unseen(segment, evidence))
+    caps = [one.threshold - one.below for one in segments]
+    known = zip(segments, caps, shares, strict=True)
+    # A θ that saw enough says how large values are, at other times too; without one, the bound.
+    highest = max((cap for one, cap, share in known if one.measured and not share), default=0)
+    found = []
+    for one, cap, share in zip(segments, caps, shares, strict=True):
+        top = highest or one.method.ceiling
+        right = not share or (highest and cap * _SAME >= highest)
+        found.append(NOTHING if right else Hidden(share, max(top - cap, 0) * one.method.step))
+    return found
+
+
+def _unseen(segment: Segment, evidence: Fraction) -> float:
+    """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
+    method, theta = segment.method, segment.threshold - segment.below
+    stage, bound = method.budgets, method.ceiling
+    if stage is None or not segment.blocks or theta >= bound:
+        return 0.0
+    if not evidence:
+        return 0.0  # what chose θ is not part of the record any more
+    known = float(evidence)
+    seen = max(_TARGET, WANTED * known / (float(stage.epsilon) * stage.horizon)) + _CHANCE
+    climb = seen + _PRICE * math.log(bound / theta)
+    if segment.below:
+        return _MOST if climb >= _MOST * known else 0.0
+    held, error = _held(segment)
+    share = min(1.0, max(held, 0.0) + error)
+    times = HARDLY if share > _FEW else _NEAR_START
+    stayed = has_fallen(theta, bound, evidence, times)
+    return share if stayed and (held - error) * known <= climb else 0.0
+
+
+def _held(segment: Segment) -> tuple[float, float]:
+    """The released sum as a share of what it would be if all values were cut, and its doubt."""
+    *blocks, last = (block.layout for block in segment.blocks)
+    done = segment.leaves.closed - segment.blocks[-1].first
+    measured = segment.blocks[-1].start + last.edge(done) - segment.start
+    if done == last.leaves:
+        blocks.append(last)
+        done = 0
+    variance = sum(tree.nodes[0] * tree.variances[0] for tree in blocks)
+    variance += done * last.variances[-1]  # of an open tree, leaf by leaf
+    full = max(measured, 1) * segment.threshold
+    return segment.leaves.total / full, _SURE * math.sqrt(variance) / full
+
+
+def _evidence(before: Segment | None, segment: Segment, known: Fraction) -> Fraction:
+    """ε′ × values of the choice of θ; 0: not known. `known`: of the segment before.
+
+    A phase that a risen level began has the θ of the one before, at whose end no window was open.
+    """
+    stage = segment.method.budgets
+    if stage is None or not segment.blocks:
+        return Fraction(0)
+    warm_up = _paid(stage, segment)
+    if warm_up < 0:
+        return (1 + warm_up) * stage.epsilon * segment.blocks[0].layout.length
+    if before is None or not before.blocks or before.start != before.origin:
+        return Fraction(0)
+    warm_up = _paid(stage, before)
+    opened = before.origin + (before.blocks[0].layout.length if warm_up < 0 else 0)
+    share = 1 - _paid(stage, before, -1)
+    return share * stage.epsilon * (segment.origin - opened) if share else known
+
+
+def _paid(stage: BlockBudgets, segment: Segment, number: int = 0) -> Fraction:
+    block, ceiling = segment.blocks[number], segment.method.ceiling + segment.below
+    return stage.part_of(block.choice, block.layout.length, segment.threshold, ceiling)
