@@ -63,7 +63,7 @@ def test_the_stream_has_every_kind_of_piece(whole) -> None:
 
 def test_the_bits_are_pinned(whole) -> None:
     """On every processor. Another digest means other noise or forecasts: see CHANGELOG.md."""
-    assert hashlib.sha256(whole[1].tobytes()).hexdigest()[:16] == "493f92c314695df5"
+    assert hashlib.sha256(whole[1].tobytes()).hexdigest()[:16] == "4f2e043be2ffcda2"
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 import tidegate as tg
 from tests.adaptive.test_refined_release import growing
@@ -17,6 +18,8 @@ from tidegate.run.refinement_shares_and_windows import (
     later_length,
     warm_up_length,
 )
+from tidegate.run.selection_counts import SelectionCounts
+from tidegate.run.two_sided_caps import Ends
 from tidegate.threshold import TailQuantile
 
 
@@ -74,6 +77,92 @@ def test_a_choice_is_made_for_a_stretch_not_for_the_horizon() -> None:
     ]
     assert [stage.horizon for stage in stages] == [1280, 2**20]
     assert float(stages[0].extrapolation) < 1.3 < 4 < float(stages[1].extrapolation)
+
+
+def ramp(count: int = 4096, seed: int = 1) -> np.ndarray:
+    """A level that rises twentyfold, and no leaf that fills its cap."""
+    random = np.random.default_rng(seed)
+    return random.exponential(np.linspace(5, 100, count)).astype(np.int64)
+
+
+def test_a_window_opens_late_where_the_level_has_risen() -> None:
+    refinement, facts = Refinement(), {"at": 2048, "warm_up_start": 0, "evidence": 16 * 128}
+    # Half of what the last choice knew: 64 = 256/4, whole blocks of a sixteenth of the horizon.
+    assert refinement.window_again(4096, **facts) == (256, Fraction(1, 4))
+    assert refinement.window_again(4096, **{**facts, "at": 3328}) == (256, Fraction(1, 4))
+    assert refinement.window_again(4096, **{**facts, "at": 3329}) is None  # the last eighth
+    assert refinement.window_again(4096, **{**facts, "at": 4096}) == (256, Fraction(1, 4))
+    assert Refinement(windows=False).window_again(4096, **facts) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_threshold_follows_a_level_that_rises(seed: int) -> None:
+    """The last window of the schedule ends in the first third: θ would stay as it is there."""
+    release = tg.adaptive(3, 10_000, horizon=4096).start(tg.seeded(seed))
+    release.push(ramp())
+    late = [phase for phase in release.phases if phase.start > 4096 / 3]
+    assert len(late) > 1
+    thresholds = [phase.threshold for phase in release.phases]
+    assert release.threshold == thresholds[-1] > 1.5 * thresholds[-len(late) - 1]
+    assert thresholds[-len(late) :] == sorted(thresholds[-len(late) :])  # it is only raised
+
+
+def test_a_level_that_stays_opens_no_window() -> None:
+    values = np.random.default_rng(2).exponential(50, size=4096).astype(np.int64)
+    for seed in range(8):
+        release = tg.adaptive(3, 10_000, horizon=4096).start(tg.seeded(seed))
+        release.push(values)
+        assert all(phase.start < 4096 / 3 + 256 for phase in release.phases)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_windows_that_open_late_are_the_same_for_any_split_and_resume(seed: int) -> None:
+    pipeline, values = tg.adaptive(3, 10_000, horizon=4096), ramp()
+    whole, random = pipeline.start(tg.seeded(5)), np.random.default_rng(seed)
+    out, run, found, at = whole.push(values), pipeline.start(tg.seeded(5)), [], 0
+    while at < values.size:
+        count = int(random.integers(1, (9, 200)[seed]))
+        found.append(run.push(values[at : at + count]))
+        at += count
+        if random.random() < 0.2:
+            run = pipeline.resume(run.snapshot(brief=bool(random.integers(2))))
+    assert bits(np.concatenate(found)) == bits(out)
+    assert run.phases == whole.phases
+    assert sum(phase.start > 4096 / 3 for phase in whole.phases) > 1
+
+
+def test_where_a_threshold_can_only_rise_chance_hardly_raises_it() -> None:
+    """200 choices from 2,048 values of a level that has not changed: θ stays within a step."""
+    lattice, present = Lattice(Fraction(10_000), Fraction(1)), 400
+    stage = TailQuantile(
+        epsilon=Fraction(1, 40), bound=10_000, holdout=2048, horizon=16_384, stream_epsilon="1/10"
+    )
+    values = np.random.default_rng(3).exponential(50, size=2048).astype(np.int64)
+    found = []
+    for seed in range(200):
+        counts = SelectionCounts(stage, Fraction(1, 4), lattice)
+        counts.add(values)
+        epoch = tg.seeded(seed).new_epoch()
+        ends = counts.chosen(
+            lambda purpose, epoch=epoch: epoch.keystream(purpose, b""),
+            at_least=Ends(present, 1),
+            before=Ends(present),
+            positive=0.1,
+        )
+        found.append(ends.above)
+    assert min(found) >= present * 0.99
+    assert np.mean(np.array(found) > 2 * present) < 0.05
+
+
+def test_a_cap_is_not_kept_because_of_what_a_silence_chose() -> None:
+    """θ chosen where nearly all was silent knows little of what follows, however long it was."""
+    random, kept = np.random.default_rng(1), 0
+    values = np.where(np.arange(16_384) < 3277, 0, random.exponential(150, size=16_384))
+    for seed in range(6):
+        release = tg.adaptive(1, 100_000, horizon=16_384).start(tg.seeded(seed))
+        release.push(values.astype(np.int64))
+        kept += release.threshold < 500
+    assert kept <= 1
 
 
 def test_bursts_that_a_cap_does_not_cut_end_no_block_for_ever() -> None:

@@ -130,20 +130,25 @@ def test_a_year_of_daily_counts_has_an_upper_end() -> None:
     assert np.median(ends) < 3  # it was 60 in most runs
 
 
-@pytest.mark.parametrize("lower", [0, -20])
-def test_what_chose_a_threshold_can_be_read_off_the_record(lower: int) -> None:
+@pytest.mark.parametrize(("lower", "rises"), [(0, False), (-20, False), (0, True)])
+def test_what_chose_a_threshold_can_be_read_off_the_record(lower: int, rises: bool) -> None:
     random = np.random.default_rng(4)
-    release = tg.adaptive(1, 1000, horizon=4096, lower=lower).start(tg.seeded(3))
+    release = tg.adaptive(8 if rises else 1, 1000, horizon=4096, lower=lower).start(tg.seeded(3))
     run, known = _run(release), {}
-    for piece in np.split(random.poisson(np.repeat([3, 300], 2048)), 512):
+    ramp = random.exponential(np.linspace(3, 60, 4096)).astype(np.int64)
+    values = ramp if rises else random.poisson(np.repeat([3, 300], 2048))
+    for piece in np.split(values, 512):
         release.push(piece)
         if not release.warming:
             known[run.number] = run.segments[-1], Fraction(run.evidence, 16)
     stage = run._trees
     assert isinstance(stage, RefinementTrees)
     assert len(known) > 3
-    before = None
+    before, found, kept = None, Fraction(0), 0
     for segment, evidence in known.values():
-        found = _evidence(stage, before, segment) / stage.epsilon
-        assert 0 <= found - evidence < Fraction(1, 16)
+        # A phase that a risen level began has the θ, and the evidence, of the one before.
+        kept += before is not None and segment.threshold == before.threshold
+        found = _evidence(before, segment, found)
+        assert 0 <= found / stage.epsilon - evidence < Fraction(1, 16)
         before = segment
+    assert not rises or kept

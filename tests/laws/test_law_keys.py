@@ -248,6 +248,7 @@ def test_the_refined_law_meets_everything(monkeypatch: pytest.MonkeyPatch) -> No
 
     for name in ("_begin_warm_up", "_end_warm_up", "_choose_again"):
         met_by(RefinementRun, name)
+    met_by(Refinement, "window_again")
     met_by(CapWatch, "block")
     met_by(MixtureOfManyThresholds, "begin_blocks")
     columns = tg.keyed(REFINED["windows and restarts"], keys=range(5)).start(
@@ -255,7 +256,7 @@ def test_the_refined_law_meets_everything(monkeypatch: pytest.MonkeyPatch) -> No
     )
     for part in refined_pushes(0, 5, 12, 800):
         columns.push(*part)
-    assert len(met) == 5, met
+    assert len(met) == 6, met
     assert max(count for _, count, _ in columns.released_keys()) > 600
 
 

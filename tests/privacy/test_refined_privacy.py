@@ -11,6 +11,7 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.test_refined_release import HORIZON, PIPELINE, growing
+from tests.adaptive.test_refinement_schedule import ramp
 from tests.privacy.measured_blocks import charge_blocks
 from tests.privacy.test_tail_quantile import law, scored
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
@@ -50,6 +51,16 @@ def test_no_value_pays_more_than_epsilon(monkeypatch, epsilon: str) -> None:
     whole = sum(one > budget * (1 - Fraction(1, 10**5)) for one in paid)
     assert whole > 0.7 * len(paid)
     assert min(paid) >= budget * (1 - max(EARLY_SHARE, LATE_SHARE)) * Fraction(999, 1000)
+
+
+def test_values_of_a_window_that_opens_late_pay_no_more(monkeypatch) -> None:
+    """A level that rises opens windows after the first third: their blocks get what is left."""
+    pipeline = tg.adaptive(epsilon=3, bound=10_000, horizon=4096)
+    paid, choices = spent(monkeypatch, pipeline, ramp())
+    _, scheduled = spent(monkeypatch, pipeline, ramp()[:1366])
+    assert choices > scheduled + 1
+    assert max(paid) <= 3 == pipeline.guarantee.epsilon
+    assert sum(one > 3 * (1 - Fraction(1, 10**5)) for one in paid) > 0.9 * len(paid)
 
 
 def test_the_guarantee_is_the_largest_sum_over_kinds_of_pieces() -> None:

@@ -1,8 +1,9 @@
 """Keys of a refined release in arrays: inside blocks and warm-ups all of them move on together.
 
-What is rare goes through a `RefinementRun` of the one key: the last value of a warm-up, of a window
-and of a leaf that outgrows its cap. The run is made from the columns as they are before that value,
-takes it, and is put back. So every rule about choices of θ and restarts stands in one place.
+What is rare goes through a `RefinementRun` of the one key: the last value of a warm-up, of a
+window, of a leaf that outgrows its cap and of a block whose level has risen. The run is made from
+the columns as they are before that value, takes it, and is put back. So every rule about choices of
+θ and restarts stands in one place.
 
 Privacy: noise, scales, caps and choices are those of `RefinementRun`, bit for bit (a law test
 compares them), so its argument holds for every key. Values are capped next to the noise (`_end`),
@@ -21,6 +22,7 @@ from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
 from tidegate.keyed.refined_state import RefinedState
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.run.refinement_shares_and_windows import RISEN, RISEN_SURE
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 
@@ -139,6 +141,8 @@ class RefinedColumns(RefinedState):
         sums[at] = noisy = self.raw[codes] + np.minimum(units, cap) + noise
         last = mixture.cell[codes] + 1 == tables.count[row]
         due = last & (self.windows.size[codes] == self.windows.taken[codes] + 1)
+        ended = np.flatnonzero(last & (self.windows.size[codes] == 0))
+        due[ended] = self._risen(codes[ended], noisy[ended])
         if self._restarts:
             length, leaves = tables.length[row], tables.leaves[row]
             widths = (leaf + 1) * length // leaves - leaf * length // leaves
@@ -158,15 +162,27 @@ class RefinedColumns(RefinedState):
         least, full = full_rows(*facts, cap, mean)
         return full & (mean - margin > least)
 
+    def _measured(self, codes: IntArray, noisy: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Means of blocks that end with these leaves, and their standard errors."""
+        mixture, row = self.mixture, self.mixture.row[codes]
+        mean = ratios(mixture.total[codes] + noisy, mixture.tables.length[row])
+        return mean, mixture.tables.doubt[row]
+
+    def _risen(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:
+        """Whether blocks that end with these leaves may open a window: the run decides it."""
+        mean, doubt = self._measured(codes, noisy)
+        limit = RISEN * self.home[codes] * self.mixture.threshold[codes]
+        found: NDArray[np.bool_] = mean - RISEN_SURE * doubt > limit
+        return found
+
     def _end_watched(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:
         """Whether blocks that end with these leaves say that a cap is full, together with others.
 
         If not, that is noted. Few blocks look full, and those are judged one by one.
         """
-        mixture, cap = self.mixture, self.mixture.cap[codes]
-        row = mixture.row[codes]
-        mean = ratios(mixture.total[codes] + noisy, mixture.tables.length[row])
-        doubt, full = mixture.tables.doubt[row], self._full(codes, mean, 0.0, cap)
+        cap = self.mixture.cap[codes]
+        mean, doubt = self._measured(codes, noisy)
+        full = self._full(codes, mean, 0.0, cap)
         self.excess[codes[~full]] = self.variance[codes[~full]] = 0.0
         sure = np.zeros(codes.size, dtype=np.bool_)
         for at in np.flatnonzero(full).tolist():

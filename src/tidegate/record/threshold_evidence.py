@@ -50,27 +50,33 @@ def aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
     lineage: list[int] = []  # where the warm-up began that a phase comes from
     warm: list[bool] = []  # whether a phase begins with a warm-up
     begun, part = 0, _LATE_SHARE
+    chosen, opened = True, 0  # whether a window was open at a phase's end; where it opened late
     for number, segment in enumerate(segments):
         visible = share = 0.0
         again = False
         if segment.measured and segment.blocks and segment.start < max(until, 1):
             first = segment.blocks[0]
             sums = _part_for_sums(segment, first, trees)
-            again, values = first.start == segment.origin and sums < 0, first.layout.length
+            again = first.start == segment.origin and sums < 0
+            values: float = first.layout.length
             if again:
                 visible = _visible((1.0 + sums) * epsilon * values)
             if again and number and _kept(segments[number - 1], segment, seen[-1], visible):
                 visible, share = seen[-1], shares[-1]
+            elif not again and not chosen and seen:  # the level had risen: a window, and θ stayed
+                visible, share, opened = seen[-1], shares[-1], segment.origin
             else:
                 if again:
-                    begun, part, age = segment.origin, 1.0 + sums, values
+                    begun, part, age = segment.origin, 1.0 + sums, first.layout.length
                 else:
                     age = segment.origin - begun
-                    visible = _visible(part * epsilon * _WINDOW * age)
+                    values = segment.origin - opened if opened else _WINDOW * age
+                    visible = _visible(part * epsilon * values)
+                opened = 0
                 stretch = max(1, min(trees.horizon, _STRETCH * age))
                 share = math.sqrt(visible * min(_MOST, _WANTED / (epsilon * stretch)))
             sums = _part_for_sums(segment, segment.blocks[-1], trees)
-            part = max(_LATE_SHARE, 1.0 - abs(sums))
+            part, chosen = max(_LATE_SHARE, 1.0 - abs(sums)), abs(sums) < 1
         seen.append(visible)
         shares.append(share)
         lineage.append(begun)

@@ -77,8 +77,10 @@ def unseen(segments: Sequence[Segment]) -> list[Hidden]:
 
     Nothing where the choice of θ saw enough, and where θ was not chosen by a refined release.
     """
-    pairs = zip([None, *segments[:-1]], segments, strict=True)
-    shares = [_unseen(before, segment) for before, segment in pairs]
+    shares, evidence = [], Fraction(0)
+    for before, segment in zip([None, *segments[:-1]], segments, strict=True):
+        evidence = _evidence(before, segment, evidence)
+        shares.append(_unseen(segment, evidence))
     caps = [one.threshold - one.below for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
@@ -91,13 +93,12 @@ def unseen(segments: Sequence[Segment]) -> list[Hidden]:
     return found
 
 
-def _unseen(before: Segment | None, segment: Segment) -> float:
+def _unseen(segment: Segment, evidence: Fraction) -> float:
     """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
     method, theta = segment.method, segment.threshold - segment.below
     stage, bound = method.budgets, method.ceiling
     if stage is None or not segment.blocks or theta >= bound:
         return 0.0
-    evidence = _evidence(stage, before, segment)
     if not evidence:
         return 0.0  # what chose θ is not part of the record any more
     known = float(evidence)
@@ -126,8 +127,14 @@ def _held(segment: Segment) -> tuple[float, float]:
     return segment.leaves.total / full, _SURE * math.sqrt(variance) / full
 
 
-def _evidence(stage: BlockBudgets, before: Segment | None, segment: Segment) -> Fraction:
-    """ε′ × values of the choice of θ; 0: not known."""
+def _evidence(before: Segment | None, segment: Segment, known: Fraction) -> Fraction:
+    """ε′ × values of the choice of θ; 0: not known. `known`: of the segment before.
+
+    A phase that a risen level began has the θ of the one before, at whose end no window was open.
+    """
+    stage = segment.method.budgets
+    if stage is None or not segment.blocks:
+        return Fraction(0)
     warm_up = _paid(stage, segment)
     if warm_up < 0:
         return (1 + warm_up) * stage.epsilon * segment.blocks[0].layout.length
@@ -135,7 +142,8 @@ def _evidence(stage: BlockBudgets, before: Segment | None, segment: Segment) -> 
         return Fraction(0)
     warm_up = _paid(stage, before)
     opened = before.origin + (before.blocks[0].layout.length if warm_up < 0 else 0)
-    return (1 - _paid(stage, before, -1)) * stage.epsilon * (segment.origin - opened)
+    share = 1 - _paid(stage, before, -1)
+    return share * stage.epsilon * (segment.origin - opened) if share else known
 
 
 def _paid(stage: BlockBudgets, segment: Segment, number: int = 0) -> Fraction:

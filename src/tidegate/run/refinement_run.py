@@ -19,7 +19,7 @@ from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.segments.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import Blocks, Row
-from tidegate.run.refinement_shares_and_windows import KEEP
+from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY, RISEN_SURE
 from tidegate.run.refinement_state import RefinementState
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside, raised, shaped
@@ -155,7 +155,7 @@ class RefinementRun(RefinementState):
         if blocks.window is not None and blocks.window.full:
             self._choose_again(blocks.window, mean, doubt)
             return False
-        return True
+        return blocks.window is not None or not self._opens_window(mean - RISEN_SURE * doubt)
 
     def _begin_warm_up(self, full: int, outgrown: WatchedEnd) -> None:
         """The stream has outgrown an end: a new phase, whose ends are still to be chosen.
@@ -219,7 +219,7 @@ class RefinementRun(RefinementState):
         """Both ends, from the values of a warm-up; and whether the old ones stay.
 
         A level that has grown without a tail fills its cap and is not cut: the cap was right. (If
-        the choice of it knew far more than this one does.)
+        the choice of it knew far more than this one does, and of a level that was not far lower.)
         """
         first, count, lattice = self.number == 0, values.size, self._pipeline.lattice
         stage, shape = self._choice(count, share, age=count)
@@ -248,7 +248,8 @@ class RefinementRun(RefinementState):
         if self.fell:
             watch, outgrown = self._floor_watch, ends.below
         near = not first and outgrown / stage.extrapolation <= KEEP * watch.cap
-        kept = near and self.evidence > 4 * int(16 * share * count)
+        alike = self._signed or watch.mean <= ALIKE * watch.home * watch.threshold
+        kept = near and alike and self.evidence > 4 * int(16 * share * count)
         watch.judge(right=kept)
         if not kept:
             return ends, False
@@ -274,12 +275,15 @@ class RefinementRun(RefinementState):
         """A window is complete: other ends, and the forecaster goes on in units of them."""
         self.number, self.start = self.number + 1, self.position
         number, values = self.number, window.values
+        fallen, surely = self._fallen, level - 2 * doubt
+        if fallen:  # there is little to lose, and all blocks know more than the last one
+            surely = max(surely, LIKELY * self._known_follower().mean)
         ends = window.chosen(
             lambda purpose: self._keys.choice(number, values, purpose),
             at_least=Ends(self.floor, self.least_below),
             before=self._latest_ends,
-            positive=self._positive(level - 2 * doubt),
-            fallen=self._fallen,
+            positive=self._positive(surely),
+            fallen=fallen,
         )
         self.evidence = int(16 * window.share * window.values)
         window.wipe()

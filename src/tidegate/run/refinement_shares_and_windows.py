@@ -35,11 +35,16 @@ EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next 
 # The first of these up to this part of the horizon, where noise is cheap, and up to this many first
 # warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
 EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
-# Of the horizon: windows are open up to here; and where θ has fallen, so that there is nothing to
-# lose (`has_fallen`).
+# Of the horizon: windows are open up to here; and where θ has fallen (`has_fallen`).
 UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
+# Tails grow with levels: where the released level is this many times what it was when θ was chosen,
+# surely so (standard errors), values pay for a choice again, which can only raise θ; from this part
+# of what the last one knew, and not in the last eighth of the horizon.
+RISEN, RISEN_SURE, RISEN_EVIDENCE, LEFT = 1.2, 3.0, Fraction(1, 2), Fraction(1, 8)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
+ALIKE = 10  # and if they are no more than this many times the level that chose it
+LIKELY = 0.75  # of the forecaster's level, where θ has fallen: so many values lie above 0
 # A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
 STRETCH = 16
@@ -48,8 +53,7 @@ _LEAST = 8
 # The first warm-up is one for a stream of 4096 values, however long the horizon is, and has at
 # least 24/ε values: fewer cannot tell one θ from another.
 _FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
-# A later warm-up is one for a horizon of 8 times what came before it.
-_AGAIN_HORIZON = 8
+_AGAIN_HORIZON = 8  # a later warm-up is one for so many times what came before it
 
 
 def first_length(epsilon: Fraction, horizon: int) -> int:
@@ -113,11 +117,12 @@ class Refinement(ThresholdSchedule, Spec):
     drawn; publishing leaves up to one that the published leaves decide is post-processing. Later
     pieces read other values and have equal factors, but for the choice that this piece pays for,
     which reads the value once, within e^(s·ε). A window that a full cap cuts short makes no choice.
+    Whether a window opens late, as the level has risen, released sums of blocks before it decide.
     All else is a function of released data: forecasts, the tests for full caps, the lowest θ
     that is allowed after one, and what a full leaf is thought to have hidden.
 
     Args:
-        windows: let values of the first third of the horizon pay for better choices of θ.
+        windows: let values pay for better choices of θ, early or where the level has risen.
         restarts: begin a new warm-up when a released sum shows that values outgrew their cap.
     """
 
@@ -207,11 +212,22 @@ class Refinement(ThresholdSchedule, Spec):
         that of the warm-up that θ comes from; the first warm-up had `first` values. `evidence` is
         share × values of the last choice, in sixteenths. The next choice must have twice as much,
         by the end of the first third of the horizon, or no window is opened: chance would replace a
-        good θ. It ends with a block. A θ that has `fallen` is not good: there is time until 2/3.
+        good θ. It ends with a block. A θ that has `fallen` is not good: there is time until 2/3, at
+        half of ε, since sums that are cut to nothing need none of it.
         """
         if not self.windows:
             return None
         return _window(horizon, at, first, warm_up_start, evidence, fallen)
+
+    def window_again(
+        self, horizon: int, at: int, warm_up_start: int, evidence: int
+    ) -> tuple[int, Fraction] | None:
+        """The same where the level has risen since θ was chosen, at any time (`RISEN`)."""
+        needed = at + max(1, math.ceil(RISEN_EVIDENCE * evidence / int(16 * LATE_SHARE)))
+        last = (at // horizon + 1) * horizon - math.floor(horizon * LEFT)
+        if not self.windows or needed > last:
+            return None
+        return _blocks_until(needed, horizon, at, warm_up_start), LATE_SHARE
 
     def guarantee(
         self,
@@ -239,24 +255,26 @@ class Refinement(ThresholdSchedule, Spec):
         return parallel(perturber.guarantee, *pieces)
 
 
-# Keys are often at the same place, and ask the same.
+def _blocks_until(needed: int, horizon: int, at: int, warm_up_start: int) -> int:
+    """Values of as many whole blocks from `at` on as reach `needed`."""
+    end = at
+    while end < needed:
+        end += block_length(horizon, end - warm_up_start, end)
+    return end - at
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # keys are often at the same place, and ask the same
 def _window(
     horizon: int, at: int, first: int, warm_up_start: int, evidence: int, fallen: bool
 ) -> tuple[int, Fraction] | None:
     early = at < horizon * EARLY and at < EARLY_WARM_UPS * first
-    share = EARLY_SHARE if early else LATE_SHARE
+    share = EARLY_SHARE if early or fallen else LATE_SHARE
     needed = at - (-GROWTH * evidence // int(16 * share))
     until = UNTIL_FOUND if fallen else UNTIL
     last = min(Fraction((at // horizon + 1) * horizon), warm_up_start + horizon * until)
-    if needed > last:
+    if needed > last or needed == at:
         return None
-    end = at
-    while end < needed:
-        end += block_length(horizon, end - warm_up_start, end)
-    return (end - at, share) if end > at else None
+    return _blocks_until(needed, horizon, at, warm_up_start), share
 
 
 # Settings are checked when a stage is made, and every start and resume needs these two.

@@ -18,13 +18,13 @@ from tidegate.record.segments.segment import Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase, PhasedRun, PhaseKeys
 from tidegate.run.refinement_blocks import Blocks
-from tidegate.run.refinement_shares_and_windows import Refinement, later_length
+from tidegate.run.refinement_shares_and_windows import RISEN, Refinement, later_length
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import LONGER, Ends
 from tidegate.stages import Layout, Noisy, Saved
 from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.least_threshold import has_fallen
+from tidegate.threshold.least_threshold import HARDLY, MOSTLY_ZERO, STRAYED, has_fallen
 
 Past = tuple[list[Phase], list[Segment]]
 
@@ -109,10 +109,14 @@ class RefinementState(PhasedRun):
 
     @property
     def _fallen(self) -> bool:
-        """Whether θ stayed where it began: public. (Values below 0 hide how many there are.)"""
+        """Whether θ stayed where it began: public. (Values below 0 hide how many there are.)
+
+        Or left it by chance: a level that is a small part of so low a θ says that most are 0.
+        """
         known = Fraction(self.evidence, 16) * self._trees.epsilon
-        theta = self._watch.threshold
-        return not self._signed and has_fallen(theta, self._pipeline.lattice.top, known)
+        watch, top = self._watch, self._pipeline.lattice.top
+        times = STRAYED if watch.home < MOSTLY_ZERO else HARDLY
+        return not self._signed and has_fallen(watch.threshold, top, known, times)
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
         """Both ends were chosen when the level lay between these, in units."""
@@ -134,7 +138,10 @@ class RefinementState(PhasedRun):
         return Levels(method, None, follower.prediction, follower.filled)
 
     def _begin_phase(
-        self, ends: Ends, measured: tuple[Layout, int, int, IntArray] | None = None
+        self,
+        ends: Ends,
+        measured: tuple[Layout, int, int, IntArray] | None = None,
+        due: tuple[int, Fraction] | None = None,  # a window that the schedule does not have
     ) -> Blocks:
         """θ is known: a segment of the record, beginning with a warm-up if there was one."""
         segment = self._new_segment(ends, self.start)
@@ -144,7 +151,7 @@ class RefinementState(PhasedRun):
             segment.extend(Noisy(sums), np.zeros(1), layout.length)
         self._forget()
         at, begun = self.position - self._origin, self.warm_up_start - self._origin
-        due = self._refinement.window(
+        due = due or self._refinement.window(
             self._trees.horizon,
             at=at,
             first=self._pipeline.warm_up,
@@ -156,6 +163,26 @@ class RefinementState(PhasedRun):
         self._blocks = blocks = self._measuring(ends, window)
         blocks.begin()
         return blocks
+
+    def _opens_window(self, level: float) -> bool:
+        """The level is surely this high: whether it has risen so far that a window opens.
+
+        In a phase of its own, with the same θ, which the choice at its end can only raise. (Values
+        below 0 can lift a level that has no tail.) Privacy: a function of released sums and places.
+        """
+        watch, ends = self._watch, self._latest_ends
+        full = ends.above >= self._pipeline.lattice.top
+        if self._signed or full or level <= RISEN * watch.home * watch.threshold:
+            return False
+        at, begun = self.position - self._origin, self.warm_up_start - self._origin
+        due = self._refinement.window_again(self._trees.horizon, at, begun, self.evidence)
+        if due is None:
+            return False
+        self.floor = max(self.floor, ends.above)
+        self.number, self.start = self.number + 1, self.position
+        self._begin_phase(ends, due=due)
+        self.prediction = self._known_follower().prediction
+        return True
 
     # -- parts -----------------------------------------------------------------------------------
 

@@ -95,12 +95,17 @@ class SelectionCounts:
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
         lift = 1 if known is None else lifted(stage, self._grid, known, fallen=fallen)
+        start = 1
+        if known is not None and not fallen and at_least.above >= before.above:
+            # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
+            known, start = self.values, before.above
         theta = stage.choose_from(
             self._counts,
             self._grid,
             keystream("threshold"),
             at_least=max(*at_least, lift),
             positive=known,
+            climbing_from=start,
         )
         if not lattice.bottom:
             return Ends(theta)

@@ -18,6 +18,8 @@ _USEFUL = 2048
 # e-folds that a later choice must be able to climb for its least θ to be raised; and if the present
 # one has fallen, which is so up to this many times where it began.
 _LIFTED, _FALLEN, HARDLY = 7, Fraction(1, 2), 4
+# The same where released levels are below this part of θ: most values are 0 then.
+STRAYED, MOSTLY_ZERO = 64, 0.1
 
 
 def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
