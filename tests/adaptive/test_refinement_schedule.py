@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tests.adaptive.test_refined_release import growing
 from tests.laws.catalogue import bits
-from tidegate.estimate.mixture.outgrown_cap import CapWatch
+from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch, level_has_moved
 from tidegate.lattice import Lattice
 from tidegate.run.refinement_shares_and_windows import (
     Refinement,
@@ -85,6 +85,13 @@ def ramp(count: int = 4096, seed: int = 1) -> np.ndarray:
     return random.exponential(np.linspace(5, 100, count)).astype(np.int64)
 
 
+def seasonal(count: int = 8192, seed: int = 1) -> np.ndarray:
+    """Use less what the sun gives: below 0 in winter, when ends are chosen; wide in summer."""
+    random, hour = np.random.default_rng(seed), np.arange(count)
+    sun = np.sin(np.pi * hour / count) ** 6 * np.maximum(0.0, np.sin(2 * np.pi * hour / 96))
+    return 20 * sun * random.beta(4, 2, count) - 3 - random.gamma(2, 0.5, count)
+
+
 def test_a_window_opens_late_where_the_level_has_risen() -> None:
     refinement, facts = Refinement(), {"at": 2048, "warm_up_start": 0, "evidence": 16 * 128}
     # Half of what the last choice knew: 64 = 256/4, whole blocks of a sixteenth of the horizon.
@@ -115,9 +122,39 @@ def test_a_level_that_stays_opens_no_window() -> None:
         assert all(phase.start < 4096 / 3 + 256 for phase in release.phases)
 
 
+def test_both_ends_follow_a_level_that_moves() -> None:
+    """They were chosen in winter and stayed: totals missed the truth by a quarter, often."""
+    values, late = seasonal(), 0
+    for seed in range(8):
+        release = tg.adaptive(3, 100, lower=-100, horizon=8192).start(tg.seeded(seed))
+        release.push(values)
+        answer = release.query(0, 8192)
+        assert answer.low <= values.sum() <= answer.high
+        assert answer.estimate == pytest.approx(values.sum(), rel=0.1)
+        assert release.threshold > 10  # the sun gives up to 20, less what is used
+        late += sum(phase.start > 8192 / 3 for phase in release.phases)
+    assert late >= 16  # several times in each
+
+
+@pytest.mark.parametrize(
+    ("level", "moved"), [(-8, False), (-4, False), (-2, True), (-12, False), (-15, True), (9, True)]
+)
+def test_how_far_a_level_moves_counts_where_values_lie_below_zero(level, moved) -> None:
+    watch, floor = CapWatch(), FloorWatch()
+    watch.settle(-8, 40)
+    floor.settle(8, 40)  # negated: the level was −8; a sixteenth of what lies between is 5
+    assert level_has_moved(watch, floor, level, 0.0) is moved
+    assert not level_has_moved(watch, floor, level, 20.0)
+
+
+@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("seed", range(2))
-def test_windows_that_open_late_are_the_same_for_any_split_and_resume(seed: int) -> None:
+def test_windows_that_open_late_are_the_same_for_any_split_and_resume(
+    seed: int, signed: bool
+) -> None:
     pipeline, values = tg.adaptive(3, 10_000, horizon=4096), ramp()
+    if signed:
+        pipeline, values = tg.adaptive(3, 100, lower=-100, horizon=4096), seasonal(4096)
     whole, random = pipeline.start(tg.seeded(5)), np.random.default_rng(seed)
     out, run, found, at = whole.push(values), pipeline.start(tg.seeded(5)), [], 0
     while at < values.size:

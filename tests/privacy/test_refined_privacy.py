@@ -11,7 +11,7 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.test_refined_release import HORIZON, PIPELINE, growing
-from tests.adaptive.test_refinement_schedule import ramp
+from tests.adaptive.test_refinement_schedule import ramp, seasonal
 from tests.privacy.measured_blocks import charge_blocks
 from tests.privacy.test_tail_quantile import law, scored
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
@@ -33,9 +33,10 @@ def spent(monkeypatch, pipeline: tg.Pipeline, values: np.ndarray) -> tuple[list[
     monkeypatch.setattr(TailQuantile, "choose_from", choose_from)
     release.push(values)
     monkeypatch.undo()
+    theta, *shape = pipeline.choices  # of both ends, scale and shape are chosen in sequence
     for end, stage in choices:
         for at in range(end - stage.holdout, end):
-            paid[at] += stage.epsilon
+            paid[at] += stage.epsilon * (theta + sum(shape)) / theta
     charge_blocks(paid, release.record)
     return paid, len(choices)
 
@@ -59,6 +60,16 @@ def test_values_of_a_window_that_opens_late_pay_no_more(monkeypatch) -> None:
     paid, choices = spent(monkeypatch, pipeline, ramp())
     _, scheduled = spent(monkeypatch, pipeline, ramp()[:1366])
     assert choices > scheduled + 1
+    assert max(paid) <= 3 == pipeline.guarantee.epsilon
+    assert sum(one > 3 * (1 - Fraction(1, 10**5)) for one in paid) > 0.9 * len(paid)
+
+
+def test_values_of_a_window_that_a_moved_level_opens_pay_no_more(monkeypatch) -> None:
+    """The same where values below 0 count: both ends are chosen again."""
+    pipeline = tg.adaptive(epsilon=3, bound=100, lower=-100, horizon=8192)
+    paid, choices = spent(monkeypatch, pipeline, seasonal())
+    _, scheduled = spent(monkeypatch, pipeline, seasonal()[:2731])
+    assert choices > scheduled
     assert max(paid) <= 3 == pipeline.guarantee.epsilon
     assert sum(one > 3 * (1 - Fraction(1, 10**5)) for one in paid) > 0.9 * len(paid)
 

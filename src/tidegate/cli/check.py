@@ -175,7 +175,10 @@ def _check_settings(
     low, cap = profile.quantiles(1 - _CAP, _CAP)
     cap = min(cap, float(bound))
     floor = max(float(lower), min(0.0, low))
-    errors, streams = _expected_errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
+    errors, streams = (
+        _expected_errors(profile, (lower, bound), thought, (floor, cap), about),
+        about[0],
+    )
     of_key = " of a key" if streams.by is not None else ""
     head = ["epsilon", f"a total{of_key} (95 %)", "a sixteenth of it", "rounding moves it by"]
     cells = [

@@ -18,11 +18,16 @@ from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
 from tidegate.estimate.mixture.many_streams.parts_of_many_streams import alike, ratios
-from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
+from tidegate.estimate.mixture.outgrown_cap import (
+    MOVED_SURE,
+    RISEN,
+    SURE,
+    CapWatch,
+    full_rows,
+)
 from tidegate.keyed.refined_state import RefinedState
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.run.refinement_shares_and_windows import RISEN, RISEN_SURE
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 
@@ -172,7 +177,7 @@ class RefinedColumns(RefinedState):
         """Whether blocks that end with these leaves may open a window: the run decides it."""
         mean, doubt = self._measured(codes, noisy)
         limit = RISEN * self.home[codes] * self.mixture.threshold[codes]
-        found: NDArray[np.bool_] = mean - RISEN_SURE * doubt > limit
+        found: NDArray[np.bool_] = mean - MOVED_SURE * doubt > limit
         return found
 
     def _end_watched(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.segments.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import Blocks, Row
-from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY, RISEN_SURE
+from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
 from tidegate.run.refinement_state import RefinementState
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside, raised, shaped
@@ -155,7 +155,7 @@ class RefinementRun(RefinementState):
         if blocks.window is not None and blocks.window.full:
             self._choose_again(blocks.window, mean, doubt)
             return False
-        return blocks.window is not None or not self._opens_window(mean - RISEN_SURE * doubt)
+        return blocks.window is not None or not self._opens_window(mean, doubt)
 
     def _begin_warm_up(self, full: int, outgrown: WatchedEnd) -> None:
         """The stream has outgrown an end: a new phase, whose ends are still to be chosen.

@@ -38,10 +38,9 @@ EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
 # Of the horizon: windows are open up to here; and where θ has fallen (`has_fallen`).
 UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
-# Tails grow with levels: where the released level is this many times what it was when θ was chosen,
-# surely so (standard errors), values pay for a choice again, which can only raise θ; from this part
-# of what the last one knew, and not in the last eighth of the horizon.
-RISEN, RISEN_SURE, RISEN_EVIDENCE, LEFT = 1.2, 3.0, Fraction(1, 2), Fraction(1, 8)
+# Where the level has moved (`level_has_moved`) values pay for a choice again, which can only raise
+# θ; from this part of what the last one knew, and not in the last eighth of the horizon.
+MOVED_EVIDENCE, LEFT = Fraction(1, 2), Fraction(1, 8)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 ALIKE = 10  # and if they are no more than this many times the level that chose it
 LIKELY = 0.75  # of the forecaster's level, where θ has fallen: so many values lie above 0
@@ -222,8 +221,8 @@ class Refinement(ThresholdSchedule, Spec):
     def window_again(
         self, horizon: int, at: int, warm_up_start: int, evidence: int
     ) -> tuple[int, Fraction] | None:
-        """The same where the level has risen since θ was chosen, at any time (`RISEN`)."""
-        needed = at + max(1, math.ceil(RISEN_EVIDENCE * evidence / int(16 * LATE_SHARE)))
+        """The same where the level has moved since θ was chosen, at any time."""
+        needed = at + max(1, math.ceil(MOVED_EVIDENCE * evidence / int(16 * LATE_SHARE)))
         last = (at // horizon + 1) * horizon - math.floor(horizon * LEFT)
         if not self.windows or needed > last:
             return None

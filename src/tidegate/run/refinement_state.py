@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tidegate.estimate import Mixture
-from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch
+from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch, level_has_moved
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
@@ -18,7 +18,7 @@ from tidegate.record.segments.segment import Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase, PhasedRun, PhaseKeys
 from tidegate.run.refinement_blocks import Blocks
-from tidegate.run.refinement_shares_and_windows import RISEN, Refinement, later_length
+from tidegate.run.refinement_shares_and_windows import Refinement, later_length
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import LONGER, Ends
 from tidegate.stages import Layout, Noisy, Saved
@@ -164,21 +164,23 @@ class RefinementState(PhasedRun):
         blocks.begin()
         return blocks
 
-    def _opens_window(self, level: float) -> bool:
-        """The level is surely this high: whether it has risen so far that a window opens.
+    def _opens_window(self, level: float, doubt: float) -> bool:
+        """A block had this level: whether it has moved so far that a window opens.
 
-        In a phase of its own, with the same θ, which the choice at its end can only raise. (Values
-        below 0 can lift a level that has no tail.) Privacy: a function of released sums and places.
+        In a phase of its own, with the same θ, which the choice at its end can only raise.
+        Privacy: a function of released sums and places.
         """
-        watch, ends = self._watch, self._latest_ends
-        full = ends.above >= self._pipeline.lattice.top
-        if self._signed or full or level <= RISEN * watch.home * watch.threshold:
+        ends, lattice = self._latest_ends, self._pipeline.lattice
+        full = ends.above >= lattice.top and (not self._signed or ends.below >= lattice.bottom)
+        floor = self._floor_watch if self._signed else None
+        if full or not level_has_moved(self._watch, floor, level, doubt):
             return False
-        at, begun = self.position - self._origin, self.warm_up_start - self._origin
-        due = self._refinement.window_again(self._trees.horizon, at, begun, self.evidence)
+        places = self.position - self._origin, self.warm_up_start - self._origin
+        due = self._refinement.window_again(self._trees.horizon, *places, self.evidence)
         if due is None:
             return False
         self.floor = max(self.floor, ends.above)
+        self.least_below = max(self.least_below, ends.below)
         self.number, self.start = self.number + 1, self.position
         self._begin_phase(ends, due=due)
         self.prediction = self._known_follower().prediction

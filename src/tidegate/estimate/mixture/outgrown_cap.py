@@ -26,6 +26,9 @@ _CROWDED = 0.8
 # A mean that was judged not to be cut is no sign the next time, unless it is this much higher, or
 # above this share of the cap: bursts come again.
 _HIGHER, _CERTAIN = 1.1, 0.85
+# How many times the level of a choice, or which part of what lies between both ends away from it, a
+# level is that has moved, surely so (standard errors).
+RISEN, MOVED, MOVED_SURE = 1.2, 1 / 16, 3.0
 
 
 class CapWatch:
@@ -116,6 +119,22 @@ class FloorWatch(CapWatch):
     """
 
     sure, blocks_sure = 8.0, 5.0
+
+
+def level_has_moved(watch: CapWatch, floor: FloorWatch | None, level: float, doubt: float) -> bool:
+    """Whether a released level is surely far from where it was when the ends were chosen.
+
+    Tails grow with levels: if it has risen, θ may be too low by now. Where values below 0 count
+    (`floor`), a level near 0 may be the difference of two large ones, so what counts is how far it
+    has moved to either side, as a part of what lies between both ends.
+    """
+    doubt *= MOVED_SURE
+    if floor is None:
+        return level - doubt > RISEN * watch.home * watch.threshold
+    highest, lowest = watch.home * watch.threshold, -floor.home * floor.threshold
+    highest, lowest = highest or lowest, lowest or highest  # 0: the level was on the other side
+    far = MOVED * (watch.threshold + floor.threshold)
+    return level - doubt > highest + far or level + doubt < lowest - far
 
 
 class WatchedEnd(NamedTuple):
