@@ -17,11 +17,11 @@ import pytest
 import tidegate as tg
 from tests.depth import depth
 from tests.laws.catalogue import bits, inputs, pipelines
-from tidegate.estimate.mixture.many_streams import mixture_of_many_thresholds
-from tidegate.estimate.mixture.many_streams.mixture_of_many_thresholds import (
+from tidegate.estimate.mixture.outgrown_cap import CapWatch
+from tidegate.keyed import mixture_of_many_thresholds
+from tidegate.keyed.mixture_of_many_thresholds import (
     MixtureOfManyThresholds,
 )
-from tidegate.estimate.mixture.outgrown_cap import CapWatch
 from tidegate.keyed.object_engine import Objects
 from tidegate.ownership import Ownership
 from tidegate.run.refinement_run import RefinementRun

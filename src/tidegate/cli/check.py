@@ -175,7 +175,7 @@ def _check_settings(
     low, cap = profile.quantiles(1 - _CAP, _CAP)
     cap = min(cap, float(bound))
     floor = max(float(lower), min(0.0, low))
-    errors, streams = _check_errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
+    errors, streams = _expected_errors(profile, (lower, bound), thought, (floor, cap), about), about[0]
     of_key = " of a key" if streams.by is not None else ""
     head = ["epsilon", f"a total{of_key} (95 %)", "a sixteenth of it", "rounding moves it by"]
     cells = [
@@ -234,7 +234,7 @@ def _lower(profile: DataProfile, given: str | None) -> Fraction:
     return lower
 
 
-def _check_errors(
+def _expected_errors(
     profile: DataProfile,
     bounds: tuple[Fraction, Fraction],
     thought: dict[str, str | None],

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate import Mixture
-from tidegate.estimate.mixture.many_streams.mixture_of_many_thresholds import (
+from tidegate.keyed.key_names import Names
+from tidegate.keyed.mixture_of_many_thresholds import (
     MixtureOfManyThresholds,
 )
-from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_cache import TreeNoise
 from tidegate.keyed.noise_of_many_keys import KeySource, PhaseDraws
 from tidegate.keyed.raw_values_of_many_keys import HeldValues, WindowCounts, more
