@@ -71,8 +71,9 @@ def test_a_threshold_that_stayed_where_it_began_has_fallen_and_gets_more_time() 
     ]
     facts = {"at": 1000, "first": 100, "warm_up_start": 0, "evidence": 16 * 100}
     assert Refinement().window(3000, **facts) is None  # 800 values more are beyond a third
-    # There is time until two thirds, and half of ε: sums that are cut to nothing need none of it.
-    assert Refinement().window(3000, **facts, fallen=True) == (561, Fraction(1, 2))
+    assert Refinement().window(3000, **facts, fallen=1) == (935, Fraction(1, 4))
+    # Most values are 0: half of ε, since sums that are cut to nothing need none of it.
+    assert Refinement().window(3000, **facts, fallen=2) == (561, Fraction(1, 2))
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -276,14 +276,14 @@ class RefinementRun(RefinementState):
         self.number, self.start = self.number + 1, self.position
         number, values = self.number, window.values
         fallen, surely = self._fallen, level - 2 * doubt
-        if fallen:  # there is little to lose, and all blocks know more than the last one
+        if fallen > 1:  # there is little to lose, and all blocks know more than the last one
             surely = max(surely, LIKELY * self._known_follower().mean)
         ends = window.chosen(
             lambda purpose: self._keys.choice(number, values, purpose),
             at_least=Ends(self.floor, self.least_below),
             before=self._latest_ends,
             positive=self._positive(surely),
-            fallen=fallen,
+            fallen=fallen > 0,
         )
         self.evidence = int(16 * window.share * window.values)
         window.wipe()

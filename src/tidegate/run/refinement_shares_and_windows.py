@@ -203,7 +203,7 @@ class Refinement(ThresholdSchedule, Spec):
         first: int,
         warm_up_start: int,
         evidence: int,
-        fallen: bool = False,
+        fallen: int = 0,
     ) -> tuple[int, Fraction] | None:
         """Values that pay for another choice of θ, and with which share of ε; None: none do.
 
@@ -211,8 +211,8 @@ class Refinement(ThresholdSchedule, Spec):
         that of the warm-up that θ comes from; the first warm-up had `first` values. `evidence` is
         share × values of the last choice, in sixteenths. The next choice must have twice as much,
         by the end of the first third of the horizon, or no window is opened: chance would replace a
-        good θ. It ends with a block. A θ that has `fallen` is not good: there is time until 2/3, at
-        half of ε, since sums that are cut to nothing need none of it.
+        good θ. It ends with a block. A θ that has `fallen` is not good: there is time until 2/3; at
+        half of ε if most values are 0 (2), since sums that are cut to nothing need none of it.
         """
         if not self.windows:
             return None
@@ -264,10 +264,10 @@ def _blocks_until(needed: int, horizon: int, at: int, warm_up_start: int) -> int
 
 @lru_cache(maxsize=256)  # keys are often at the same place, and ask the same
 def _window(
-    horizon: int, at: int, first: int, warm_up_start: int, evidence: int, fallen: bool
+    horizon: int, at: int, first: int, warm_up_start: int, evidence: int, fallen: int
 ) -> tuple[int, Fraction] | None:
     early = at < horizon * EARLY and at < EARLY_WARM_UPS * first
-    share = EARLY_SHARE if early or fallen else LATE_SHARE
+    share = EARLY_SHARE if early or fallen > 1 else LATE_SHARE
     needed = at - (-GROWTH * evidence // int(16 * share))
     until = UNTIL_FOUND if fallen else UNTIL
     last = min(Fraction((at // horizon + 1) * horizon), warm_up_start + horizon * until)

@@ -108,15 +108,15 @@ class RefinementState(PhasedRun):
         return Ends(self._watch.threshold, self._floor_watch.threshold if self._signed else 0)
 
     @property
-    def _fallen(self) -> bool:
-        """Whether θ stayed where it began: public. (Values below 0 hide how many there are.)
+    def _fallen(self) -> int:
+        """1: θ stayed where it began, which is public. (Values below 0 hide how many there are.)
 
-        Or left it by chance: a level that is a small part of so low a θ says that most are 0.
+        2: or left it by chance, and the level is so small a part of it that most values are 0.
         """
         known = Fraction(self.evidence, 16) * self._trees.epsilon
         watch, top = self._watch, self._pipeline.lattice.top
-        times = STRAYED if watch.home < MOSTLY_ZERO else HARDLY
-        return not self._signed and has_fallen(watch.threshold, top, known, times)
+        kind, times = (2, STRAYED) if watch.home < MOSTLY_ZERO else (1, HARDLY)
+        return 0 if self._signed else kind * has_fallen(watch.threshold, top, known, times)
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
         """Both ends were chosen when the level lay between these, in units."""
@@ -171,7 +171,7 @@ class RefinementState(PhasedRun):
         Privacy: a function of released sums and places.
         """
         ends, lattice = self._latest_ends, self._pipeline.lattice
-        full = ends.above >= lattice.top and (not self._signed or ends.below >= lattice.bottom)
+        full = ends.above >= lattice.top and ends.below >= lattice.bottom
         floor = self._floor_watch if self._signed else None
         if full or not level_has_moved(self._watch, floor, level, doubt):
             return False
