@@ -167,8 +167,7 @@ class RefinementState(PhasedRun):
     def _opens_window(self, level: float, doubt: float) -> bool:
         """A block had this level: whether it has moved so far that a window opens.
 
-        In a phase of its own, with the same θ, which the choice at its end can only raise.
-        Privacy: a function of released sums and places.
+        In a phase of its own; its choice can only raise θ. Privacy: released sums decide.
         """
         ends, lattice = self._latest_ends, self._pipeline.lattice
         full = ends.above >= lattice.top and ends.below >= lattice.bottom
