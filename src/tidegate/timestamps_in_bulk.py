@@ -37,7 +37,7 @@ def looks_like_a_date(number: float) -> bool:
     [True, True, False, False]
     """
     text = f"{number:.0f}"
-    if len(text) not in (8, 12) or not number.is_integer():
+    if len(text) not in (8, 12) or number % 1:
         return False
     year, month, day = int(text[:4]), int(text[4:6]), int(text[6:8])
     clock = [int(text[at : at + 2]) for at in range(8, len(text), 2)]

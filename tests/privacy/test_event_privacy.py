@@ -217,7 +217,7 @@ def leaf_sums(seed: int, value: int | None) -> np.ndarray:
 def forget() -> None:
     for cached in (
         tree_shapes._law,
-        tree_shapes._all_laws,
+        tree_shapes.all_laws,
         tree_shapes.all_trees,
         event_trees._groups,
     ):

@@ -48,7 +48,7 @@ class BrokerMarks(NamedTuple):
         """After which offset to go on once `seen` values are taken, and how many of the next
         message are among them.
 
-        >>> marks = Marks(10, "6", ["7", "8"], [3, 2])
+        >>> marks = BrokerMarks(10, "6", ["7", "8"], [3, 2])
         >>> [marks.resume(seen) for seen in (10, 12, 13, 15)]
         [('6', 0), ('6', 2), ('7', 0), ('8', 0)]
         """

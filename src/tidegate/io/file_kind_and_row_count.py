@@ -47,9 +47,9 @@ def kind_of(
     `setting`: the name of the option in messages, if it is not `format`.
 
     >>> kind_of("readings.csv.gz")
-    Kind(format='csv', compression='gzip')
+    FileKind(format='csv', compression='gzip')
     >>> kind_of("readings.log", "jsonl")
-    Kind(format='jsonl', compression=None)
+    FileKind(format='jsonl', compression=None)
     """
     name = "" if is_standard(path) else os.fspath(path or "").lower()
     bare, compression = name, None

@@ -154,7 +154,7 @@ class Survey(Protocol):
 class GivenThreshold:
     """No survey: the thresholds are given; `lowest` is how far values below 0 reach.
 
-    >>> Given(21).next_round([]), Given(21).decide([]).threshold
+    >>> GivenThreshold(21).next_round([]), GivenThreshold(21).decide([]).threshold
     (None, 21)
     """
 

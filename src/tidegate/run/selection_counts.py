@@ -96,7 +96,7 @@ class SelectionCounts:
         known = None if positive is None else math.floor(positive * self.values)
         lift = 1 if known is None else lifted(stage, self._grid, known, fallen=fallen)
         start = 1
-        if known is not None and not fallen and at_least.above >= before.above:
+        if known is not None and not fallen and at_least.above >= before.above > 0:
             # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
             known, start = self.values, before.above
         theta = stage.choose_from(

@@ -46,7 +46,7 @@ def linear_program(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> L
     of 1, if that is more). If that does not happen within 100 steps, there is no solution or no
     finite one: ArithmeticError. The rows of the matrix must be independent.
 
-    >>> least(np.array([1.0, 2.0]), np.array([[1.0, 1.0]]), np.array([3.0])).point.round(6)
+    >>> linear_program(np.array([1.0, 2.0]), np.array([[1.0, 1.0]]), np.array([3.0])).point.round(6)
     array([3., 0.])
     """
     point, multipliers, reduced = _start_of_program(cost, matrix, sides)
