@@ -85,9 +85,10 @@ class ArrayEngineBase:
             )
 
     def _newest(self, codes: IntArray) -> IntArray:
-        if not self.last.size:
-            return np.full(codes.size, _NEVER)
-        return self.last[codes]
+        found: IntArray = np.full(codes.size, _NEVER)
+        known = codes < self.last.size  # others are new: they are added once the push is taken
+        found[known] = self.last[codes[known]]
+        return found
 
     def push(
         self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str

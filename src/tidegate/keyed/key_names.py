@@ -41,6 +41,7 @@ class Names:
         self.names: list[str] = []
         self._codes = _Codes()  # of texts, and of keys as rows have written them
         self._table = np.full(0, UNDECLARED, dtype=np.int32)  # of whole numbers: 8 bytes each
+        self._new: dict[str, int] = {}  # keys of the rows that are looked at, not added yet
         self._counting = True  # the keys are 0, 1, 2, …: their own codes
         for name in declared or ():
             self.add(name)
@@ -75,11 +76,15 @@ class Names:
         return None if code == UNDECLARED else code
 
     def codes(self, keys: Any, count: int, position: int) -> IntArray:
-        """The code of each row, `UNDECLARED` where a key is none of these. May add keys.
+        """The code of each row, `UNDECLARED` where a key is none of these.
+
+        If keys are open, new ones get the codes that they will have once `add_new` is called: a
+        push that is refused, or cut short before it changes anything, adds no key.
 
         Raises:
-            InputError: there are not as many keys as values, or one is no key. No key is added.
+            InputError: there are not as many keys as values, or one is no key.
         """
+        self._new = {}
         distinct, inverse = _distinct(keys)
         size = len(distinct) if inverse is None else inverse.size
         if size != count:
@@ -98,6 +103,12 @@ class Names:
             self._look_up(distinct, unknown, found, (position, inverse))
         return found if inverse is None else found[inverse]
 
+    def add_new(self) -> None:
+        """Add the keys that `codes` met for the first time."""
+        for name in self._new:
+            self.add(name)
+        self._new = {}
+
     def _look_up(
         self, distinct: Any, unknown: IntArray, found: IntArray, where: tuple[int, IntArray | None]
     ) -> None:
@@ -114,12 +125,12 @@ class Names:
             )
         codes = {}
         for key, text in texts.items():
-            code = UNDECLARED
-            if text is not None:
-                code = self.add(text) if self.open else self._known(text)
-            codes[key] = code
+            code = UNDECLARED if text is None else self._known(text)
             if code != UNDECLARED:
                 self._codes[key] = code  # as it is written, for the next rows
+            elif text is not None and self.open:
+                code = self._new.setdefault(text, len(self.names) + len(self._new))
+            codes[key] = code
         found[unknown] = [codes[key] for key in written]
 
     def _numbered(self, numbers: NDArray[Any]) -> IntArray | None:

@@ -102,6 +102,7 @@ class KeyedRelease(ReadableKeyed):
                     self._engine.check_times(groups, later, late)
                 ownership.begin()
                 began = True
+                self._names.add_new()
                 self._seen += codes.size + dropped
                 self._dropped += dropped
                 self._clock = self._clock if when is None else when.clock

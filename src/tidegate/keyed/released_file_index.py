@@ -157,6 +157,7 @@ def read_blocks(
             if clock is not None:
                 times = [read_times(columns.pop(), position=row, clock=clock).ticks]
             codes = known.codes(columns.pop(), positions.size, row)
+            known.add_new()
             if codes.size and codes.min() < 0:
                 raise SourceError(None, "has a key that its metadata lacks", os.fspath(path))
             row += positions.size
