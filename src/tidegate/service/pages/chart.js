@@ -9,6 +9,7 @@ import { moment } from "./times.js";
 /** @type {any} */
 const Plotly = /** @type {any} */ (window).Plotly;
 const MOST = 20_000; // points of a line
+const LET_GO = 50; // milliseconds, after which a range that was dragged has been taken
 export const COLOURS = ["--blue", "--second", "--third", "--fourth", "--fifth"];
 
 /** @param {string} name */
@@ -70,7 +71,19 @@ export class Chart {
     /** @type {(number | string)[] | null} */ this.range = null; // what is shown; null: everything
     this.due = false;
     this.shown = 0; // another stream, another view
+    this.held = false; // a range is being dragged: to draw now would lose it
+    place.addEventListener("pointerdown", () => {
+      this.held = true;
+    });
+    for (const end of ["pointerup", "pointercancel"]) {
+      window.addEventListener(end, () => this.held && setTimeout(() => this.#letGo(), LET_GO));
+    }
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  #letGo() {
+    this.held = false;
+    if (this.due) this.draw();
   }
 
   clear() {
@@ -140,7 +153,8 @@ export class Chart {
   }
 
   draw() {
-    this.due = false;
+    this.due = this.held;
+    if (this.held) return;
     const two = this.bands.some((one) => one.sum);
     const means = this.bands.flatMap((one, at) => this.#band(one, at, "mean"));
     const sums = this.bands.flatMap((one, at) => (one.sum ? this.#band(one, at, "sum") : []));
