@@ -21,6 +21,7 @@ from tidegate.io import Batch
 from tidegate.io.batches import objects
 from tidegate.keyed.committed_release import changing
 from tidegate.keyed.durable_folder import DurableKeyed
+from tidegate.keyed.key_names import Names
 from tidegate.keyed.store import KeyedStore
 from tidegate.ownership import HeldOwnership
 
@@ -223,3 +224,17 @@ def test_no_interruption_of_the_holder_lets_others_in() -> None:
             continue
     assert len(let_in) <= 1
     assert at > 50
+
+
+def test_new_keys_are_added_once_their_push_is_taken() -> None:
+    """A push that is refused, or cut short while keys are looked up, had added them."""
+    names = Names(None)
+    first = names.codes(["south", "north", "south"], 3, 0)
+    assert first.tolist() == [0, 1, 0]
+    assert len(names) == 0
+    assert names.codes(["east"], 1, 0).tolist() == [0]  # the push before was not taken
+    names.add_new()
+    assert names.names == ["east"]
+    assert names.codes(["north", "east", 7], 3, 1).tolist() == [1, 0, 2]
+    names.add_new()
+    assert names.names == ["east", "north", "7"]
