@@ -112,6 +112,24 @@ def test_samplers_sweep_what_they_push(name: str, filled: int) -> None:
     assert total > 50
 
 
+def test_a_window_that_has_nothing_left_is_swept() -> None:
+    """After a hundred measurements a long window is spent: whole stretches without one."""
+    values = (np.random.default_rng(2).random(6000)[3000:] < 0.3).astype(np.int64)
+    stage = tg.rescue_dp(epsilon=10_000, bound=100, unit=Window(length=300)).perturber
+    slow, quick = (stage.run(100, 100, KEYSTREAM)._sampler for _ in range(2))
+    noise = MeasurementNoise(KEYSTREAM)
+    filled = empty = 0
+    for at in range(0, values.size, 64):
+        stretch = Stretch(values, at, min(at + 64, values.size), at, filled, noise)
+        due = slow.due <= at
+        expected = list(zip(*one_by_one(slow, stretch), strict=True))
+        assert list(zip(*quick.sweep(stretch), strict=True)) == expected
+        assert state_of(slow) == state_of(quick)
+        empty += due and not expected
+        filled = stretch.stop - expected[-1][0] - 1 if expected else filled + 64
+    assert empty
+
+
 @pytest.mark.parametrize(
     ("name", "constant", "wrong"),
     [

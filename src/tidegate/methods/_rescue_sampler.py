@@ -235,7 +235,7 @@ class BudgetSampler(Feedback):
         """Whether these are the parts to spend of what is left, where floats proposed them."""
         changes, intervals, shares = since
         # How many measurements were made between changes.
-        made = np.diff(np.searchsorted(places, [*changes, places[-1] + 1]))
+        made = np.diff([*np.searchsorted(places, changes), places.size])
         rest = np.minimum(lefts * np.repeat(shares, made), _MOST + 0.5) - parts
         doubted = near_integers(rest, _DOUBT)
         since_last = np.repeat(intervals, made) if doubted else ()
