@@ -183,9 +183,9 @@ class BudgetSampler(Feedback):
                 if interval != 1.0:
                     low = sure = math.inf
                     share = _rough_share(interval)
-                    opened = len(returned) - ahead
-                    if interval > 1.5:
-                        skip = (round(interval) if interval < window else window) - 1
+                    opened = due = len(returned) - ahead
+                    if (skip := (round(interval) if interval < window else window) - 1):
+                        due += skip
                         left += _passed_over(rows, returned, ahead, skip)
                 elif before != 1.0:
                     low, sure, share = least, SURE, _LEAST_SHARE
