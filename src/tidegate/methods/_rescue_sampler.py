@@ -124,7 +124,7 @@ class BudgetSampler(Feedback):
         # Since where which interval and share hold.
         changes, intervals, shares = [0], [interval], [_rough_share(interval)]
         values, logs = units[start:stop].astype(np.float64), noise.between(position, count)
-        # `_DOWN` with the sign of the noise, and these, round the noise towards 0 and add the value.
+        # `_DOWN` with the sign of the noise, and these, round noise towards 0 and add the value.
         offsets = values - np.copysign(WHOLE, logs)
         # Below `low` the next value is no usual one: the interval is not 1, or nothing is left, or
         # the value before was not measured. Below `sure` an error may change the interval.
@@ -184,7 +184,7 @@ class BudgetSampler(Feedback):
                     low = sure = math.inf
                     share = _rough_share(interval)
                     opened = due = len(returned) - ahead
-                    if (skip := (round(interval) if interval < window else window) - 1):
+                    if skip := (round(interval) if interval < window else window) - 1:
                         due += skip
                         left += _passed_over(rows, returned, ahead, skip)
                 elif before != 1.0:
