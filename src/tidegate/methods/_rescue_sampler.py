@@ -111,10 +111,10 @@ class BudgetSampler(Feedback):
         returned = [0.0] * ahead
         left, later = float(PARTS), []
         for place, spent in zip(self.places, self.parts, strict=True):
-            back = max(place + window - position, 0)
+            when = max(place + window - position, 0)
             left -= spent
-            if back < count:
-                returned[back] += spent
+            if when < count:
+                returned[when] += spent
             else:
                 later.append((place, spent))
         first_left, ratio = left, self._ratio
