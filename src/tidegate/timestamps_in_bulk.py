@@ -20,6 +20,7 @@ FIRST_YEAR, LAST_YEAR = 1678, 2261  # what 64 bits of nanoseconds hold
 _FEWEST = 16  # below, looking at each is as fast
 _DIGITS = 18  # that fit 64 bits
 _MOST_KINDS = 16  # lengths, or zones, that are told apart
+_LONGEST = 64  # letters: an array has room for the longest text in every row
 
 
 def unit_of(number: float) -> str:
@@ -68,7 +69,7 @@ def times_alike(values: list[Any], unit: str | None) -> Read | None:
     """
     if len(values) < _FEWEST or type(values[0]) not in (str, bytes):
         return None
-    if len(set(map(type, values))) > 1:
+    if len(set(map(type, values))) > 1 or max(map(len, values)) > _LONGEST:
         return None
     try:
         texts = np.array(values, dtype="S")
