@@ -137,10 +137,7 @@ class WindowCounts:
 
     def counts(self, code: int) -> IntArray:
         """What `TailQuantile.above` gives for the values so far."""
-        size = len(self._grids[int(self._grid[code])])
-        whole = self._whole[code, :size].astype(np.int64)
-        above = np.cumsum(whole[::-1])[::-1] - whole
-        return self._parts[code, :size] + above * PARTS
+        return self._all_counts(np.array([code]))
 
     def wipe(self, code: int) -> None:
         """Forget the counts of a key: they are not kept longer than needed."""
@@ -150,21 +147,37 @@ class WindowCounts:
     # -- state -----------------------------------------------------------------------------------
 
     def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue the windows of these keys."""
+        """All that is needed to continue the windows of these keys.
+
+        Counts take as many bits as the longest window can need, whatever was counted.
+        """
         size = self.size[start:end]
-        opened = (np.flatnonzero(size) + start).tolist()
+        opened = np.flatnonzero(size) + start
+        small = int(size.max(initial=0)) * PARTS <= np.iinfo(np.int32).max
         return {
             "window": size,
             "taken": self.taken[start:end],
-            "grid": self._grid[start:end],
-            "counts": np.concatenate([_NONE, *map(self.counts, opened)]),
+            "grid": self._grid[start:end].astype(np.int8),
+            "counts": self._all_counts(opened).astype(np.int32 if small else np.int64),
         }
+
+    def _all_counts(self, codes: IntArray) -> IntArray:
+        """`counts` of many keys, one after another."""
+        whole = self._whole[codes].astype(np.int64)
+        above = np.cumsum(whole[:, ::-1], axis=1)[:, ::-1] - whole
+        return (self._parts[codes] + above * PARTS)[self._of_grid(codes)]
+
+    def _of_grid(self, codes: IntArray) -> NDArray[np.bool_]:
+        """Which entries of the rows of these keys belong to their candidates."""
+        sizes = np.array([len(grid) for grid in self._grids])[self._grid[codes]]
+        found: NDArray[np.bool_] = np.arange(self._parts.shape[1]) < sizes[:, np.newaxis]
+        return found
 
     def restore(self, codes: IntArray, state: State) -> None:
         """Continue the windows of a `state`."""
         self.size[codes], self.taken[codes] = state["window"], state["taken"]
-        self._grid[codes], at = state["grid"], 0
-        for code in codes[self.size[codes] > 0].tolist():
-            size = len(self._grids[int(self._grid[code])])
-            self._parts[code, :size] = state["counts"][at : at + size]  # counts add up
-            at += size
+        self._grid[codes] = state["grid"]
+        opened = codes[self.size[codes] > 0]
+        rows = np.zeros((opened.size, self._parts.shape[1]), dtype=np.int64)
+        rows[self._of_grid(opened)] = state["counts"]
+        self._parts[opened] = rows  # counts add up
