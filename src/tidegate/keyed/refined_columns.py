@@ -1,9 +1,9 @@
 """Keys of a refined release in arrays: inside blocks and warm-ups all of them move on together.
 
-What is rare goes through a `RefinementRun` of the one key: the last value of a warm-up, of a
-window, of a leaf that outgrows its cap and of a block whose level has risen. The run is made from
-the columns as they are before that value, takes it, and is put back. So every rule about choices of
-θ and restarts stands in one place.
+What is rare goes through a `RefinementRun` of the one key: the last value of a leaf that outgrows
+its cap, of a block whose level has risen, and of a warm-up or a window, unless those of several
+keys end together (`refined_choices`). The run is made from the columns as they are before that
+value, takes it, and is put back. So the rules about restarts stand in one place.
 
 Privacy: noise, scales, caps and choices are those of `RefinementRun`, bit for bit (a law test
 compares them), so its argument holds for every key. Values are capped next to the noise (`_end`),
@@ -12,6 +12,8 @@ decided from its noisy sum, which is then the one that the run measures: the noi
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +27,16 @@ from tidegate.estimate.mixture.outgrown_cap import (
     CapWatch,
     full_rows,
 )
-from tidegate.keyed.refined_state import RefinedState
+from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray, IntArray
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
+# Keys from which on choices are made together; and up to which, for less memory.
+_TOGETHER, _AT_ONCE = 4, 1024
 
 
-class RefinedColumns(RefinedState):
+class RefinedColumns(RefinedChoices):
     """All keys in arrays, by code. The past of a key is kept by whoever uses them (`_past`)."""
 
     # -- rows ------------------------------------------------------------------------------------
@@ -114,13 +118,17 @@ class RefinedColumns(RefinedState):
         values, levels = np.empty(codes.size), np.empty(codes.size)
         alone = ~self.measuring[codes]
         together = np.flatnonzero(~alone)
+        for at in self._warm_ups_alike(codes, np.flatnonzero(alone)):
+            values[at], levels[at] = self.end_warm_ups(codes[at], units[at])
+            alone[at] = False
         if together.size:
-            sums, rare = self._closing(codes[together], units[together])
+            sums, rare, choosing = self._closing(codes[together], units[together])
             alone[together[rare]] = True
-            plain = together[~rare]
-            if plain.size:
-                found = self._end_cells(codes[plain], units[plain], sums[~rare])
-                values[plain], levels[plain] = found
+            for some, chooses in ((choosing, True), (~(rare | choosing), False)):
+                at = together[some]
+                if at.size:
+                    facts = codes[at], units[at], sums[some]
+                    values[at], levels[at] = self._end_cells(*facts, choosing=chooses)
         for at in np.flatnonzero(alone).tolist():
             code = int(codes[at])
             run, out = self.run(code), np.zeros(1)
@@ -129,23 +137,36 @@ class RefinedColumns(RefinedState):
             self.put_back(code, run)
         return values, levels
 
-    def _closing(self, codes: IntArray, units: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
-        """Noisy sums of the leaves that end with these rows; and for which a run must take over.
+    def _warm_ups_alike(self, codes: IntArray, ending: IntArray) -> Iterator[IntArray]:
+        """Of warm-ups that end: those that end together, in pieces."""
+        some = codes[ending]
+        for same in alike(2 * self.held.size[some] + (self.phase[some] > 0)):
+            if same.size >= _TOGETHER:
+                yield from np.array_split(ending[same], -(-same.size // _AT_ONCE))
 
-        Nothing is taken yet. Sums of cells with which no leaf ends are 0.
+    def _closing(
+        self, codes: IntArray, units: IntArray
+    ) -> tuple[IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Noisy sums of the leaves that end with these rows; for which a run must take over.
+
+        And whose windows end, several together. Nothing is taken yet. Sums of cells with which no
+        leaf ends are 0.
         """
         mixture, tables = self.mixture, self.mixture.tables
         sums, rare = np.zeros(codes.size, dtype=np.int64), np.zeros(codes.size, dtype=np.bool_)
+        choosing = rare.copy()
         at = np.flatnonzero(mixture.leaves(codes) != NO_LEAF)
         if not at.size:
-            return sums, rare
+            return sums, rare, choosing
         codes, units = codes[at], units[at]
         row, leaf, cap = mixture.row[codes], mixture.leaves(codes), mixture.cap[codes]
         self._make(self._noise.missing(codes))
         noise = self._noise.take(codes, leaf)
         sums[at] = noisy = self.raw[codes] + np.minimum(units, cap) + noise
         last = mixture.cell[codes] + 1 == tables.count[row]
-        due = last & (self.windows.size[codes] == self.windows.taken[codes] + 1)
+        full = last & (self.windows.size[codes] == self.windows.taken[codes] + 1)
+        several = np.count_nonzero(full) >= _TOGETHER
+        due = np.zeros(at.size, dtype=np.bool_) if several else full
         ended = np.flatnonzero(last & (self.windows.size[codes] == 0))
         due[ended] = self._risen(codes[ended], noisy[ended])
         if self._restarts:
@@ -157,8 +178,8 @@ class RefinedColumns(RefinedState):
             ended = np.flatnonzero(last & watched & ~due)
             if ended.size:
                 due[ended] = self._end_watched(codes[ended], noisy[ended])
-        rare[at] = due
-        return sums, rare
+        rare[at], choosing[at] = due, full & ~due
+        return sums, rare, choosing
 
     def _full(
         self, codes: IntArray, mean: FloatArray, margin: FloatArray | float, cap: IntArray
@@ -199,9 +220,9 @@ class RefinedColumns(RefinedState):
         return sure
 
     def _end_cells(
-        self, codes: IntArray, units: IntArray, sums: IntArray
+        self, codes: IntArray, units: IntArray, sums: IntArray, *, choosing: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """Cells end with these rows, and that is all that happens."""
+        """Cells end with these rows, and that is all that happens; or windows end, too."""
         mixture = self.mixture
         self._count(codes, np.ones(codes.size, dtype=np.int64), units)
         leaves = mixture.leaves(codes)
@@ -211,13 +232,19 @@ class RefinedColumns(RefinedState):
         mixture.position[codes] += 1
         mixture.filled[codes] += 1
         before, width = mixture.prediction[codes], mixture.width[codes]
-        wholes, began = mixture.end_cells(codes, sums)
+        if choosing:
+            wholes, began = mixture.publish_cells(codes, sums)[0], codes
+        else:
+            wholes, began = mixture.end_cells(codes, sums)
         self._note_leaves(codes[closing], sums[closing])
-        if began.size:
+        whole = mixture.position[began] % self._trees.horizon == 0
+        self.floor[began[whole]] = 1  # a full cap says nothing about another horizon
+        if choosing:
+            for part in np.array_split(codes, -(-codes.size // _AT_ONCE)):
+                self.choose_again(part)
+        elif began.size:
             self._note_blocks(began)
             self._noise.expect(began)
-            whole = mixture.position[began] % self._trees.horizon == 0
-            self.floor[began[whole]] = 1  # a full cap says nothing about another horizon
         return wholes - (width - 1) * before, mixture.prediction[codes]
 
     def _make(self, codes: IntArray) -> None:
