@@ -24,6 +24,8 @@ from tidegate.randomness import EPOCH_BYTES, SECRET_BYTES, Epoch, Keystream, cou
 
 _AT_ONCE = 1 << 18  # draws of one level
 
+_ONCE = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
+
 Level = tuple[int, int, Fraction]  # its number in the address of noise, draws, their scale
 
 
@@ -57,8 +59,7 @@ class KeySource(NamedTuple):
     @classmethod
     def of(cls, key: bytes) -> KeySource:
         """With a cipher of its own."""
-        once = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
-        return cls(key, Cipher(algorithms.AES256(key), once).encryptor().update)
+        return cls(key, Cipher(algorithms.AES256(key), _ONCE).encryptor().update)
 
 
 class Draws:
@@ -169,9 +170,7 @@ class KeyedDraws(Draws):
     def sources(self, codes: IntArray) -> list[KeySource]:
         """What draws the noise of each of these keys."""
         secret, identity = self._secrets.of, self._identity
-        return [
-            KeySource.of(secret(code).key(b"perturb", identity)) for code in codes.tolist()
-        ]
+        return [KeySource.of(secret(code).key(b"perturb", identity)) for code in codes.tolist()]
 
 
 class GroveNoise:

@@ -150,7 +150,8 @@ class WindowCounts:
     def counts(self, code: int) -> IntArray:
         """What `TailQuantile.above` gives for the values so far."""
         size = len(self._grids[int(self._grid[code])])
-        return self.rows(np.array([code]), size)[0]
+        found: IntArray = self.rows(np.array([code]), size)[0]
+        return found
 
     def rows(self, codes: IntArray, candidates: int) -> IntArray:
         """The same for keys that have so many candidates: a row for each."""

@@ -86,7 +86,7 @@ class RefinedChoices(RefinedState):
                 totals[at] += self._hidden(int(codes[at]), *facts)
         self._settle(codes, (sums.noisy + 2 * sums.doubts) / count)
         self._note_phases(codes, secrets, sums)
-        self._begin_phases(codes, secrets)
+        self._begin_phases(codes)
         return totals - (count - 1) * self.published[codes], mixture.prediction[codes]
 
     def _warm_up_facts(self, codes: IntArray, stage: TailQuantile) -> list[Facts]:
@@ -179,7 +179,7 @@ class RefinedChoices(RefinedState):
         mixture.rescale(codes, thetas)
         self._settle(codes, level + 2 * doubt)
         self._note_phases(codes, secrets, None)
-        self._begin_phases(codes, secrets)
+        self._begin_phases(codes)
         self.published[codes] = mixture.prediction[codes]
 
     # -- both ------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class RefinedChoices(RefinedState):
         fallen: list[int] = found.tolist()
         return fallen
 
-    def _begin_phases(self, codes: IntArray, secrets: list[PhaseSecret]) -> None:
+    def _begin_phases(self, codes: IntArray) -> None:
         """`RefinementState._begin_phase`: windows, noise and first blocks of new phases."""
         mixture, pipeline, refinement = self.mixture, self._pipeline, self._refinement
         parts: IntArray = np.zeros(codes.size, dtype=np.int64)
@@ -262,12 +262,8 @@ class RefinedChoices(RefinedState):
                 candidates = stage.candidates(pipeline.lattice)
                 self.windows.begin_empty(codes[same], values, candidates)
                 parts[same] = self._trees.blocks.index(1 - share)
-        thetas, starts = mixture.threshold[codes].tolist(), self.phase_start[codes].tolist()
-        for (theta, start, part), same in _groups(thetas, starts, parts.tolist()):
-            identity = self._blocks_identity(theta, start, part)
-            for row in same:
-                key = secrets[row].key(b"perturb", identity)
-                self._noise.change(int(codes[row]), KeySource.of(key))
+        for code in codes.tolist():
+            self._noise.change(code, None)  # made with the noise, which is not needed yet
         mixture.begin_phases(codes, parts)
         self._note_blocks(codes)
         self._noise.expect(codes)

@@ -33,7 +33,7 @@ from tidegate.lattice import FloatArray, IntArray
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 # Keys from which on choices are made together; and up to which, for less memory.
-_TOGETHER, _AT_ONCE = 4, 1024
+_TOGETHER, _AT_ONCE = 4, 1 << 14
 
 
 class RefinedColumns(RefinedChoices):
@@ -129,11 +129,11 @@ class RefinedColumns(RefinedChoices):
                 if at.size:
                     facts = codes[at], units[at], sums[some]
                     values[at], levels[at] = self._end_cells(*facts, choosing=chooses)
-        for at in np.flatnonzero(alone).tolist():
-            code = int(codes[at])
+        for row in np.flatnonzero(alone).tolist():
+            code = int(codes[row])
             run, out = self.run(code), np.zeros(1)
-            run.push_units(units[at : at + 1], out)
-            values[at], levels[at] = out[0], run.level
+            run.push_units(units[row : row + 1], out)
+            values[row], levels[row] = out[0], run.level
             self.put_back(code, run)
         return values, levels
 

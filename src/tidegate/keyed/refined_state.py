@@ -91,7 +91,9 @@ class RefinedState:
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
         trees: Any = pipeline.measurer
         self._pipeline, self._epoch, self._names, self._trees = pipeline, epoch, names, trees
-        self._refinement: Any = pipeline.reselect
+        if not isinstance(pipeline.reselect, Refinement):
+            raise AssertionError("the pipeline was checked")
+        self._refinement = pipeline.reselect
         self._restarts = self._refinement.restarts
         self.mixture = MixtureOfManyThresholds(
             pipeline.estimator.allowance, trees, pipeline.ceiling

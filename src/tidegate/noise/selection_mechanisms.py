@@ -77,7 +77,7 @@ def permute_and_flip_rows(
     if int(best.max()) - int(scores.min()) > np.iinfo(np.int64).max:
         raise OverflowError("the spread of the scores does not fit 64 bits")
     coins, doubtful = proposed_exp(words[:, :count], 64, best - scores, rate)
-    open_ = doubtful.any(axis=1)
+    open_: NDArray[np.bool_] = np.asarray(doubtful.any(axis=1))
     successes = coins.sum(axis=1)
     # `uniform_below` of each row: so many leading bits of a word, until they are below.
     surplus = np.array([64 - max(each - 1, 1).bit_length() for each in range(count + 1)])

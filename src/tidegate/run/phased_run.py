@@ -41,9 +41,7 @@ class PhaseKeys:
 
     def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
         """The key for the choice of θ, or of the shape of both ends, from this many values."""
-        return self.epoch(number).keystream(
-            purpose, choice_identity(self.pipeline, number, values)
-        )
+        return self.epoch(number).keystream(purpose, choice_identity(self.pipeline, number, values))
 
     def noise(self, purpose: str, number: int, ends: Ends, start: int, **facts: Any) -> Keystream:
         """For sums of values that are capped at θ or its multiples."""

@@ -11,11 +11,18 @@ from tidegate.lattice import IntArray, Lattice
 from tidegate.noise.selection_mechanisms import SPARE_WORDS, permute_and_flip_rows
 from tidegate.threshold.tail_quantile import PARTS, TailQuantile, last_exceeded
 
+_AT_ONCE = 1 << 16  # values, which is for less memory
+
 Facts = tuple[int, int | None, int]  # `at_least`, `positive`, `climbing_from` of `choose_from`
 
 
 def counts_above(values: IntArray, grid: IntArray) -> IntArray:
     """`TailQuantile.above` of each row of values."""
+    many = -(-values.size // _AT_ONCE)
+    return np.concatenate([_counts_above(some, grid) for some in np.array_split(values, many)])
+
+
+def _counts_above(values: IntArray, grid: IntArray) -> IntArray:
     rows = len(values)
     last, parts = last_exceeded(values.reshape(-1), grid)
     owners = np.repeat(np.arange(rows) * grid.size, values.shape[1])
@@ -34,7 +41,8 @@ def added_up(whole: NDArray[np.signedinteger], parts: IntArray) -> IntArray:
     A value counts in full at all candidates before that one, and in part there.
     """
     above = np.cumsum(whole[:, ::-1], axis=1, dtype=np.int64)[:, ::-1] - whole
-    return parts + above * PARTS
+    found: IntArray = parts + above * PARTS
+    return found
 
 
 def words_of_choice(stage: TailQuantile, lattice: Lattice) -> int:

@@ -11,6 +11,8 @@ from tidegate.estimate.mixture.many_streams.parts_of_many_streams import EndedLe
 from tidegate.estimate.mixture.rescaled_run import MOVED, NEW_MEAN, NEW_VARIANCE
 from tidegate.lattice import FloatArray, IntArray
 
+_AT_ONCE = 512  # streams whose covariances are copied: 3.5 kB each
+
 
 class RescaledFiltersOfManyStreams(FiltersOfManyStreams):
     """Filters that go on in units of another θ, and take the sum of a whole warm-up."""
@@ -18,8 +20,10 @@ class RescaledFiltersOfManyStreams(FiltersOfManyStreams):
     def rescale(self, codes: IntArray, ratios: FloatArray) -> None:
         """`RescaledRun.rescale`: the old θ of each stream is so many times the new one."""
         entries = self._augmented.reshape(SIZE, SIZE + 1, *self._augmented.shape[1:])
-        entries[:, :MEAN, codes] *= (ratios * ratios)[:, np.newaxis]
-        entries[:, MEAN, codes] *= ratios[:, np.newaxis]
+        for start in range(0, codes.size, _AT_ONCE):
+            some, times = codes[start : start + _AT_ONCE], ratios[start : start + _AT_ONCE]
+            entries[:, :MEAN, some] *= (times * times)[:, np.newaxis]
+            entries[:, MEAN, some] *= times[:, np.newaxis]
         moved = np.minimum(1.0, MOVED * (np.maximum(ratios, 1 / ratios) - 1))
         self.inflate_level(codes, moved)
 
