@@ -6,9 +6,8 @@ takes over (`stream_state`), and hands back (`restore_stream`).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,12 @@ from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
 )
 from tidegate.estimate.mixture.many_streams.layout_tables import LayoutTables
 from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import MixtureOfManyStreams
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import FilterUnit, alike, ratios
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import (
+    FilterUnit,
+    alike,
+    groups_alike,
+    ratios,
+)
 from tidegate.estimate.mixture.many_streams.rescaled_filters_of_many_streams import (
     RescaledFiltersOfManyStreams,
 )
@@ -33,6 +37,15 @@ from tidegate.stages import Layout
 from tidegate.state_as_bytes import State
 
 _MOST_ROWS = 4096  # of the tables, unless more are in use
+
+
+class WarmUpSums(NamedTuple):
+    """How the sums of warm-ups were measured, an entry for each stream: what records keep."""
+
+    layouts: list[Layout]
+    numbers: list[int]
+    noisy: IntArray
+    doubts: FloatArray  # standard errors
 
 
 class MixtureOfManyThresholds(MixtureOfManyStreams):
@@ -110,17 +123,12 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
             self.filters.reconsider(again)
         self._keep_tables_small()
         lengths = block_lengths(self._horizon, position - self.warm_up_start[codes], position)
-        places = zip(
+        for (threshold, part, length, _), same in groups_alike(
             self.threshold[codes].tolist(),
             self.part[codes].tolist(),
             lengths.tolist(),
             np.minimum(position, self._horizon).tolist(),  # costs of trees depend on the age
-            strict=True,
-        )
-        groups: dict[tuple[int, int, int, int], list[int]] = defaultdict(list)
-        for at, place in enumerate(places):
-            groups[place].append(at)
-        for (threshold, part, length, _), same in groups.items():
+        ):
             share = self._trees.blocks[part]
             _, options = self._trees.group(share, length, threshold, self._ceiling)
             self._choose(codes[same], options, threshold)

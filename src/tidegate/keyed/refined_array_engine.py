@@ -14,9 +14,9 @@ import numpy as np
 from tidegate.estimate.mixture.kalman_filter.model_weights import UNDECIDED
 from tidegate.keyed.array_engine_base import ArrayEngineBase
 from tidegate.keyed.key_names import Names
+from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
 from tidegate.keyed.noise_of_many_keys import PhaseSecret
 from tidegate.keyed.refined_columns import RefinedColumns
-from tidegate.keyed.refined_state import WarmUpSums
 from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch

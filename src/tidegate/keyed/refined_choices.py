@@ -13,16 +13,17 @@ law test compares them), so its argument holds for every key.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
-from tidegate.estimate.mixture.outgrown_cap import CapWatch
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import groups_alike
+from tidegate.estimate.mixture.outgrown_cap import MOVED_SURE, RISEN, CapWatch
+from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
 from tidegate.keyed.noise_of_many_keys import KeySource, PhaseSecret, first_words
-from tidegate.keyed.refined_state import RefinedState, WarmUpSums
+from tidegate.keyed.refined_state import RefinedState
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Keystream
 from tidegate.run.phased_run import choice_identity, noise_identity
@@ -38,6 +39,8 @@ from tidegate.threshold.choices_of_many_streams import (
     words_of_choice,
 )
 from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen, least_threshold, lifted
+
+BoolArray = NDArray[np.bool_]
 
 
 class RefinedChoices(RefinedState):
@@ -98,7 +101,7 @@ class RefinedChoices(RefinedState):
 
     def _right_caps(
         self, codes: IntArray, thetas: IntArray, stage: TailQuantile, evidence: int
-    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    ) -> BoolArray:
         """Whether the old θ stays: its cap was full, and not too low after all."""
         most = [KEEP * stage.extrapolation * cap for cap in self.watch_cap[codes].tolist()]
         near = [theta <= each for theta, each in zip(thetas.tolist(), most, strict=True)]
@@ -123,7 +126,7 @@ class RefinedChoices(RefinedState):
         doubts, variances = np.empty(codes.size), np.empty(codes.size)
         measured: dict[int, tuple[int, Layout]] = {}
         thetas = self.mixture.threshold[codes].tolist()
-        for (theta, start), same in _groups(thetas, self.phase_start[codes].tolist()):
+        for (theta, start), same in groups_alike(thetas, self.phase_start[codes].tolist()):
             number, layout = self._trees.warm_up(1 - share, count, theta, pipeline.ceiling)
             measured[theta] = number, layout
             identity = noise_identity(pipeline, Ends(theta), start, values=count)
@@ -142,8 +145,7 @@ class RefinedChoices(RefinedState):
         """`RefinementRun._choose_again` of keys whose windows ended with a block."""
         mixture, lattice = self.mixture, self._pipeline.lattice
         level, doubt = mixture.measured[codes], mixture.doubt[codes]
-        self.phase[codes] += 1
-        self.phase_start[codes] = mixture.position[codes]
+        self._next_phases(codes)
         fallen, theta = np.array(self._fallen(codes)), mixture.threshold[codes]
         surely = level - 2 * doubt
         likely = np.maximum(surely, LIKELY * mixture.mean(codes))
@@ -153,7 +155,7 @@ class RefinedChoices(RefinedState):
         secrets, thetas = self._secrets_of(codes), np.empty(codes.size, dtype=np.int64)
         places = self.windows.size[codes], mixture.part[codes], mixture.position[codes]
         ages = places[2] - mixture.warm_up_start[codes]
-        for (values, part, age), same in _groups(
+        for (values, part, age), same in groups_alike(
             places[0].tolist(), places[1].tolist(), ages.tolist()
         ):
             some, share = codes[same], 1 - self._trees.blocks[part]
@@ -182,7 +184,35 @@ class RefinedChoices(RefinedState):
         self._begin_phases(codes)
         self.published[codes] = mixture.prediction[codes]
 
+    def opens_window(self, codes: IntArray, level: FloatArray, doubt: FloatArray) -> BoolArray:
+        """Whether blocks that end with the next value, at these levels, open a window.
+
+        `RefinementState._opens_window`, which is asked before that value is taken.
+        """
+        mixture, theta = self.mixture, self.mixture.threshold[codes]
+        found: BoolArray = level - MOVED_SURE * doubt > RISEN * self.home[codes] * theta
+        found &= theta < self._pipeline.lattice.top
+        for at in np.flatnonzero(found).tolist():
+            code = int(codes[at])
+            places = mixture.position.item(code) + 1, mixture.warm_up_start.item(code)
+            facts = self._trees.horizon, *places, self.evidence.item(code)
+            found[at] = self._refinement.window_again(*facts) is not None
+        return found
+
+    def open_windows(self, codes: IntArray) -> None:
+        """The same once the value was taken: θ stays, in a phase of its own, and can only rise."""
+        mixture = self.mixture
+        self.floor[codes] = np.maximum(self.floor[codes], mixture.threshold[codes])
+        self._next_phases(codes)
+        self._note_phases(codes, self._secrets_of(codes), None)
+        self._begin_phases(codes, again=True)
+        self.published[codes] = mixture.prediction[codes]
+
     # -- both ------------------------------------------------------------------------------------
+
+    def _next_phases(self, codes: IntArray) -> None:
+        self.phase[codes] += 1
+        self.phase_start[codes] = self.mixture.position[codes]
 
     def _secrets_of(self, codes: IntArray) -> list[PhaseSecret]:
         numbers = self.phase[codes].tolist()
@@ -230,31 +260,34 @@ class RefinedChoices(RefinedState):
         epsilon, top = self._trees.epsilon, self._pipeline.lattice.top
         found: IntArray = np.zeros(codes.size, dtype=np.int64)
         thetas, evidence = self.mixture.threshold[codes], self.evidence[codes]
-        low = self.home[codes] < MOSTLY_ZERO
-        for (theta, known, _), same in _groups(thetas.tolist(), evidence.tolist(), low.tolist()):
+        low = (self.home[codes] < MOSTLY_ZERO).tolist()
+        for (theta, known, _), same in groups_alike(
+            thetas.tolist(), evidence.tolist(), low.tolist()
+        ):
             home = self.home.item(codes[same[0]])
             found[same] = how_fallen(home, theta, top, Fraction(known, 16) * epsilon)
         fallen: list[int] = found.tolist()
         return fallen
 
-    def _begin_phases(self, codes: IntArray) -> None:
-        """`RefinementState._begin_phase`: windows, noise and first blocks of new phases."""
+    def _begin_phases(self, codes: IntArray, *, again: bool = False) -> None:
+        """`RefinementState._begin_phase`: windows, noise and first blocks of new phases.
+
+        `again`: a window opens that the schedule does not have.
+        """
         mixture, pipeline, refinement = self.mixture, self._pipeline, self._refinement
         parts: IntArray = np.zeros(codes.size, dtype=np.int64)
         starts, evidence = mixture.warm_up_start[codes].tolist(), self.evidence[codes].tolist()
         places = mixture.position[codes].tolist()
         self.windows.wipe(codes)
-        for (at, begun, known, fallen), same in _groups(
+        for (at, begun, known, fallen), same in groups_alike(
             places, starts, evidence, self._fallen(codes)
         ):
-            due = refinement.window(
-                self._trees.horizon,
-                at=at,
-                first=pipeline.warm_up,
-                warm_up_start=begun,
-                evidence=known,
-                fallen=fallen,
-            )
+            horizon, facts = self._trees.horizon, {"warm_up_start": begun, "evidence": known}
+            if again:
+                due = refinement.window_again(horizon, at, **facts)
+            else:
+                first = pipeline.warm_up
+                due = refinement.window(horizon, at=at, first=first, fallen=fallen, **facts)
             if due is not None:
                 values, share = due
                 age = at + values - begun
@@ -267,11 +300,3 @@ class RefinedChoices(RefinedState):
         mixture.begin_phases(codes, parts)
         self._note_blocks(codes)
         self._noise.expect(codes)
-
-
-def _groups(*columns: Iterable[Hashable]) -> Iterable[tuple[tuple[int, ...], list[int]]]:
-    """Rows whose numbers are the same in all columns, and which these are."""
-    found: dict[tuple[Hashable, ...], list[int]] = defaultdict(list)
-    for row, each in enumerate(zip(*columns, strict=True)):
-        found[each].append(row)
-    return found.items()  # type: ignore[return-value]

@@ -1,8 +1,8 @@
 """Keys of a refined release in arrays: inside blocks and warm-ups all of them move on together.
 
 What is rare goes through a `RefinementRun` of the one key: the last value of a leaf that outgrows
-its cap, of a block whose level has risen, and of a warm-up or a window, unless those of several
-keys end together (`refined_choices`). The run is made from the columns as they are before that
+its cap, and of a warm-up or a window, unless those of several keys end together
+(`refined_choices`). The run is made from the columns as they are before that
 value, takes it, and is put back. So the rules about restarts stand in one place.
 
 Privacy: noise, scales, caps and choices are those of `RefinementRun`, bit for bit (a law test
@@ -20,13 +20,7 @@ from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
 from tidegate.estimate.mixture.many_streams.parts_of_many_streams import alike, ratios
-from tidegate.estimate.mixture.outgrown_cap import (
-    MOVED_SURE,
-    RISEN,
-    SURE,
-    CapWatch,
-    full_rows,
-)
+from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
 from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray, IntArray
@@ -34,6 +28,9 @@ from tidegate.lattice import FloatArray, IntArray
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 # Keys from which on choices are made together; and up to which, for less memory.
 _TOGETHER, _AT_ONCE = 4, 1 << 14
+# What happens with the last row of a cell, beside that: nothing, a window ends, or one opens; or a
+# run of the one key must say.
+_PLAIN, _CHOOSING, _OPENING, _ALONE = range(4)
 
 
 class RefinedColumns(RefinedChoices):
@@ -122,13 +119,14 @@ class RefinedColumns(RefinedChoices):
             values[at], levels[at] = self.end_warm_ups(codes[at], units[at])
             alone[at] = False
         if together.size:
-            sums, rare, choosing = self._closing(codes[together], units[together])
-            alone[together[rare]] = True
-            for some, chooses in ((choosing, True), (~(rare | choosing), False)):
+            sums, ends = self._closing(codes[together], units[together])
+            alone[together[ends == _ALONE]] = True
+            for kind in (_PLAIN, _CHOOSING, _OPENING):
+                some = ends == kind
                 at = together[some]
                 if at.size:
                     facts = codes[at], units[at], sums[some]
-                    values[at], levels[at] = self._end_cells(*facts, choosing=chooses)
+                    values[at], levels[at] = self._end_cells(*facts, kind)
         for row in np.flatnonzero(alone).tolist():
             code = int(codes[row])
             run, out = self.run(code), np.zeros(1)
@@ -144,20 +142,16 @@ class RefinedColumns(RefinedChoices):
             if same.size >= _TOGETHER:
                 yield from np.array_split(ending[same], -(-same.size // _AT_ONCE))
 
-    def _closing(
-        self, codes: IntArray, units: IntArray
-    ) -> tuple[IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Noisy sums of the leaves that end with these rows; for which a run must take over.
+    def _closing(self, codes: IntArray, units: IntArray) -> tuple[IntArray, NDArray[np.int8]]:
+        """Noisy sums of the leaves that end with these rows; and what else happens then.
 
-        And whose windows end, several together. Nothing is taken yet. Sums of cells with which no
-        leaf ends are 0.
+        Nothing is taken yet. Sums of cells with which no leaf ends are 0.
         """
         mixture, tables = self.mixture, self.mixture.tables
-        sums, rare = np.zeros(codes.size, dtype=np.int64), np.zeros(codes.size, dtype=np.bool_)
-        choosing = rare.copy()
+        sums, ends = np.zeros(codes.size, dtype=np.int64), np.full(codes.size, _PLAIN, np.int8)
         at = np.flatnonzero(mixture.leaves(codes) != NO_LEAF)
         if not at.size:
-            return sums, rare, choosing
+            return sums, ends
         codes, units = codes[at], units[at]
         row, leaf, cap = mixture.row[codes], mixture.leaves(codes), mixture.cap[codes]
         self._make(self._noise.missing(codes))
@@ -167,8 +161,10 @@ class RefinedColumns(RefinedChoices):
         full = last & (self.windows.size[codes] == self.windows.taken[codes] + 1)
         several = np.count_nonzero(full) >= _TOGETHER
         due = np.zeros(at.size, dtype=np.bool_) if several else full
+        opening = np.zeros(at.size, dtype=np.bool_)
         ended = np.flatnonzero(last & (self.windows.size[codes] == 0))
-        due[ended] = self._risen(codes[ended], noisy[ended])
+        measured = self._measured(codes[ended], noisy[ended])
+        opening[ended] = self.opens_window(codes[ended], *measured)
         if self._restarts:
             length, leaves = tables.length[row], tables.leaves[row]
             widths = (leaf + 1) * length // leaves - leaf * length // leaves
@@ -178,8 +174,9 @@ class RefinedColumns(RefinedChoices):
             ended = np.flatnonzero(last & watched & ~due)
             if ended.size:
                 due[ended] = self._end_watched(codes[ended], noisy[ended])
-        rare[at], choosing[at] = due, full & ~due
-        return sums, rare, choosing
+        kinds = np.where(full, _CHOOSING, np.where(opening, _OPENING, _PLAIN))
+        ends[at] = np.where(due, _ALONE, kinds)
+        return sums, ends
 
     def _full(
         self, codes: IntArray, mean: FloatArray, margin: FloatArray | float, cap: IntArray
@@ -193,13 +190,6 @@ class RefinedColumns(RefinedChoices):
         mixture, row = self.mixture, self.mixture.row[codes]
         mean = ratios(mixture.total[codes] + noisy, mixture.tables.length[row])
         return mean, mixture.tables.doubt[row]
-
-    def _risen(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:
-        """Whether blocks that end with these leaves may open a window: the run decides it."""
-        mean, doubt = self._measured(codes, noisy)
-        limit = RISEN * self.home[codes] * self.mixture.threshold[codes]
-        found: NDArray[np.bool_] = mean - MOVED_SURE * doubt > limit
-        return found
 
     def _end_watched(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:
         """Whether blocks that end with these leaves say that a cap is full, together with others.
@@ -220,9 +210,9 @@ class RefinedColumns(RefinedChoices):
         return sure
 
     def _end_cells(
-        self, codes: IntArray, units: IntArray, sums: IntArray, *, choosing: bool
+        self, codes: IntArray, units: IntArray, sums: IntArray, kind: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Cells end with these rows, and that is all that happens; or windows end, too."""
+        """Cells end with these rows, and that is all that happens; or windows end, or open."""
         mixture = self.mixture
         self._count(codes, np.ones(codes.size, dtype=np.int64), units)
         leaves = mixture.leaves(codes)
@@ -232,19 +222,20 @@ class RefinedColumns(RefinedChoices):
         mixture.position[codes] += 1
         mixture.filled[codes] += 1
         before, width = mixture.prediction[codes], mixture.width[codes]
-        if choosing:
-            wholes, began = mixture.publish_cells(codes, sums)[0], codes
-        else:
+        if kind == _PLAIN:
             wholes, began = mixture.end_cells(codes, sums)
+        else:
+            wholes, began = mixture.publish_cells(codes, sums)[0], codes
         self._note_leaves(codes[closing], sums[closing])
         whole = mixture.position[began] % self._trees.horizon == 0
         self.floor[began[whole]] = 1  # a full cap says nothing about another horizon
-        if choosing:
-            for part in np.array_split(codes, -(-codes.size // _AT_ONCE)):
-                self.choose_again(part)
-        elif began.size:
+        if kind == _PLAIN:
             self._note_blocks(began)
             self._noise.expect(began)
+        else:
+            follow = self.choose_again if kind == _CHOOSING else self.open_windows
+            for part in np.array_split(codes, -(-codes.size // _AT_ONCE)):
+                follow(part)
         return wholes - (width - 1) * before, mixture.prediction[codes]
 
     def _make(self, codes: IntArray) -> None:

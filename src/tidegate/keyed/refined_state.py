@@ -7,7 +7,7 @@ raw values and sums are secret; the rest follows from what was released
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from tidegate.estimate import Mixture
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.mixture_of_many_thresholds import (
     MixtureOfManyThresholds,
+    WarmUpSums,
 )
 from tidegate.keyed.noise_cache import TreeNoise
 from tidegate.keyed.noise_of_many_keys import (
@@ -34,7 +35,6 @@ from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, Refinement
 from tidegate.run.refinement_state import Past
 from tidegate.run.two_sided_caps import Ends
-from tidegate.stages import Layout
 from tidegate.state_as_bytes import State
 
 
@@ -50,15 +50,6 @@ def fits_refined(pipeline: Pipeline, *, shared: bool) -> bool:
         and type(pipeline.estimator) is Mixture
         and pipeline.estimator.period is None
     )
-
-
-class WarmUpSums(NamedTuple):
-    """How the sums of warm-ups were measured, an entry for each key: what records keep."""
-
-    layouts: list[Layout]
-    numbers: list[int]
-    noisy: IntArray
-    doubts: FloatArray  # standard errors
 
 
 class RefinedState:
