@@ -153,11 +153,9 @@ class RefinedChoices(RefinedState):
         positive = np.minimum(1.0, np.maximum(0.0, surely / theta))
         known = np.floor(positive * self.windows.size[codes])
         secrets, thetas = self._secrets_of(codes), np.empty(codes.size, dtype=np.int64)
-        places = self.windows.size[codes], mixture.part[codes], mixture.position[codes]
-        ages = places[2] - mixture.warm_up_start[codes]
-        for (values, part, age), same in groups_alike(
-            places[0].tolist(), places[1].tolist(), ages.tolist()
-        ):
+        ages = mixture.position[codes] - mixture.warm_up_start[codes]
+        places = self.windows.size[codes], mixture.part[codes], ages
+        for (values, part, age), same in groups_alike(*(each.tolist() for each in places)):
             some, share = codes[same], 1 - self._trees.blocks[part]
             stage, _ = stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
             facts = []
@@ -261,9 +259,7 @@ class RefinedChoices(RefinedState):
         found: IntArray = np.zeros(codes.size, dtype=np.int64)
         thetas, evidence = self.mixture.threshold[codes], self.evidence[codes]
         low = (self.home[codes] < MOSTLY_ZERO).tolist()
-        for (theta, known, _), same in groups_alike(
-            thetas.tolist(), evidence.tolist(), low.tolist()
-        ):
+        for (theta, known, _), same in groups_alike(thetas.tolist(), evidence.tolist(), low):
             home = self.home.item(codes[same[0]])
             found[same] = how_fallen(home, theta, top, Fraction(known, 16) * epsilon)
         fallen: list[int] = found.tolist()
