@@ -13,9 +13,10 @@ from tidegate.errors import QueryError
 from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.times.time_ranges import TimeTable
 from tidegate.service.access import Access
+from tidegate.service.answer_models import QueryAnswer
 from tidegate.service.answers_json import View, encoded, encoded_table, view_of
 from tidegate.service.gate import Gate
-from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.openapi_document import answers
 
 _MOST_RANGES = 100_000
 _MOST_KEYS = 10_000
@@ -104,9 +105,9 @@ class Question(BaseModel):
 
 def query_route(gate: Gate, access: Access) -> APIRouter:
     """`POST /v1/streams/{name}/query`."""
-    routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
+    routes = APIRouter(prefix="/v1/streams")
 
-    @routes.post("/{name}/query", dependencies=[access.allowed("read")])
+    @routes.post("/{name}/query", dependencies=[access.allowed("read")], **answers(QueryAnswer))
     async def query(name: str, question: Question) -> dict[str, Any]:
         view = await asyncio.to_thread(gate.ask, name, lambda run: view_of(run, question.keys))
         return await gate.work_out(lambda: question.asked(view))
