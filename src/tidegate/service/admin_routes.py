@@ -29,7 +29,6 @@ from tidegate.service.prometheus_metrics import MEDIA_TYPE, Metrics
 from tidegate.service.source_charges import charged
 from tidegate.service.tokens import make_token_in, revoke_in
 
-
 Source = Annotated[str, Path(max_length=200)]
 
 

@@ -21,8 +21,8 @@ from tidegate.service.access import Access
 from tidegate.service.answer_models import ColumnsFacts, TakenColumns
 from tidegate.service.gate import Gate
 from tidegate.service.http_etags import tagged
-from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.openapi_document import answers
+from tidegate.service.pending_requests import Pending, WholeRows
 from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
 from tidegate.service.request_bodies import ARROW, parsed_body_of_columns
 from tidegate.service.stored_stream import StoredStream

@@ -13,10 +13,10 @@ from tidegate.errors import QueryError
 from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.times.time_ranges import TimeTable
 from tidegate.service.access import Access
-from tidegate.service.answer_models import QueryAnswer
 from tidegate.service.answers_json import View, encoded, encoded_table, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.openapi_document import answers
+from tidegate.service.query_models import QueryAnswer
 
 _MOST_RANGES = 100_000
 _MOST_KEYS = 10_000
