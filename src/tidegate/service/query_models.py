@@ -88,4 +88,12 @@ class AnswersByKey(AnswerModel):
     note: str
 
 
-QueryAnswer = OneAnswer | AnswersByTime | ManyAnswers | AnswersByKey
+class MovingAnswers(ManyAnswers):
+    """Sums over a window that slides; spans are nanoseconds since 1970, as texts."""
+
+    rows: list[int]
+    spans: list[list[str]] | None
+    clock: ClockFacts | None
+
+
+QueryAnswer = OneAnswer | AnswersByTime | ManyAnswers | AnswersByKey | MovingAnswers
