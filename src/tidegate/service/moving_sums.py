@@ -28,7 +28,7 @@ def moving(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
         no_keys(asked)
     found = windows_of(view, windows, asked.get("key"))
     columns = {name: column for name, column in found.columns().items() if name not in names}
-    ends = dict(zip(("from", "to"), found.texts(), strict=True))
+    ends: dict[str, Any] = dict(zip(("from", "to"), found.texts(), strict=True))
     if found.spans is None:
         ends = {"start": found.answers.start, "end": found.answers.end}
     plain = {name: plain_column(column) for name, column in (ends | columns).items()}
