@@ -149,9 +149,7 @@ class WindowCounts:
 
     def counts(self, code: int) -> IntArray:
         """What `TailQuantile.above` gives for the values so far."""
-        size = len(self._grids[int(self._grid[code])])
-        found: IntArray = self.rows(np.array([code]), size)[0]
-        return found
+        return self._all_counts(np.array([code]))
 
     def rows(self, codes: IntArray, candidates: int) -> IntArray:
         """The same for keys that have so many candidates: a row for each."""
@@ -166,21 +164,35 @@ class WindowCounts:
     # -- state -----------------------------------------------------------------------------------
 
     def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue the windows of these keys."""
+        """All that is needed to continue the windows of these keys.
+
+        Counts take as many bits as the longest window can need, whatever was counted.
+        """
         size = self.size[start:end]
-        opened = (np.flatnonzero(size) + start).tolist()
+        opened = np.flatnonzero(size) + start
+        small = int(size.max(initial=0)) * PARTS <= np.iinfo(np.int32).max
         return {
             "window": size,
             "taken": self.taken[start:end],
-            "grid": self._grid[start:end],
-            "counts": np.concatenate([_NONE, *map(self.counts, opened)]),
+            "grid": self._grid[start:end].astype(np.int8),
+            "counts": self._all_counts(opened).astype(np.int32 if small else np.int64),
         }
+
+    def _all_counts(self, codes: IntArray) -> IntArray:
+        """`counts` of many keys, one after another."""
+        return added_up(self._whole[codes], self._parts[codes])[self._of_grid(codes)]
+
+    def _of_grid(self, codes: IntArray) -> NDArray[np.bool_]:
+        """Which entries of the rows of these keys belong to their candidates."""
+        sizes = np.array([len(grid) for grid in self._grids])[self._grid[codes]]
+        found: NDArray[np.bool_] = np.arange(self._parts.shape[1]) < sizes[:, np.newaxis]
+        return found
 
     def restore(self, codes: IntArray, state: State) -> None:
         """Continue the windows of a `state`."""
         self.size[codes], self.taken[codes] = state["window"], state["taken"]
-        self._grid[codes], at = state["grid"], 0
-        for code in codes[self.size[codes] > 0].tolist():
-            size = len(self._grids[int(self._grid[code])])
-            self._parts[code, :size] = state["counts"][at : at + size]  # counts add up
-            at += size
+        self._grid[codes] = state["grid"]
+        opened = codes[self.size[codes] > 0]
+        rows = np.zeros((opened.size, self._parts.shape[1]), dtype=np.int64)
+        rows[self._of_grid(opened)] = state["counts"]
+        self._parts[opened] = rows  # counts add up

@@ -63,8 +63,8 @@ class RecordedColumns(RefinedColumns):
     def settle(self, code: int) -> None:
         """Bring the release of a key up to date."""
         if code in self._old:
-            self._old.remove(code)
             self._hand_over(code, self.run(code))
+            self._old.remove(code)  # last: whoever asks may be interrupted anywhere
 
     def leave(self, code: int) -> None:
         """The release of a key is asked to go on by itself, or is given up."""
