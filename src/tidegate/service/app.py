@@ -53,9 +53,9 @@ class _App(FastAPI):
         HEAD is answered as GET, and the server leaves out the body; but not where that never ends
         (`live`), or where asking does something (`announcement`).
         """
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            if not scope["path"].endswith(("/live", "/announcement")):
-                scope = {**scope, "method": "GET"}
+        head = scope["type"] == "http" and scope["method"] == "HEAD"
+        if head and not scope["path"].endswith(("/live", "/announcement")):
+            scope = {**scope, "method": "GET"}
         await (self.front if scope["type"] == "http" else self.framework)(scope, receive, send)
 
     async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
