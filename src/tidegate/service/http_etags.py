@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.answers_json import View, described, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
@@ -110,7 +111,8 @@ def _json(answer: Any) -> bytes:
 
 def tag_of(run: Run, request: Request, facts: Any) -> str:
     """All that the answer depends on, and nothing that is not public: who knows it may guess it."""
-    asked = f"{epoch_of(run)} {request.url.path}?{request.url.query}".encode()
+    finishes = run.finishes if isinstance(run, CommittedKeyed) else 0  # else `facts` shows it
+    asked = f"{epoch_of(run)} {finishes} {request.url.path}?{request.url.query}".encode()
     digest = hashlib.sha256(asked + _json(facts))
     return f'"{digest.hexdigest()[:32]}"'
 
