@@ -61,9 +61,10 @@ class FilterMeans:
         """With these sums; h, P·h and s are those of the covariances. The innovations."""
         values, columns = self.values, self._columns
         by_leaf, by_inner = narrow[:, columns]
-        short = values[INNER] * by_inner + values[LEAF] * by_leaf
+        short: FloatArray = values[INNER] * by_inner + values[LEAF] * by_leaf
         short -= measured  # −e
         values[INNER] -= measured
         values -= projected[:, columns] * (short / variances[columns])
         values[LEAF] = 0.0
-        return -short
+        innovations: FloatArray = -short
+        return innovations
