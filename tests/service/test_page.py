@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-import tidegate.service
 from tests.service.conftest import Place, sender, served
-from tests.typescript import compiler, needs_npm, run
 from tidegate.timestamps import read_times
 
 sync_api = pytest.importorskip(
@@ -151,17 +149,6 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
         _wait_for_text(page, "#answer", "south: Sum of 200 rows")
         assert [line for line in problems if "422" not in line] == []  # of yesterday
         browser.close()
-
-
-@needs_npm
-def test_the_scripts_hold_their_types() -> None:
-    pages = Path(tidegate.service.__file__).parent / "pages"
-    scripts = sorted(pages.glob("*.js"))
-    assert len(scripts) >= 3
-    strict = ("--strict", "--noEmit", "--allowJs", "--checkJs", "--skipLibCheck")
-    kind = ("--target", "ES2022", "--lib", "ES2022,DOM,DOM.Iterable,DOM.AsyncIterable")
-    modules = ("--module", "ES2022", "--moduleResolution", "bundler")
-    run(compiler() / ".bin" / "tsc", *strict, *kind, *modules, *scripts, folder=pages)
 
 
 _AXIS = "name => document.querySelector('#chart').layout?.xaxis.title.text === name"
