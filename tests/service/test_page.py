@@ -228,5 +228,6 @@ def _an_auditor_sees_facts_and_the_ledger(page: Any, token: str) -> None:
 
 
 def _wait_for_text(page: Any, place: str, text: str, patience: float = PATIENCE) -> None:
+    """Looked for now and then: at every frame, the browser would draw all of them."""
     script = "([place, text]) => document.querySelector(place)?.textContent.includes(text)"
-    page.wait_for_function(script, arg=[place, text], timeout=patience)
+    page.wait_for_function(script, arg=[place, text], timeout=patience, polling=50)
