@@ -56,7 +56,7 @@ def test_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None:
         configs[-1].write_text(json.dumps(project), encoding="utf-8")
     check = Path(__file__).parent / "check_types.cjs"
     run("node", check, compiler() / "typescript", *configs, folder=tmp_path)
-    assert _texts(made) == _texts(CLIENT / "types"), "see clients/js/README.md"
+    assert _texts(made) == _texts(CLIENT / "types"), "see clients/js/CONTRIBUTING.md"
     load = 'await import("@tidegate/client"); await import("@tidegate/client/file")'
     run("node", "--input-type=module", "--eval", load, folder=tmp_path)
 

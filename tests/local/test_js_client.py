@@ -37,7 +37,8 @@ def test_the_package_says_what_it_is() -> None:
     assert package["files"] == ["src", "types"]  # README and LICENSE go by themselves; no vectors
     assert package["keywords"]
     readme = (CLIENT / "README.md").read_text(encoding="utf-8")
-    assert "docs/" not in readme, "it must stand alone"
+    for elsewhere in ("docs/", "tests/", "tools/", "vectors.json", "benchmark.mjs"):
+        assert elsewhere not in readme, "it must stand alone: this is not in the package"
     for name in re.findall(r"`client\.(\w+)\(", readme):
         assert f"async {name}(" in (CLIENT / "src" / "client.js").read_text(encoding="utf-8")
 
