@@ -267,21 +267,14 @@ def met(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     met_by(Refinement, "window_again")
     met_by(CapWatch, "block")
     met_by(MixtureOfManyThresholds, "begin_blocks")
-<<<<<<< HEAD
-    name = "windows and restarts"
-    columns = tg.keyed(REFINED[name], keys=range(5)).start(tg.seeded(1), record=False)
-    for part in refined_pushes(0, 5, 12, longest(name)):
-=======
     return found
 
 
 def test_the_refined_law_meets_everything(met: Counter[str]) -> None:
     """The law above is not vacuous: caps fill, windows end, horizons end, blocks look full."""
-    columns = tg.keyed(REFINED["windows and restarts"], keys=range(5)).start(
-        tg.seeded(1), record=False
-    )
-    for part in refined_pushes(0, 5, 12, 800):
->>>>>>> main
+    name = "windows and restarts"
+    columns = tg.keyed(REFINED[name], keys=range(5)).start(tg.seeded(1), record=False)
+    for part in refined_pushes(0, 5, 12, longest(name)):
         columns.push(*part)
     assert len(met) == 6, met  # of several keys together: not here
     assert max(count for _, count, _ in columns.released_keys()) > 600
