@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-import tidegate.service
 from tests.service.conftest import Place, sender, served
-from tests.typescript import compiler, needs_npm, run
 from tidegate.timestamps import read_times
 
 sync_api = pytest.importorskip(
@@ -153,17 +151,6 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
         browser.close()
 
 
-@needs_npm
-def test_the_scripts_hold_their_types() -> None:
-    pages = Path(tidegate.service.__file__).parent / "pages"
-    scripts = sorted(pages.glob("*.js"))
-    assert len(scripts) >= 3
-    strict = ("--strict", "--noEmit", "--allowJs", "--checkJs", "--skipLibCheck")
-    kind = ("--target", "ES2022", "--lib", "ES2022,DOM,DOM.Iterable,DOM.AsyncIterable")
-    modules = ("--module", "ES2022", "--moduleResolution", "bundler")
-    run(compiler() / ".bin" / "tsc", *strict, *kind, *modules, *scripts, folder=pages)
-
-
 _AXIS = "name => document.querySelector('#chart').layout?.xaxis.title.text === name"
 _SUMS = "document.querySelector('#chart').data?.filter(line => line.yaxis === 'y2' && line.name)"
 _KEYS = f"count => ({_SUMS} ?? []).length === count"
@@ -241,5 +228,6 @@ def _an_auditor_sees_facts_and_the_ledger(page: Any, token: str) -> None:
 
 
 def _wait_for_text(page: Any, place: str, text: str, patience: float = PATIENCE) -> None:
+    """Looked for now and then: at every frame, the browser would draw all of them."""
     script = "([place, text]) => document.querySelector(place)?.textContent.includes(text)"
-    page.wait_for_function(script, arg=[place, text], timeout=patience)
+    page.wait_for_function(script, arg=[place, text], timeout=patience, polling=50)
