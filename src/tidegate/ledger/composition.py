@@ -59,7 +59,9 @@ def by_part(charges: Collection[Costing]) -> list[list[Costing]]:
     for charge in charges:
         own.setdefault(charge.part, []).append(charge)
     common = own.pop("", [])
-    return [[*common, *own[part]] for part in sorted(own)] or [common]
+    if not own:
+        return [common]
+    return [common + own[name] for name in sorted(own)]
 
 
 class ComposedAmount(NamedTuple):
