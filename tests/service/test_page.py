@@ -115,9 +115,10 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
         for name, times in zones.items():
             service.gate.call(lambda name=name: create(name, pipeline)).result()  # type: ignore[misc]
             sender(service, name)(*values, times=times)
-        keys = {"names": ["north", "south", "west"], "threshold": "per key"}
+        north = '<a href="https://elsewhere.invalid">north</a>'  # a key that would be a link
+        keys = {"names": [north, "south", "west"], "threshold": "per key"}
         service.gate.call(lambda: create("zones", pipeline, keys=keys)).result()
-        sender(service, "zones")(*values, keys=["north", "south"] * 200)
+        sender(service, "zones")(*values, keys=[north, "south"] * 200)
         _an_auditor_sees_facts_and_the_ledger(page, auditor)
         page.click("#sign-out")
         page.wait_for_selector("#welcome-sign-in:visible")
@@ -145,6 +146,8 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
         page.focus("#keys input[value=south]")
         page.keyboard.press("Space")
         page.wait_for_function(_KEYS, arg=2)
+        page.wait_for_selector("#chart .legendtext >> text=elsewhere.invalid")
+        assert page.locator("#chart .legend a").count() == 0
         page.click("#visible")
         _wait_for_text(page, "#answer", "south: Sum of 200 rows")
         assert [line for line in problems if "422" not in line] == []  # of yesterday
