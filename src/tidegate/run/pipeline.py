@@ -175,7 +175,8 @@ class Pipeline(Spec):
         step, history = self.lattice.step, self.kept_history
         bounded, budgets = self.ticks is None, self.schedule.budgets(self)
         stages = self.measurer, self.estimator
-        return SegmentMethod(*stages, self.ceiling, step, history, bounded, budgets)
+        depth = self.lattice.bottom
+        return SegmentMethod(*stages, self.ceiling, step, history, bounded, budgets, depth)
 
     @cached_property
     def lattice(self) -> Lattice:

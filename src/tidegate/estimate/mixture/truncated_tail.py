@@ -32,6 +32,7 @@ on no others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -61,6 +62,11 @@ _FULL, _FULL_UP = 0.5, 0.7
 _CUT, _CUT_UP = 0.92, 0.99
 # Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
 _HIDDEN, _FOLLOWED, _SEEN = 2.0, 3.0, 1.5
+# The same of both ends where values below 0 count, in scales (the larger end), by whether an end is
+# narrower than the scale, and by which side of 0 the level lies on; and L, with its least factor.
+_WHOLE, _NARROW, _LEANING = 2.1, 3.1, 0.9
+_NARROWED, _LEANS = 0.7, 0.3
+_CALM, _LEAST_CALM = 0.85, 0.2
 # By how much the level may be wrong, where it bounds how many values lie above the cap.
 _MARGIN = 1.5
 
@@ -108,11 +114,17 @@ class TruncatedTail:
         fallen = lower = np.zeros_like(caps)
         if below:
             floor = below / threshold
-            share = _near(caps - levels, float(caps[0]) - home, aimed)
-            fallen = _SCALE * floor * _near(levels + floor, home + floor, aimed)
-            lower = fallen * (_UPPER / _SCALE)
-            each = _SCALE * caps
-            expected, upper = share * each, _UPPER * aim.wider * share * caps
+            scale = np.maximum(caps, floor)
+            beneath = max(recorded.depth / threshold - floor, 0.0)  # 0: the floor is the bound
+            ratio = home / float(scale[0]) * _rarity(aimed)
+            light = min(max((_CALM / max(abs(ratio), _LEAST_HOME)) ** 2, _LEAST_CALM), 1.0)
+            over = _near(caps - levels, float(caps[0]) - home, aimed)
+            under = _near(levels + floor, home + floor, aimed)
+            share, each = over + under, _SCALE * light * scale
+            expected, fallen = over * each, np.minimum(under * each, beneath)
+            reach = light * math.sqrt(aim.wider) * scale
+            upper = over * reach * _signed_upper(caps / scale, ratio)
+            lower = np.minimum(under * reach * _signed_upper(floor / scale, -ratio), beneath)
         else:
             home = max(home, _LEAST_HOME)
             rarity = home * _rarity(aimed)
@@ -172,6 +184,13 @@ def _near(distances: FloatArray, home: float, aimed: float) -> FloatArray:
     nearer = max(home, _LEAST_HOME) / np.maximum(distances, _LEAST_HOME)
     nearer *= nearer
     found: FloatArray = np.minimum(aimed * np.maximum(nearer * nearer, 1.0), 0.5)
+    return found
+
+
+def _signed_upper(ends: FloatArray, ratio: float) -> FloatArray:
+    """U of an end, by its part of the scale and by how far the level lies on its side."""
+    side = min(max(ratio / _LEANS, -1.0), 1.0)
+    found: FloatArray = np.where(ends < _NARROWED, _NARROW, _WHOLE) + _LEANING * side
     return found
 
 
