@@ -47,6 +47,7 @@ from tidegate.stages import Aim, Block, Excess, Recorded
 _EXCEEDING = 15.0
 # F, U, and L for light tails.
 _SCALE, _UPPER, _LIGHT = 0.1, 5.0, 1.2
+_SLOPE, _LEAST_UPPER = 100.0, 5.0
 _LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
 _HOME, _LEAST_HOME = 32, 0.01
@@ -132,7 +133,8 @@ class TruncatedTail:
             growth = np.maximum(levels, _LEAST_LEVEL) / (home * caps)
             share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
             each = _SCALE * light * caps
-            expected, upper = share * each, _UPPER * aim.wider * light * share * caps
+            expected = share * each
+            upper = _upper(rarity) * aim.wider * light * share * caps
             full = _between(levels / caps, _FULL, _FULL_UP)
             grown = _between(growth, _GROWN, _GROWN_UP) * full
             if aim.following:
@@ -185,6 +187,10 @@ def _near(distances: FloatArray, home: float, aimed: float) -> FloatArray:
     nearer *= nearer
     found: FloatArray = np.minimum(aimed * np.maximum(nearer * nearer, 1.0), 0.5)
     return found
+
+
+def _upper(rarity: float) -> float:
+    return min(max(_SLOPE * rarity, _LEAST_UPPER), _UPPER)
 
 
 def _signed_upper(ends: FloatArray, ratio: float) -> FloatArray:
