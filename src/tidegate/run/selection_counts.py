@@ -6,17 +6,20 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE
+from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
 from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import lifted
 from tidegate.threshold.tail_quantile import PARTS, last_exceeded
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
 
 _MOST = 1 << 15  # values that are counted at once
 _FEW = 4  # up to here they are counted one by one
@@ -163,3 +166,17 @@ class SelectionCounts:
         self._counts[:] = state["counts"]
         if self._outside.size:
             self._outside[:] = state["outside"].reshape(self._outside.shape)
+
+
+def stage_of_choice(
+    pipeline: Pipeline, refinement: Refinement, values: int, share: Fraction, *, age: int
+) -> tuple[TailQuantile, Fraction]:
+    """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""
+
+    def found() -> tuple[TailQuantile, Fraction]:
+        rule, perturber = pipeline.threshold, pipeline.perturber
+        theta, *shape = (share * part for part in pipeline.choices)
+        stage = refinement.choice(rule, perturber, values, theta, age=age)
+        return stage, sum(shape) * perturber.epsilon if shape else Fraction(0)
+
+    return pipeline.known.of(("stage", values, share, age), found)

@@ -180,11 +180,11 @@ class TailQuantile(Spec):
         positive: int | None = None,
         climbing_from: int = 1,
     ) -> tuple[IntArray, IntArray, int]:
-        """Candidates, their scores as integers, and the common denominator of the scores."""
+        """Candidates, their scores as integers (of one stream, or in rows), and the denominator."""
         grid = self.candidates(lattice)
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
         target = round(self.target * _DENOMINATOR)
-        counts = np.maximum(above[allowed] * (_DENOMINATOR // PARTS), target)
+        counts = np.maximum(above[..., allowed] * (_DENOMINATOR // PARTS), target)
         public = _penalties(self, lattice.top, positive, climbing_from)[allowed]
         return grid[allowed], -(public + counts), _DENOMINATOR
 
@@ -250,7 +250,11 @@ class TailQuantile(Spec):
         facts = at_least, positive, climbing_from
         grid, scores, denominator = self.scores(above, lattice, *facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
-        return min(lattice.top, int(int(grid[best]) * self.extrapolation))
+        return self.outcome(int(grid[best]), lattice)
+
+    def outcome(self, candidate: int, lattice: Lattice) -> int:
+        """The θ that a candidate leads to."""
+        return min(lattice.top, int(int(candidate) * self.extrapolation))
 
 
 def last_exceeded(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]:
