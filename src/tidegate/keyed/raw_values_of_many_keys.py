@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tidegate.lattice import IntArray
 from tidegate.state_as_bytes import State
 from tidegate.threshold.choices_of_many_streams import added_up
-from tidegate.threshold.tail_quantile import all_grids, last_exceeded
+from tidegate.threshold.tail_quantile import PARTS, all_grids, last_exceeded
 
 _NO_ROW = -1
 _NONE = np.zeros(0, dtype=np.int64)
