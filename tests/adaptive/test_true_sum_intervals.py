@@ -252,9 +252,9 @@ def test_ends_follow_the_scale_the_shape_and_the_side_of_the_level() -> None:
 
 
 def test_signed_amounts_of_a_short_file_have_an_interval_of_use() -> None:
-    """6,000 amounts with refunds, ε = 1, nobody said how many: it was half of the sum wide."""
+    """6,000 amounts with refunds, ε = 1, nobody said how many: ± 10 % of the sum, it was 14 %."""
     held, halves = 0, []
-    for seed in range(4):
+    for seed in range(6):
         random = np.random.default_rng(seed)
         amounts = random.lognormal(np.log(14) - 0.32, 0.8, 6000)
         values = np.round(np.where(random.random(6000) < 0.03, -amounts, amounts), 2)
@@ -263,5 +263,5 @@ def test_signed_amounts_of_a_short_file_have_an_interval_of_use() -> None:
         found = release.query()
         held += found.low <= values.sum() <= found.high
         halves.append((found.high - found.low) / 2 / values.sum())
-    assert held >= 3
+    assert held >= 5
     assert np.median(halves) < 0.12

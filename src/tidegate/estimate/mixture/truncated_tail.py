@@ -13,8 +13,10 @@ law, (1 + cap/(8·level))^−8 lie above the cap. (A cycle that was low when θ 
 where θ was chosen, and cuts nothing more.)
 
 It is a rough estimate: streams differ in their tails, and a stream without a tail has no excess. So
-intervals reach down to no excess, and up to U/F times the estimate. They reach further where more
-is known, or less:
+intervals reach down to no excess, and up to U/F times the estimate. U grows with home·ln(1/t) as
+long as tails are not light: a θ that lies far above the level has cut little, whatever the tail,
+and one that lies low, for a share t above it, may have come out too low. They reach further where
+more is known, or less:
 
 - A level that has grown until it fills its cap says nothing about how far it has grown. Up to half
   of the cap that is what exponential values would hide, and at the cap it is open: up to the bound.
@@ -23,11 +25,15 @@ is known, or less:
 
 No more values can lie above the cap than the level has caps: that bounds all of it. (Where all of
 the level may come from values that are cut, ends are open: `tidegate.record.values_no_choice_saw`.)
-Where values below 0 count, both ends have been chosen by the rule and each has its own excess;
-the share beyond an end grows with the fourth power as the level comes nearer to it.
+Where values below 0 count, the scale was chosen by the rule, from the sizes of values, and then the
+shape of both ends. So what lies beyond an end is measured in scales, and not in what the end is: an
+end that is narrower than the scale by chance cuts as much as the other. The upper end is U scales
+for each value beyond, more on the side of 0 on which the level lies and at a narrowed end. It is
+less where the level is a large part of the scale, as values crowd around it. The share beyond an
+end grows with the fourth power as the level comes nearer to it. An end at its bound cuts nothing.
 
-F, L, U are chosen so that intervals hold on the streams of `choose` in `benchmarks.coverage`, and
-on no others.
+F, L, U are chosen so that intervals hold on the streams of `choose`, `signed` and `heavy` in
+`benchmarks.coverage`, and on no others.
 """
 
 from __future__ import annotations
@@ -45,9 +51,9 @@ from tidegate.stages import Aim, Block, Excess, Recorded
 
 # t over the share of θ that is added to every published value for truncation, where no `Aim` is.
 _EXCEEDING = 15.0
-# F, U, and L for light tails.
-_SCALE, _UPPER, _LIGHT = 0.1, 5.0, 1.2
-_SLOPE, _LEAST_UPPER = 100.0, 5.0
+# F, and L for light tails; the most and the least of U, and by how much it grows with home·ln(1/t).
+_SCALE, _LIGHT = 0.1, 1.2
+_MOST_UPPER, _LEAST_UPPER, _RISE = 8.0, 2.0, 10.0
 _LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
 _HOME, _LEAST_HOME = 32, 0.01
@@ -63,8 +69,8 @@ _FULL, _FULL_UP = 0.5, 0.7
 _CUT, _CUT_UP = 0.92, 0.99
 # Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
 _HIDDEN, _FOLLOWED, _SEEN = 2.0, 3.0, 1.5
-# The same of both ends where values below 0 count, in scales (the larger end), by whether an end is
-# narrower than the scale, and by which side of 0 the level lies on; and L, with its least factor.
+# U where values below 0 count: of an end at the scale, of a narrowed one (below this part of it), and
+# how much more on the level's side, from this home·ln(1/t) on; and L, with its least factor.
 _WHOLE, _NARROW, _LEANING = 2.1, 3.1, 0.9
 _NARROWED, _LEANS = 0.7, 0.3
 _CALM, _LEAST_CALM = 0.85, 0.2
@@ -209,7 +215,8 @@ def _near(distances: FloatArray, home: float, aimed: float) -> FloatArray:
 
 
 def _upper(rarity: float) -> float:
-    return min(max(_SLOPE * rarity, _LEAST_UPPER), _UPPER)
+    """U, by home·ln(1/t)."""
+    return min(max(_RISE * rarity, _LEAST_UPPER), _MOST_UPPER)
 
 
 def _signed_upper(ends: FloatArray, ratio: float) -> FloatArray:
