@@ -8,8 +8,8 @@ the sum of values capped as they were; and the median half-width over the smalle
 95 % quantile of the absolute error of these very estimates.
 
 Constants of the intervals were chosen on `choose`, `signed` and `heavy`; `report` is only reported
-on. `unseen` was run for the first time after everything else was final, `fresh` after decision 0080,
-`signed_fresh` and `heavy_fresh` after decision 0091.
+on. `unseen` was run for the first time after everything else was final, `fresh` after decision
+0080, `signed_fresh` and `heavy_fresh` after decision 0091.
 """
 
 from __future__ import annotations

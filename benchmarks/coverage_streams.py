@@ -124,6 +124,8 @@ FRESH = {
         lambda r, n, t: 30 * _cycle(t, 5) + 15 * r.standard_t(5, n) - 10, 3000, -3000
     ),
 }
+
+
 def _back(random: np.random.Generator, count: int, share: float, times: float = 1.0) -> Floats:
     """1, and now and then −`times`: money that goes back."""
     return np.where(random.random(count) < share, -times, 1.0)
@@ -169,9 +171,7 @@ SIGNED_FRESH = {
     "shop with dear returns": Stream(
         lambda r, n, t: _back(r, n, 0.06, 1.5) * r.lognormal(3.2, 0.7, n), 20_000, -20_000
     ),
-    "a room": Stream(
-        lambda r, n, t: 210 + 15 * _cycle(t, 4) + 8 * r.normal(size=n), 500, -300
-    ),
+    "a room": Stream(lambda r, n, t: 210 + 15 * _cycle(t, 4) + 8 * r.normal(size=n), 500, -300),
     "sun and load": Stream(
         lambda r, n, t: 400 * np.maximum(_cycle(t, n / 96), 0) - r.gamma(2, 60, n), 2000, -2000
     ),

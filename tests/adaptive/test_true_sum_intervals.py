@@ -82,12 +82,12 @@ def shares(narrower: float = 1.0) -> dict[tuple[str, str, str], float]:
 
 
 def check(found: dict[tuple[str, str, str], float]) -> None:
-    """At least 94 % in the mean, and 90 % of every class and on every stream."""
-    assert np.mean(list(found.values())) >= 0.94, found
+    """98 % in the mean, and 94 % of every class and on every stream: their tails are ordinary."""
+    assert np.mean(list(found.values())) >= 0.98, found
     for place, names in ((0, STREAMS), (1, CLASSES), (2, ("at once", "later"))):
         for name in names:
             mean = np.mean([share for cell, share in found.items() if cell[place] == name])
-            assert mean >= 0.90, (name, found)
+            assert mean >= 0.94, (name, found)
 
 
 def test_intervals_hold_the_true_sum() -> None:

@@ -69,8 +69,8 @@ _FULL, _FULL_UP = 0.5, 0.7
 _CUT, _CUT_UP = 0.92, 0.99
 # Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
 _HIDDEN, _FOLLOWED, _SEEN = 2.0, 3.0, 1.5
-# U where values below 0 count: of an end at the scale, of a narrowed one (below this part of it), and
-# how much more on the level's side, from this home·ln(1/t) on; and L, with its least factor.
+# U where values below 0 count: of an end at the scale, of a narrowed one (below this part of it),
+# and how much more on the level's side, from this home·ln(1/t) on; and L, with its least factor.
 _WHOLE, _NARROW, _LEANING = 2.1, 3.1, 0.9
 _NARROWED, _LEANS = 0.7, 0.3
 _CALM, _LEAST_CALM = 0.85, 0.2
