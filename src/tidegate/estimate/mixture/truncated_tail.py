@@ -53,7 +53,7 @@ from tidegate.stages import Aim, Block, Excess, Recorded
 _EXCEEDING = 15.0
 # F, and L for light tails; the most and the least of U, and by how much it grows with home·ln(1/t).
 _SCALE, _LIGHT = 0.1, 1.2
-_MOST_UPPER, _LEAST_UPPER, _RISE = 8.0, 2.0, 10.0
+_MOST_UPPER, _LEAST_UPPER, _RISE = 8.0, 3.5, 10.0
 _LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
 _HOME, _LEAST_HOME = 32, 0.01
