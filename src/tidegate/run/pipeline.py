@@ -172,11 +172,10 @@ class Pipeline(Spec):
     @cached_property
     def method(self) -> SegmentMethod:
         """How values are measured and estimated: what records must know."""
-        step, history = self.lattice.step, self.kept_history
-        bounded, budgets = self.ticks is None, self.schedule.budgets(self)
+        lattice, history = self.lattice, self.kept_history
+        facts = self.ticks is None, self.schedule.budgets(self), lattice.bottom
         stages = self.measurer, self.estimator
-        depth = self.lattice.bottom
-        return SegmentMethod(*stages, self.ceiling, step, history, bounded, budgets, depth)
+        return SegmentMethod(*stages, self.ceiling, lattice.step, history, *facts)
 
     @cached_property
     def lattice(self) -> Lattice:
