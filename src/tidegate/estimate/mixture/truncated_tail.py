@@ -54,6 +54,7 @@ _EXCEEDING = 15.0
 # F, and L for light tails; the most and the least of U, and by how much it grows with home·ln(1/t).
 _SCALE, _LIGHT = 0.1, 1.2
 _MOST_UPPER, _LEAST_UPPER, _RISE = 8.0, 3.5, 10.0
+_UNAIMED = 5.0  # U where no `Aim` is: t is rougher still
 _LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
 _HOME, _LEAST_HOME = 32, 0.01
@@ -144,7 +145,8 @@ class TruncatedTail:
             share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
             each = _SCALE * light * caps
             expected = share * each
-            upper = _upper(rarity) * aim.wider * light * share * caps
+            most = _upper(rarity) if aim.share else _UNAIMED
+            upper = most * aim.wider * light * share * caps
             full = _between(levels / caps, _FULL, _FULL_UP)
             grown = _between(growth, _GROWN, _GROWN_UP) * full
             if aim.following:
