@@ -136,7 +136,7 @@ def test_a_window_that_has_nothing_left_is_swept() -> None:
         ("distribution", "WHOLE", 2 * WHOLE),  # parts and scales are even numbers only
         ("distribution", "CENTRE", 2 * CENTRE),  # noise is
         ("rescue", "WHOLE", 2 * WHOLE),
-        ("rescue", "_DOWN", WHOLE),  # parts and noise are rounded, not rounded down
+        ("rescue", "CENTRE", 2 * CENTRE),
     ],
 )
 def test_a_float_that_was_rounded_wrongly_is_noticed(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from decimal import Context, Decimal
 from fractions import Fraction
-from itertools import islice
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -21,6 +19,7 @@ from tidegate.methods._kalman_and_controller import (
 )
 from tidegate.perturb.position_noise import USUAL_SCALES
 from tidegate.perturb.sampled_values import (
+    CENTRE,
     WHOLE,
     Measurements,
     Stretch,
@@ -38,7 +37,6 @@ _ROUGH_SHARE, _ROUGH_MOST = float(_SHARE), float(_MOST_SHARE)
 _DIGITS = Context(prec=30)
 _DOUBT = 1e-5  # 2^32 times the error of a share is below 1.2e-6
 _MANY = 1 << 20  # values of which all sums are exact
-_DOWN = WHOLE - 0.5  # added to a float of at least ½, before WHOLE is taken away, it rounds down
 
 
 class _Budgeted(Protocol):
@@ -105,76 +103,75 @@ class BudgetSampler(Feedback):
             return one_by_one(self, stretch)
         if skip >= count:
             return [], [], []
-        # What comes back at each value. The list grows while it is read: what is spent at a value
-        # is added to it, and comes back a window later.
+        # What comes back at each value: written a window ahead of where it is read.
         ahead = min(window, count)
-        returned = [0.0] * ahead
+        returns = [0.0] * (count + ahead)
         left, later = float(PARTS), []
         for place, spent in zip(self.places, self.parts, strict=True):
-            when = max(place + window - position, 0)
+            back = max(place + window - position, 0)
             left -= spent
-            if when < count:
-                returned[when] += spent
+            if back < count:
+                returns[back] += spent
             else:
                 later.append((place, spent))
         first_left, ratio = left, self._ratio
         exact, variance, interval = self.exact, self.variance, self.interval
         step, errors = self._step_variance, self.errors.copy()
-        known: dict[int, float] = {}  # noise that was found by integers, by the value's place
+        numbers: list[float] = []
+        by_integers: set[int] = set()  # which numbers have noise that was found so
         # Since where which interval and share hold.
         changes, intervals, shares = [0], [interval], [_rough_share(interval)]
         values, logs = units[start:stop].astype(np.float64), noise.between(position, count)
-        # `_DOWN` with the sign of the noise, and these, round noise towards 0 and add the value.
-        offsets = values - np.copysign(WHOLE, logs)
+        offsets, logarithms = (values - CENTRE).tolist(), logs.tolist()
         # Below `low` the next value is no usual one: the interval is not 1, or nothing is left, or
         # the value before was not measured. Below `sure` an error may change the interval.
         low, sure = math.inf, SURE if interval == 1.0 else math.inf
         opened, due, stuck = -filled, self.due - position, False
-        share, part, whole, down, up = shares[0], 0.0, WHOLE, _DOWN, -_DOWN
-        least, most = float(LEAST), float(_MOST)
-        rows = zip(logs.tolist(), offsets.tolist(), returned, strict=False)
-        if skip:
-            left += _passed_over(rows, returned, ahead, skip)
-        for logarithm, offset, back in rows:
-            left += back - part
-            part = left * share + down - whole
+        at, share, most, whole, centre = skip, shares[0], float(_MOST), WHOLE, CENTRE
+        left += sum(returns[:at])
+        least = float(LEAST)
+        while at < count:
+            left += returns[at]
+            part = left * share - 0.5 + whole - whole
             if part >= low:
                 variance += step
             else:
-                at = len(returned) - ahead
                 if low < math.inf:
                     opened = due = at
                 if part < LEAST:
-                    if not stuck or back:
+                    if not stuck or returns[at]:
                         stuck = self._part_of(int(left), interval) < LEAST
                     if stuck:
-                        low, part = math.inf, 0.0
-                        returned.append(part)
+                        low = math.inf
+                        at += 1
                         continue
                 stuck = False
                 part = min(part, most)
                 low = least if interval == 1.0 else math.inf
                 variance += (at + 1 - opened) * step
             scale = ratio / part + 0.5 + whole - whole
-            number = scale * logarithm
-            if number >= 1.0:
-                number += down
-            elif number <= -1.0:
-                number += up
-            else:  # 0, or −0, which is thrown away
-                at = len(returned) - ahead
-                known[at] = float(noise.scaled(logarithm, int(scale), at + position))
-                number = known[at] + (float(values[at]) - offset)
+            logarithm = logarithms[at]
+            if logarithm > 0.0:
+                drawn = scale * logarithm - 0.5 + centre
+            else:
+                drawn = scale * logarithm + 0.5 + centre
+            if drawn == centre:  # 0, or −0, which is thrown away
+                drawn += noise.scaled(logarithm, int(scale), at + position)
+                by_integers.add(len(numbers))
+            number = drawn + offsets[at]
+            numbers.append(number)
             # What `follow` does.
             gain = variance / (variance + 2.0 * scale * scale)
             before = exact
-            exact += gain * (number + offset - before)
+            exact += gain * (number - before)
             variance *= 1.0 - gain
             error = exact - before if exact > before else before - exact
             if exact > 1.0:
                 error /= exact
             errors.append(error)
-            returned.append(part)
+            returns[at + ahead] = part
+            left -= part
+            at += 1
             if error < sure:
                 last = errors[-REMEMBERED:]
                 if sure < math.inf and stays(error, sum(last)):
@@ -183,47 +180,43 @@ class BudgetSampler(Feedback):
                 if interval != 1.0:
                     low = sure = math.inf
                     share = _rough_share(interval)
-                    opened = due = len(returned) - ahead
-                    if skip := (round(interval) if interval < window else window) - 1:
-                        due += skip
-                        left += _passed_over(rows, returned, ahead, skip)
+                    opened = at
+                    due = at + (round(interval) if interval < window else window) - 1
+                    left += sum(returns[at:due])
+                    at = due
                 elif before != 1.0:
                     low, sure, share = least, SURE, _LEAST_SHARE
                 else:
                     continue
-                changes.append(len(returned) - ahead)
+                changes.append(at)
                 intervals.append(interval)
                 shares.append(share)
-        moved = np.array(returned)
-        paid = moved[ahead : ahead + count]
+        moved = np.array(returns)
+        paid = moved[ahead:]
         places = paid.nonzero()[0]
-        parts, logs = paid[places], logs[places]
+        parts, released = paid[places], np.array(numbers)
         rough = ratio / parts
         scales = rough + 0.5 + WHOLE - WHOLE
-        draws = scales * logs
-        draws += np.copysign(_DOWN, draws)
-        draws -= np.copysign(WHOLE, draws)
-        by_integers = np.searchsorted(places, list(known)).tolist()
-        draws[by_integers] = list(known.values())
         lefts = (np.cumsum(moved[:count] - paid) + first_left)[places] + parts
+        draws = released - values[places]
         if not (
             self._right_parts(lefts, parts, places, (changes, intervals, shares))
             and self._right_scales(rough, scales, parts)
-            and noise.right(draws, scales, logs, places + position, set(by_integers))
+            and noise.right(draws, scales, logs[places], places + position, by_integers)
         ):
             return one_by_one(self, stretch)
         read = count
         if not stuck:
-            read, due = int(places[-1]) + 1, len(returned) - ahead
+            read, due = int(places[-1]) + 1, at
         self.due = due + position
         self.exact, self.variance, self.interval = exact, variance, interval
         self.errors = errors[-REMEMBERED:]
-        unread = enumerate(returned[read:count], position - window + read)
-        new = enumerate(returned[count:], position - ahead + count)
+        unread = enumerate(returns[read:count], position - window + read)
+        new = enumerate(returns[count:], position - ahead + count)
         kept = [(place, int(part)) for place, part in unread if part] + later
         kept += [(place, int(part)) for place, part in new if part]
         self.places, self.parts = [place for place, _ in kept], [part for _, part in kept]
-        return places + start, values[places] + draws, scales
+        return places + start, released, scales
 
     def _right_parts(
         self,
@@ -271,13 +264,3 @@ def _rough_share(interval: float) -> float:
     """The share of what is left that a measurement takes, nearly."""
     share = _ROUGH_SHARE * math.log(interval + 1)
     return share if share < _ROUGH_MOST else _ROUGH_MOST
-
-
-def _passed_over(
-    rows: Iterator[tuple[float, float, float]], returned: list[float], ahead: int, count: int
-) -> float:
-    """What comes back while nothing is measured of so many values."""
-    at = len(returned) - ahead
-    returned += [0.0] * count
-    next(islice(rows, count, count), None)
-    return sum(returned[at : at + count])
