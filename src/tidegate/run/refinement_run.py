@@ -19,15 +19,16 @@ from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.segments.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import Blocks, Row
+from tidegate.run.refinement_level_phases import RefinementLevelPhases
 from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
-from tidegate.run.refinement_state import RefinementState
+from tidegate.run.refinement_state import CLIMBING
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside, raised, shaped
 from tidegate.stages import NO_SUMS, Layout
 from tidegate.threshold.least_threshold import least_threshold
 
 
-class RefinementRun(RefinementState):
+class RefinementRun(RefinementLevelPhases):
     """Hands values to the open warm-up or block, and begins what comes next."""
 
     # -- data ------------------------------------------------------------------------------------
@@ -152,6 +153,8 @@ class RefinementRun(RefinementState):
                 return False
         if (self.position - self._origin) % self._trees.horizon == 0:
             self.floor = self.least_below = 1  # a full cap says nothing about another horizon
+        if self.evidence == CLIMBING:
+            return not self._climbs(mean, doubt, tree.length)
         if blocks.window is not None and blocks.window.full:
             self._choose_again(blocks.window, mean, doubt)
             return False
@@ -284,6 +287,7 @@ class RefinementRun(RefinementState):
             before=self._latest_ends,
             positive=self._positive(surely),
             fallen=fallen > 0,
+            level=max(0.0, surely),
         )
         self.evidence = int(16 * window.share * window.values)
         window.wipe()

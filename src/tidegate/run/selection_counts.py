@@ -18,6 +18,7 @@ from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import lifted
 from tidegate.threshold.tail_quantile import PARTS, last_exceeded
 
+BELOW, NEAR_BY = 2, 1
 _MOST = 1 << 15  # values that are counted at once
 _FEW = 4  # up to here they are counted one by one
 
@@ -84,6 +85,7 @@ class SelectionCounts:
         before: Ends,
         positive: float | None = None,
         fallen: bool = False,
+        level: float | None = None,
     ) -> Ends:
         """θ in lattice units, or both ends, from the counts of the whole window.
 
@@ -95,10 +97,14 @@ class SelectionCounts:
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
         lift = 1 if known is None else lifted(stage, self._grid, known, fallen=fallen)
-        start = 1
+        start, end = 1, None
         if known is not None and not fallen and at_least.above >= before.above > 0:
             # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
             known, start = self.values, before.above
+        elif known is not None and not fallen and level is not None:
+            start, end = max(at_least.above, int(level / BELOW)), NEAR_BY * before.above
+            known = math.floor(known * (1 - 1 / BELOW))
+            lift = max(lift, start)
         theta = stage.choose_from(
             self._counts,
             self._grid,
@@ -106,6 +112,7 @@ class SelectionCounts:
             at_least=max(*at_least, lift),
             positive=known,
             climbing_from=start,
+            climbing_to=end,
         )
         if not lattice.bottom:
             return Ends(theta)

@@ -32,6 +32,7 @@ AFFORDABLE = Fraction(1, 2)
 STEEP = 2
 # And at least so much, in 1/ε: chances of a θ that is f times too high fall as f^−2.
 LEAST_PRICE = 2
+FAR_PRICE = 3
 # The fewest values above θ that a choice can see, in 1/ε.
 VISIBLE = 3
 # What a candidate must be ahead by, in 1/ε, for noise hardly ever to take the other one.
@@ -179,32 +180,46 @@ class TailQuantile(Spec):
         at_least: int = 1,
         positive: int | None = None,
         climbing_from: int = 1,
+        climbing_to: int | None = None,
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
         target = round(self.target * _DENOMINATOR)
         counts = np.maximum(above[allowed] * (_DENOMINATOR // PARTS), target)
-        public = _penalties(self, lattice.top, positive, climbing_from)[allowed]
+        climb = climbing_from, climbing_to
+        public = _penalties(self, lattice.top, positive, *climb)[allowed]
         return grid[allowed], -(public + counts), _DENOMINATOR
 
-    def _price(self, top: int, positive: int | None, climbing_from: int) -> Fraction:
+    def _price(self, positive: int | None, climb: tuple[int, int], least: int) -> Fraction:
         """The penalty of a θ that is e times larger, in values."""
         with localcontext(Context(prec=_DIGITS)):
-            # Up to the bound; at least a factor of 2, as if the bound were as far.
-            length = Fraction(max(_log(max(top, 2)) - _log(climbing_from), _log(2)))
+            # At least a factor of 2, as if the end were as far.
+            length = Fraction(max(_log(max(climb[1], 2)) - _log(climb[0]), _log(2)))
         if positive is None:
             affordable = AFFORDABLE * (self.holdout - self.target) / length
             return min(self.target, max(self.visible / self.epsilon, affordable))
         affordable = AFFORDABLE * (positive - self.target) / length
-        return min(STEEP * self.target, max(LEAST_PRICE / self.epsilon, affordable))
+        return min(STEEP * self.target, max(least / self.epsilon, affordable))
 
-    def penalties(self, top: int, positive: int | None, climbing_from: int) -> IntArray:
+    def penalties(
+        self, top: int, positive: int | None, climbing_from: int, climbing_to: int | None
+    ) -> IntArray:
         """What each candidate θ costs, price·ln θ, in parts of a value; `top` is the bound."""
+        least = LEAST_PRICE if climbing_to is None else FAR_PRICE
+        near = top if climbing_to is None else min(top, climbing_to)
         with localcontext(Context(prec=_DIGITS)):
-            each = _decimal(self._price(top, positive, climbing_from) * _DENOMINATOR)
+            price = self._price(positive, (climbing_from, near), least)
+            each = _decimal(price * _DENOMINATOR)
+            far = _decimal(min(price, FAR_PRICE / self.epsilon) * _DENOMINATOR)
             steps = _grid(top, self._ratio).tolist()
-            return np.array([round(each * _log(step)) for step in steps], dtype=np.int64)
+            return np.array(
+                [
+                    round(each * _log(min(step, near)) + far * (_log(step) - _log(min(step, near))))
+                    for step in steps
+                ],
+                dtype=np.int64,
+            )
 
     def choose(
         self,
@@ -239,6 +254,7 @@ class TailQuantile(Spec):
         at_least: int = 1,
         positive: int | None = None,
         climbing_from: int = 1,
+        climbing_to: int | None = None,
     ) -> int:
         """Choose θ from counts instead of values.
 
@@ -247,7 +263,7 @@ class TailQuantile(Spec):
         candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
         pay, and the rarer is a θ that is too high by chance.
         """
-        facts = at_least, positive, climbing_from
+        facts = at_least, positive, climbing_from, climbing_to
         grid, scores, denominator = self.scores(above, lattice, *facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return min(lattice.top, int(int(grid[best]) * self.extrapolation))
@@ -285,8 +301,10 @@ def _grid(top: int, ratio: str) -> IntArray:
 
 
 @lru_cache(maxsize=1024)  # keys whose choices know as much pay the same
-def _penalties(stage: TailQuantile, top: int, positive: int | None, climbing_from: int) -> IntArray:
-    return stage.penalties(top, positive, climbing_from)
+def _penalties(
+    stage: TailQuantile, top: int, positive: int | None, climbing_from: int, climbing_to: int | None
+) -> IntArray:
+    return stage.penalties(top, positive, climbing_from, climbing_to)
 
 
 @lru_cache(maxsize=1024)
