@@ -1,9 +1,9 @@
 """Keys of a refined release in arrays: inside blocks and warm-ups all of them move on together.
 
 What is rare goes through a `RefinementRun` of the one key: the last value of a warm-up, of a
-window, of a leaf that outgrows its cap and of a block whose level has risen. The run is made from
-the columns as they are before that value, takes it, and is put back. So every rule about choices of
-θ and restarts stands in one place.
+window, of a leaf that outgrows its cap and of a block whose level has risen or lets θ climb. The
+run is made from the columns as they are before that value, takes it, and is put back. So every rule
+about choices of θ and restarts stands in one place.
 
 Privacy: noise, scales, caps and choices are those of `RefinementRun`, bit for bit (a law test
 compares them), so its argument holds for every key. Values are capped next to the noise (`_end`),
@@ -28,6 +28,7 @@ from tidegate.estimate.mixture.outgrown_cap import (
 from tidegate.keyed.refined_state import RefinedState
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.run.refinement_state import CLIMBING
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 
@@ -147,7 +148,8 @@ class RefinedColumns(RefinedState):
         last = mixture.cell[codes] + 1 == tables.count[row]
         due = last & (self.windows.size[codes] == self.windows.taken[codes] + 1)
         ended = np.flatnonzero(last & (self.windows.size[codes] == 0))
-        due[ended] = self._risen(codes[ended], noisy[ended])
+        climbing = self.evidence[codes[ended]] == CLIMBING
+        due[ended] = climbing | self._risen(codes[ended], noisy[ended])
         if self._restarts:
             length, leaves = tables.length[row], tables.leaves[row]
             widths = (leaf + 1) * length // leaves - leaf * length // leaves

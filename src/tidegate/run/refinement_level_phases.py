@@ -1,4 +1,12 @@
-"""Phases of a refined release that the released level begins: θ climbs, or a window opens."""
+"""Phases of a refined release that the released level begins: θ climbs, or a window opens.
+
+Where most values are 0, a first θ lies at the bottom of the lattice. A choice that is to climb from
+there must see 2/ε values above 0 for each factor of e, as it has to fear a θ that is far too high;
+on a lattice of a million steps that is 28/ε of them, at once. Released sums do it in steps:
+
+θ = 1 step ── level/θ = 1 % ──▶ 16 steps ── still 1 % ──▶ 256 steps ── 0.2 %: values lie below 256
+                                                                       └▶ θ = 4 × 51, a window opens
+"""
 
 from __future__ import annotations
 
@@ -9,12 +17,13 @@ from tidegate.run.refinement_state import LOWEST, RefinementState
 from tidegate.run.two_sided_caps import Ends
 
 CLIMB = 16  # the factor by which θ climbs at a time
-# Standard errors by which a level must lie above 0 to say that there are values to climb to; and
-# the part of the expected level below which most of them lie below θ.
-CLIMB_SURE, BELOW_PART, FEW = 2.5, 0.25, 4
-# How much the values that are not 0 know together of the choice that follows, ε × values.
-FIRST_KNOWN = 15
-ABOVE_MEAN = 4  # θ after a climb, in means of the values that are not 0
+# What a level must be for the next step: so many standard errors, of so many values that are not 0,
+# and this part of the share that was seen before. Far fewer than this part: values lie below θ.
+CLIMB_SURE, CLIMB_COUNT, BELOW_PART = 2.5, 2, 0.25
+FEW = 4  # values that should be seen above θ before it is said that most lie below it
+# After a climb: θ in means of the values that are not 0, the lowest θ of later choices in the same,
+# and ε × the values that are not 0 which half of the first choice should see.
+ABOVE_MEAN, LEAST_MEAN, FIRST_KNOWN = 4, 2, 15
 
 
 class RefinementLevelPhases(RefinementState):
@@ -25,38 +34,45 @@ class RefinementLevelPhases(RefinementState):
 
         At the bottom of a lattice that is finer than the data, what is not 0 lies above θ, so the
         level as a part of θ is the share of such values, and stays what it is while θ climbs below
-        them. It takes 4/ε of them to see that; a choice would need more than 2/ε for each factor of
-        e, since it must fear a θ that is far too high. Here no θ is more than 16 times too high.
+        them. No θ is more than 16 times too high, and that for few blocks. All of ε goes to sums
+        meanwhile. Privacy: caps follow from released sums of blocks before, as everywhere.
         """
-        follower, watch, top = self._known_follower(), self._watch, self._pipeline.lattice.top
-        theta, share = watch.threshold, watch.home
+        watch, top = self._watch, self._pipeline.lattice.top
+        theta, share, lowest = watch.threshold, watch.home, watch.threshold <= LOWEST
         level, doubt = level / theta, doubt / theta
-        count = level * length
-        seen = level * (1 - 1 / math.sqrt(count)) if count >= 1 else 0.0  # chance has lifted it
-        if count < 2 or level < CLIMB_SURE * doubt or (theta > LOWEST and level < BELOW_PART * share):
-            if theta <= LOWEST or max(CLIMB_SURE * doubt, FEW / length) > BELOW_PART * share:
-                return False
-            arrived = True
-        else:
-            share, arrived = seen if theta <= LOWEST else (share + seen) / 2, theta == top
-        if not arrived:
-            theta = min(top, CLIMB * theta)
-        else:
-            least = -(-theta // CLIMB)
-            known = FIRST_KNOWN / (share * float(self._trees.epsilon))
-            self.evidence = math.ceil(16 * known)
-            mean = min(theta, max(least, math.ceil(theta * level / share)))
-            theta = min(theta, ABOVE_MEAN * mean)
-            self.floor = max(self.floor, -(-mean // 2))
-            share = max(0.0, level) * watch.threshold / theta
+        seen = level >= max(CLIMB_SURE * doubt, CLIMB_COUNT / length)
+        if seen and (lowest or level >= BELOW_PART * share):
+            surely = level * (1 - 1 / math.sqrt(level * length))  # chance has lifted it, mostly
+            share = surely if lowest else (share + surely) / 2
+            if theta == top:
+                self._arrive(level, share)
+            else:
+                self._go_on_with(min(top, CLIMB * theta), share)
+            return True
+        if lowest or max(CLIMB_SURE * doubt, FEW / length) > BELOW_PART * share:
+            return False
+        self._arrive(level, share)
+        return True
+
+    def _arrive(self, level: float, share: float) -> None:
+        """The values that are not 0, this share of all, have this level as a part of θ."""
+        theta = self._watch.threshold
+        mean = min(theta, max(-(-theta // CLIMB), math.ceil(theta * level / share)))
+        self.floor = max(self.floor, -(-mean // LEAST_MEAN))
+        self.evidence = math.ceil(16 * FIRST_KNOWN / (share * float(self._trees.epsilon)))
+        found = min(theta, ABOVE_MEAN * mean)
+        self._go_on_with(found, max(0.0, level) * theta / found)
+
+    def _go_on_with(self, theta: int, share: float) -> None:
+        """Another θ, of which the level should be this part; blocks begin short again."""
         self.number, self.start = self.number + 1, self.position
         self.warm_up_start = self.position
+        follower = self._known_follower()
         follower.rescale(theta)
         follower.expect_level(share)
-        watch.settle(share * theta, theta)
+        self._watch.settle(share * theta, theta)
         self._begin_phase(Ends(theta))
         self.prediction = follower.prediction
-        return True
 
     def _opens_window(self, level: float, doubt: float) -> bool:
         """A block had this level: whether it has moved so far that a window opens.
@@ -78,3 +94,10 @@ class RefinementLevelPhases(RefinementState):
         self._begin_phase(ends, due=due)
         self.prediction = self._known_follower().prediction
         return True
+
+    def _positive(self, level: float) -> float | None:
+        """The share of values that surely lie above 0; None: values below 0 hide it.
+
+        A mean of capped values, as a part of their cap, is at most that share.
+        """
+        return None if self._signed else min(1.0, max(0.0, level / self._watch.threshold))

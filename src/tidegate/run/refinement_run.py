@@ -261,13 +261,6 @@ class RefinementRun(RefinementLevelPhases):
             return old, True
         return Ends(max(old.above, watch.cap), old.below), True
 
-    def _positive(self, level: float) -> float | None:
-        """The share of values that surely lie above 0; None: values below 0 hide it.
-
-        A mean of capped values, as a part of their cap, is at most that share.
-        """
-        return None if self._signed else min(1.0, max(0.0, level / self._watch.threshold))
-
     def _hidden(self, mean: float, doubt: float) -> int:
         """What the leaf that outgrew its end hid, if it was like the warm-up, in units."""
         if self.fell:

@@ -26,7 +26,7 @@ from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import HARDLY, MOSTLY_ZERO, STRAYED, has_fallen
 
-# θ climbs by released sums (`refinement_level_phases`) from so few lattice steps; `evidence` then.
+# From so few lattice steps θ climbs by released sums (`refinement_level_phases`); `evidence` then.
 LOWEST, CLIMBING = 64, -1
 Past = tuple[list[Phase], list[Segment]]
 
@@ -121,10 +121,13 @@ class RefinementState(PhasedRun):
         return 0 if self._signed else kind * has_fallen(watch.threshold, top, known, times)
 
     def _climbs_from(self, theta: int) -> bool:
-        """Whether a θ that has fallen lies so low that released sums raise it, and no window."""
-        lattice, refinement = self._pipeline.lattice, self._refinement
-        low = theta <= min(LOWEST, lattice.top - 1) and lattice.step < 1
-        return low and refinement.windows and self.evidence > 0 and self._fallen > 0
+        """Whether a θ that has fallen lies so low that released sums raise it, and no window.
+
+        On a lattice that is a part of the bound: steps of 1 are often a unit of the data.
+        """
+        lattice = self._pipeline.lattice
+        low = lattice.step < 1 and theta <= min(LOWEST, lattice.top - 1)
+        return low and self._refinement.windows and self.evidence > 0 and self._fallen > 0
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
         """Both ends were chosen when the level lay between these, in units."""

@@ -18,7 +18,6 @@ from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import lifted
 from tidegate.threshold.tail_quantile import PARTS, last_exceeded
 
-BELOW, NEAR_BY = 2, 1
 _MOST = 1 << 15  # values that are counted at once
 _FEW = 4  # up to here they are counted one by one
 
@@ -90,8 +89,8 @@ class SelectionCounts:
         """θ in lattice units, or both ends, from the counts of the whole window.
 
         Privacy: as `two_sided_caps.choose`, from counts instead of values. `positive` is the
-        share of values that are thought to lie above 0, by what was released; `fallen` says that
-        the present θ stayed where it began.
+        share of values that are thought to lie above 0, by what was released, and `level` a mean
+        that they surely have; `fallen` says that the present θ stayed where it began.
         """
         self._count()
         stage, lattice = self.stage, self._lattice
@@ -102,9 +101,10 @@ class SelectionCounts:
             # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
             known, start = self.values, before.above
         elif known is not None and not fallen and level is not None:
-            start, end = max(at_least.above, int(level / BELOW)), NEAR_BY * before.above
-            known = math.floor(known * (1 - 1 / BELOW))
-            lift = max(lift, start)
+            # θ is not below half of the level, and as many values lie above that as could be if
+            # the others lay at the present θ: they pay for the climb up to there.
+            start, end = max(at_least.above, int(level / 2)), before.above
+            known, lift = known // 2, max(lift, start)
         theta = stage.choose_from(
             self._counts,
             self._grid,

@@ -8,7 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from tidegate.lattice import COARSE, Lattice
-from tidegate.threshold.tail_quantile import LEAST_PRICE, SURE, VISIBLE, TailQuantile
+from tidegate.threshold.price_of_thresholds import LEAST_PRICE
+from tidegate.threshold.tail_quantile import SURE, VISIBLE, TailQuantile
 
 # A first θ starts at most this many lattice steps high, where there are more steps than a default
 # resolution makes of a bound (`tidegate.lattice.COARSE`): they are a unit of the data then.

@@ -16,6 +16,7 @@ from tidegate.lattice import IntArray, Lattice, steps_by_information
 from tidegate.noise import permute_and_flip
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
+from tidegate.threshold.price_of_thresholds import SCORE_PARTS, penalties
 
 # How many values of a whole horizon should lie above θ, in units of 1/ε of the stream. The best
 # number is √(6Tκ)/ε for a tree of range error T and a tail of index κ, 15 to 50 and hardly more
@@ -23,16 +24,6 @@ from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
 WANTED = 25
 # Never more than this part of the hold-out: θ must not lie in the lower half of the bulk.
 MOST = Fraction(1, 4)
-# The price of the bound, as a part of the hold-out: with more, the smallest candidate, which nearly
-# all values exceed, would look cheap beside the right one.
-AFFORDABLE = Fraction(1, 2)
-# Where it is known how many values lie above 0, the price of a θ that is e times larger is at most
-# this many targets: chances of a θ that is f times too high fall as f^−6. The kink at the target is
-# then the best place for every tail of index above 2; a heavier one leaves up to twice as many.
-STEEP = 2
-# And at least so much, in 1/ε: chances of a θ that is f times too high fall as f^−2.
-LEAST_PRICE = 2
-FAR_PRICE = 3
 # The fewest values above θ that a choice can see, in 1/ε.
 VISIBLE = 3
 # What a candidate must be ahead by, in 1/ε, for noise hardly ever to take the other one.
@@ -43,7 +34,6 @@ TAIL_INDEX = 5
 RATIOS = ((100, "1.25"), (30, "1.5"), (0, "2"))
 # A value counts in full from a sixteenth of θ above it, in proportion below (as in `ScaleFree`).
 NEAR = 16
-_DENOMINATOR = 1 << 20  # scores are integers of this fraction of a value
 PARTS = 1 << 8  # of a value that counts in part; 53 bits of θ leave room for no more
 _DIGITS = 40  # enough for any bound to be hit exactly
 
@@ -185,41 +175,11 @@ class TailQuantile(Spec):
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
-        target = round(self.target * _DENOMINATOR)
-        counts = np.maximum(above[allowed] * (_DENOMINATOR // PARTS), target)
-        climb = climbing_from, climbing_to
-        public = _penalties(self, lattice.top, positive, *climb)[allowed]
-        return grid[allowed], -(public + counts), _DENOMINATOR
-
-    def _price(self, positive: int | None, climb: tuple[int, int], least: int) -> Fraction:
-        """The penalty of a θ that is e times larger, in values."""
-        with localcontext(Context(prec=_DIGITS)):
-            # At least a factor of 2, as if the end were as far.
-            length = Fraction(max(_log(max(climb[1], 2)) - _log(climb[0]), _log(2)))
-        if positive is None:
-            affordable = AFFORDABLE * (self.holdout - self.target) / length
-            return min(self.target, max(self.visible / self.epsilon, affordable))
-        affordable = AFFORDABLE * (positive - self.target) / length
-        return min(STEEP * self.target, max(least / self.epsilon, affordable))
-
-    def penalties(
-        self, top: int, positive: int | None, climbing_from: int, climbing_to: int | None
-    ) -> IntArray:
-        """What each candidate θ costs, price·ln θ, in parts of a value; `top` is the bound."""
-        least = LEAST_PRICE if climbing_to is None else FAR_PRICE
-        near = top if climbing_to is None else min(top, climbing_to)
-        with localcontext(Context(prec=_DIGITS)):
-            price = self._price(positive, (climbing_from, near), least)
-            each = _decimal(price * _DENOMINATOR)
-            far = _decimal(min(price, FAR_PRICE / self.epsilon) * _DENOMINATOR)
-            steps = _grid(top, self._ratio).tolist()
-            return np.array(
-                [
-                    round(each * _log(min(step, near)) + far * (_log(step) - _log(min(step, near))))
-                    for step in steps
-                ],
-                dtype=np.int64,
-            )
+        target = round(self.target * SCORE_PARTS)
+        counts = np.maximum(above[allowed] * (SCORE_PARTS // PARTS), target)
+        climb = climbing_from, climbing_to, positive
+        public = penalties(self, lattice.top, *climb)[allowed]
+        return grid[allowed], -(public + counts), SCORE_PARTS
 
     def choose(
         self,
@@ -261,7 +221,8 @@ class TailQuantile(Spec):
         `positive` is how many of them are thought to lie above 0, a public number: half as many can
         pay for the climb from the smallest candidate, which is why the price depends on it. That
         candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
-        pay, and the rarer is a θ that is too high by chance.
+        pay, and the rarer is a θ that is too high by chance. `climbing_to`: they need not pay for
+        more than the climb up to there; None: to the bound.
         """
         facts = at_least, positive, climbing_from, climbing_to
         grid, scores, denominator = self.scores(above, lattice, *facts)
@@ -298,16 +259,3 @@ def _grid(top: int, ratio: str) -> IntArray:
     found: IntArray = np.array(sorted(steps), dtype=np.int64)
     found.flags.writeable = False  # everyone gets this one
     return found
-
-
-@lru_cache(maxsize=1024)  # keys whose choices know as much pay the same
-def _penalties(
-    stage: TailQuantile, top: int, positive: int | None, climbing_from: int, climbing_to: int | None
-) -> IntArray:
-    return stage.penalties(top, positive, climbing_from, climbing_to)
-
-
-@lru_cache(maxsize=1024)
-def _log(step: int) -> Decimal:
-    with localcontext(Context(prec=_DIGITS)):
-        return Decimal(step).ln()
