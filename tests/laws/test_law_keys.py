@@ -181,13 +181,14 @@ REFINED = {
     "three levels": tg.adaptive(3, 10**6, horizon=1100, nodes=(1, 8, 64)),
     "a fine grid": tg.adaptive(3, 10**6, horizon=1100),
     "long warm-ups": tg.adaptive("0.03", 40, horizon=5000),
+    "mostly zero": tg.adaptive(5, 1000, horizon=2000),
     "no windows": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(windows=False)),
     "no restarts": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(restarts=False)),
 }
 
 
 def refined_pushes(
-    seed: int, keys: int, pushes: int, longest: int
+    seed: int, keys: int, pushes: int, longest: int, zeros: float = 0.0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """A row of every key, or many of some; levels that move, and jump by a factor of 30."""
     random = np.random.default_rng(seed)
@@ -200,7 +201,10 @@ def refined_pushes(
         levels *= np.exp(random.normal(0, 0.4, keys))
         if number == pushes // 2:
             levels *= random.choice([1, 30], keys)
-        yield some, random.exponential(levels[some])
+        values = random.exponential(levels[some])
+        if zeros:
+            values[random.random(some.size) < zeros] = 0
+        yield some, values
 
 
 @pytest.mark.parametrize("seed", range(depth(1, 4)))
@@ -213,7 +217,8 @@ def test_refined_columns_give_the_bits_of_single_releases(name: str, seed: int) 
     epoch, releases = tg.seeded(1).new_epoch(), {}
     for key in range(count):
         releases[key] = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
-    for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, 800)):
+    zeros = 0.95 if name == "mostly zero" else 0.0
+    for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, 800, zeros)):
         found = columns.push(keys, values)
         for key in np.unique(keys):
             first = releases[key].position
@@ -234,7 +239,7 @@ def test_refined_columns_give_the_bits_of_single_releases(name: str, seed: int) 
 
 
 def test_the_refined_law_meets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The law above is not vacuous: caps fill, windows end, horizons end, blocks look full."""
+    """The law is not vacuous: caps fill, windows and horizons end, blocks look full, θ climbs."""
     met: Counter[str] = Counter()
 
     def met_by(owner: type, name: str) -> None:
@@ -246,7 +251,7 @@ def test_the_refined_law_meets_everything(monkeypatch: pytest.MonkeyPatch) -> No
 
         monkeypatch.setattr(owner, name, counted)
 
-    for name in ("_begin_warm_up", "_end_warm_up", "_choose_again"):
+    for name in ("_begin_warm_up", "_end_warm_up", "_choose_again", "_climbs", "_arrive"):
         met_by(RefinementRun, name)
     met_by(Refinement, "window_again")
     met_by(CapWatch, "block")
@@ -256,7 +261,10 @@ def test_the_refined_law_meets_everything(monkeypatch: pytest.MonkeyPatch) -> No
     )
     for part in refined_pushes(0, 5, 12, 800):
         columns.push(*part)
-    assert len(met) == 6, met
+    climbing = tg.keyed(REFINED["mostly zero"], keys=range(5)).start(tg.seeded(1), record=False)
+    for part in refined_pushes(0, 5, 12, 800, 0.95):
+        climbing.push(*part)
+    assert len(met) == 8, met
     assert max(count for _, count, _ in columns.released_keys()) > 600
 
 

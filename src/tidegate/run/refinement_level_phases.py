@@ -17,10 +17,12 @@ from tidegate.run.refinement_state import LOWEST, RefinementState
 from tidegate.run.two_sided_caps import Ends
 
 CLIMB = 16  # the factor by which θ climbs at a time
-# What a level must be for the next step: so many standard errors, of so many values that are not 0,
-# and this part of the share that was seen before. Far fewer than this part: values lie below θ.
-CLIMB_SURE, CLIMB_COUNT, BELOW_PART = 2.5, 2, 0.25
-FEW = 4  # values that should be seen above θ before it is said that most lie below it
+# What the phase so far must show for the next step: so many values that are not 0, by so many
+# standard errors of noise (both at the bottom, and later), and this part of the share of them that
+# was seen before. Surely less than that, by noise and by chance (standard errors), where so many
+# should have come: θ has arrived. Neither, where many should have come: the share was wrong.
+BOTTOM, LATER, CLIMB_PART = (6, 3.5), (2, 2.5), 0.4
+CHANCE_SURE, SOME, MANY = 2.0, 16, 100
 # After a climb: θ in means of the values that are not 0, the lowest θ of later choices in the same,
 # and ε × the values that are not 0 which half of the first choice should see.
 ABOVE_MEAN, LEAST_MEAN, FIRST_KNOWN = 4, 2, 15
@@ -34,24 +36,34 @@ class RefinementLevelPhases(RefinementState):
 
         At the bottom of a lattice that is finer than the data, what is not 0 lies above θ, so the
         level as a part of θ is the share of such values, and stays what it is while θ climbs below
-        them. No θ is more than 16 times too high, and that for few blocks. All of ε goes to sums
-        meanwhile. Privacy: caps follow from released sums of blocks before, as everywhere.
+        them. θ is hardly ever more than 32 times too high, and that for few blocks. All of ε goes
+        to sums meanwhile. Privacy: caps follow from released sums of blocks before, as everywhere.
         """
-        watch, top = self._watch, self._pipeline.lattice.top
+        watch, top, values = self._watch, self._pipeline.lattice.top, self.position - self.start
         theta, share, lowest = watch.threshold, watch.home, watch.threshold <= LOWEST
-        level, doubt = level / theta, doubt / theta
-        seen = level >= max(CLIMB_SURE * doubt, CLIMB_COUNT / length)
-        if seen and (lowest or level >= BELOW_PART * share):
-            surely = level * (1 - 1 / math.sqrt(level * length))  # chance has lifted it, mostly
-            share = surely if lowest else (share + surely) / 2
+        if self.number == 0:
+            values -= self._pipeline.warm_up
+        # Of all blocks of the phase, as a number of values that lie above θ.
+        watch.excess += level / theta * length
+        watch.variance += (doubt / theta * length) ** 2
+        fewest, sure = BOTTOM if lowest else LATER
+        count, noise = watch.excess, sure * math.sqrt(watch.variance)
+        expected = 0.0 if lowest else share * values
+        again = lowest or expected > max(MANY, noise / CLIMB_PART)
+        less = count + noise + CHANCE_SURE * math.sqrt(expected) < CLIMB_PART * expected
+        if less and expected > max(SOME, 2 * noise):
+            self._arrive(count / values, share)
+        elif count >= max(fewest, noise, 0.0 if again else CLIMB_PART * expected):
+            # Of all values since the first step; the last one ended the first count.
+            before = (0.0, 0) if again else (share * watch.length, watch.length)
+            watch.length = before[1] + values
+            share = (before[0] + count - lowest) / watch.length
             if theta == top:
-                self._arrive(level, share)
+                self._arrive(count / values, share)
             else:
                 self._go_on_with(min(top, CLIMB * theta), share)
-            return True
-        if lowest or max(CLIMB_SURE * doubt, FEW / length) > BELOW_PART * share:
+        else:
             return False
-        self._arrive(level, share)
         return True
 
     def _arrive(self, level: float, share: float) -> None:

@@ -147,14 +147,14 @@ class RefinementRun(RefinementLevelPhases):
     def _goes_on(self, blocks: Blocks, tree: Layout, watched: list[WatchedEnd]) -> bool:
         """A block is complete: whether another one follows in the same phase."""
         mean, doubt = self._known_follower().measured
+        if self.evidence == CLIMBING:
+            return not self._climbs(mean, doubt, tree.length)
         for end in watched:
             if end.block(mean, doubt, blocks.level, tree.length):
                 self._begin_warm_up(tree.cap, end)
                 return False
         if (self.position - self._origin) % self._trees.horizon == 0:
             self.floor = self.least_below = 1  # a full cap says nothing about another horizon
-        if self.evidence == CLIMBING:
-            return not self._climbs(mean, doubt, tree.length)
         if blocks.window is not None and blocks.window.full:
             self._choose_again(blocks.window, mean, doubt)
             return False
