@@ -19,13 +19,12 @@ from tidegate.run.two_sided_caps import Ends
 CLIMB = 16  # the factor by which θ climbs at a time
 # What the phase so far must show for the next step: so many values that are not 0, by so many
 # standard errors of noise (both at the bottom, and later), and this part of the share of them that
-# was seen before. Surely less than that, by noise and by chance (standard errors), where so many
-# should have come: θ has arrived. Neither, where many should have come: the share was wrong.
-BOTTOM, LATER, CLIMB_PART = (6, 3.5), (2, 2.5), 0.4
-CHANCE_SURE, SOME, MANY = 2.0, 16, 100
+# was seen before. Less than that where so many should have come (as surely): θ has arrived.
+BOTTOM, LATER, CLIMB_PART, MANY = (4, 3.5), (2, 2.5), 0.4, 40
 # After a climb: θ in means of the values that are not 0, the lowest θ of later choices in the same,
 # and ε × the values that are not 0 which half of the first choice should see.
 ABOVE_MEAN, LEAST_MEAN, FIRST_KNOWN = 4, 2, 15
+ROOM = 0.5  # the most that `evidence` is, in horizons: such a window has a quarter of it
 
 
 class RefinementLevelPhases(RefinementState):
@@ -39,29 +38,24 @@ class RefinementLevelPhases(RefinementState):
         them. θ is hardly ever more than 32 times too high, and that for few blocks. All of ε goes
         to sums meanwhile. Privacy: caps follow from released sums of blocks before, as everywhere.
         """
-        watch, top, values = self._watch, self._pipeline.lattice.top, self.position - self.start
+        watch, top = self._watch, self._pipeline.lattice.top
         theta, share, lowest = watch.threshold, watch.home, watch.threshold <= LOWEST
-        if self.number == 0:
-            values -= self._pipeline.warm_up
-        # Of all blocks of the phase, as a number of values that lie above θ.
-        watch.excess += level / theta * length
-        watch.variance += (doubt / theta * length) ** 2
+        watch.climbed(level / theta * length, doubt / theta * length, length)
+        values = watch.old
         fewest, sure = BOTTOM if lowest else LATER
         count, noise = watch.excess, sure * math.sqrt(watch.variance)
         expected = 0.0 if lowest else share * values
-        again = lowest or expected > max(MANY, noise / CLIMB_PART)
-        less = count + noise + CHANCE_SURE * math.sqrt(expected) < CLIMB_PART * expected
-        if less and expected > max(SOME, 2 * noise):
-            self._arrive(count / values, share)
-        elif count >= max(fewest, noise, 0.0 if again else CLIMB_PART * expected):
+        if count >= max(fewest, noise, CLIMB_PART * expected):
             # Of all values since the first step; the last one ended the first count.
-            before = (0.0, 0) if again else (share * watch.length, watch.length)
-            watch.length = before[1] + values
-            share = (before[0] + count - lowest) / watch.length
+            before = 0 if lowest else watch.length
+            watch.length = before + int(values)
+            share = (share * before + count - lowest) / watch.length
             if theta == top:
                 self._arrive(count / values, share)
             else:
                 self._go_on_with(min(top, CLIMB * theta), share)
+        elif expected > max(MANY, noise / CLIMB_PART):
+            self._arrive(count / values, share)
         else:
             return False
         return True
@@ -71,7 +65,9 @@ class RefinementLevelPhases(RefinementState):
         theta = self._watch.threshold
         mean = min(theta, max(-(-theta // CLIMB), math.ceil(theta * level / share)))
         self.floor = max(self.floor, -(-mean // LEAST_MEAN))
-        self.evidence = math.ceil(16 * FIRST_KNOWN / (share * float(self._trees.epsilon)))
+        # By the smaller share, if this one was too high; and so that there is room for a window.
+        known = FIRST_KNOWN / (max(level, share / CLIMB) * float(self._trees.epsilon))
+        self.evidence = math.ceil(min(16 * known, ROOM * self._trees.horizon))
         found = min(theta, ABOVE_MEAN * mean)
         self._go_on_with(found, max(0.0, level) * theta / found)
 
@@ -83,6 +79,7 @@ class RefinementLevelPhases(RefinementState):
         follower.rescale(theta)
         follower.expect_level(share)
         self._watch.settle(share * theta, theta)
+        self._watch.old = 0.0
         self._begin_phase(Ends(theta))
         self.prediction = follower.prediction
 

@@ -162,7 +162,7 @@ class RefinementState(PhasedRun):
             segment.extend(Noisy(sums), np.zeros(1), layout.length)
         self._forget()
         if self._climbs_from(ends.above):
-            self.evidence = CLIMBING
+            self.evidence, self._watch.old = CLIMBING, 0.0
         at, begun = self.position - self._origin, self.warm_up_start - self._origin
         due = due or self._refinement.window(
             self._trees.horizon,
