@@ -1,6 +1,8 @@
 """What a shard costs without Spark: processor time and state of a batch, by keys and values.
 
-    python -m benchmarks.spark_shard
+    python -m benchmarks.spark_shard             # a fixed method
+    python -m benchmarks.spark_shard adaptive    # with a public threshold
+    python -m benchmarks.spark_shard default     # each key chooses its own
 
 A batch is what Spark asks for: unseal, order, release, seal. Processor time, since machines are
 shared. `benchmarks.scale_model` extrapolates from these numbers.
@@ -49,6 +51,11 @@ def adaptive(horizon: int = 1 << 16) -> Pipeline:
     )
 
 
+def default(horizon: int = 1 << 16) -> Pipeline:
+    """`adaptive` as it is: each key chooses its threshold."""
+    return tg.adaptive(epsilon=1, bound=50, horizon=horizon)
+
+
 def measured(pipeline: Pipeline, keys: int, each: int) -> tuple[float, float]:
     """Processor seconds of a batch of `each` values for each key, and bytes of state a key."""
     with tempfile.TemporaryDirectory() as folder:
@@ -76,11 +83,12 @@ def measured(pipeline: Pipeline, keys: int, each: int) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--adaptive", action="store_true")
-    given = parser.parse_args()
-    pipeline = adaptive() if given.adaptive else fixed()
+    kinds = {"fixed": fixed, "adaptive": adaptive, "default": default}
+    parser.add_argument("kind", nargs="?", choices=kinds, default="fixed")
+    kind = parser.parse_args().kind
+    pipeline = kinds[kind]()
     print(f"{'keys':>7} {'values':>7} {'M values/s':>11} {'µs a key':>9} {'bytes a key':>12}")
-    for keys in (100, 1000, 10_000) if not given.adaptive else (100, 300):
+    for keys in (100, 1000, 10_000) if kind == "fixed" else (100, 300):
         for each in (1, 16, 256):
             took, size = measured(pipeline, keys, each)
             rate, cost = keys * each / took / 1e6, took / keys * 1e6

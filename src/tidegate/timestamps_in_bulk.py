@@ -20,6 +20,8 @@ FIRST_YEAR, LAST_YEAR = 1678, 2261  # what 64 bits of nanoseconds hold
 _FEWEST = 16  # below, looking at each is as fast
 _DIGITS = 18  # that fit 64 bits
 _MOST_KINDS = 16  # lengths, or zones, that are told apart
+_YEAR_1980 = 3652 * 86_400 * SECOND
+_LONGEST = 64  # letters: an array has room for the longest text in every row
 
 
 def unit_of(number: float) -> str:
@@ -49,6 +51,17 @@ def looks_like_a_date(number: float) -> bool:
     )
 
 
+def doubt_about_numbers(unit: str | None, newest: int) -> str:
+    """What is strange about times that end at `newest`, if they are numbers; may be empty.
+
+    Days of a spreadsheet (45,292 is 1 January 2024) and seconds of a run lie in the first hours of
+    1970.
+    """
+    if unit is None or newest >= _YEAR_1980:
+        return ""
+    return "times are read as numbers since 1970, and lie before 1980: are they?"
+
+
 def offset(zone: str) -> int:
     """What an end such as Z or +01:00 is ahead of universal time, in nanoseconds."""
     if zone in ("", "Z", "z"):
@@ -68,7 +81,7 @@ def times_alike(values: list[Any], unit: str | None) -> Read | None:
     """
     if len(values) < _FEWEST or type(values[0]) not in (str, bytes):
         return None
-    if len(set(map(type, values))) > 1:
+    if len(set(map(type, values))) > 1 or max(map(len, values)) > _LONGEST:
         return None
     try:
         texts = np.array(values, dtype="S")

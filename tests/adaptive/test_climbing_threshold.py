@@ -47,7 +47,7 @@ def test_it_does_not_climb_far_above_the_values(seed: int) -> None:
     release = tg.adaptive(3, 1000, horizon=16_384).start(tg.seeded(seed))
     release.push(rare(size=2.0))
     climbed = thresholds(release)
-    assert max(climbed) <= 2 * 16
+    assert max(climbed) <= 2 * 64  # hardly ever more than one step
     assert 1 <= climbed[-1] <= 16
     above = [
         later.start - phase.start

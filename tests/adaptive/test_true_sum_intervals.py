@@ -189,13 +189,13 @@ def test_a_full_cap_is_open_upwards() -> None:
     known = SimpleNamespace(edges=np.array([0, 10, 20]), sums=np.array([0.0, 2.0, 11.9]))
     trees = tg.perturb.AdaptiveTrees(epsilon=1, horizon=320)
     recorded = Recorded(trees, 100, 10_000, 1.0, 0, 20, RingBuffer(block=1, most=None), [])
-    starts, ends = np.array([0, 10]), np.array([10, 20])
-    tail = TruncatedTail(known, recorded, [], 0.005, Aim(0.02)).between(starts, ends, 100.0)
+    places = (np.array([0, 10]), np.array([0, 1])), (np.array([10, 20]), np.array([1, 2]))
+    tail = TruncatedTail(known, recorded, [], 0.005, Aim(0.02)).between(places, 100.0)
     calm, full = tail.upper / tail.most
     assert calm < 0.01
     assert full > 0.9
     aim = Aim(0.02, following=300.0)  # units: three caps
-    later = TruncatedTail(known, recorded, [], 0.005, aim).between(starts, ends, 100.0)
+    later = TruncatedTail(known, recorded, [], 0.005, aim).between(places, 100.0)
     assert later.expected[1] == pytest.approx(10 * (300 - 99))
     assert later.upper[1] == pytest.approx(3 * later.expected[1])
     assert later.upper[0] == tail.upper[0]

@@ -74,7 +74,7 @@ def test_help_needs_no_heavy_library() -> None:
         "import sys; from typer.testing import CliRunner; from tidegate.cli.app import app\n"
         "for name in ('query', 'show', 'plan', 'ledger'):\n"
         "    assert CliRunner().invoke(app, [name, '--help']).exit_code == 0\n"
-        "print(*{'pyarrow', 'matplotlib', 'polars', 'scipy'} & set(sys.modules))"
+        "print(*{'pyarrow', 'pyspark', 'matplotlib', 'polars', 'scipy'} & set(sys.modules))"
     )
     result = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, text=True

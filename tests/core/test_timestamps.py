@@ -1,6 +1,7 @@
 """Times: what is read, how it is written, and that no message shows a time."""
 
 import re
+import tracemalloc
 import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
 
@@ -213,3 +214,14 @@ def test_a_date_without_separators_is_not_taken_for_seconds(rows, kind, date_):
     with pytest.raises(InputError, match="time at position 7 looks like a date") as error:
         read_times([kind(date_)] * rows, position=7)
     assert str(date_) not in str(error.value)
+
+
+def test_one_long_text_among_many_times_does_not_take_memory_for_each_of_them():
+    texts = ["2024-02-01T12:00:00Z"] * 200 + ["9" * 1_000_000]
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="time at position 200 is neither"):
+            read_times(texts)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()

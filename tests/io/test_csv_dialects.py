@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tidegate.errors import InputError, SettingError
@@ -48,6 +50,7 @@ def test_other_separators_and_decimal_signs(
         (f"1;{SECRET}\n", {}, "semicolons.*--delimiter ';'"),
         (f"0,{SECRET}\n", {}, "decimal comma.*--decimal ','"),
         (f"value\n0,{SECRET}\n", {}, "decimal comma.*--decimal ','"),
+        ('day,watts\n1,"8,419"\n', {"column": "watts"}, "thousands.*decimal comma"),
         (f"day;watts\n1;0,{SECRET}\n", {"column": "watts", "delimiter": ";"}, "--decimal ','"),
     ],
 )
@@ -80,3 +83,19 @@ def test_a_point_is_no_decimal_sign_beside_a_comma(tmp_path: Path) -> None:
         path = csv(tmp_path, "1.234\n" * rows)
         with pytest.raises(InputError, match="row 0, column 0 is not a number"):
             read(path, delimiter=";", decimal=",")
+
+
+@pytest.mark.parametrize(("first", "doubted"), [(45_292.25, True), (1_704_067_200, False)])
+def test_days_of_a_spreadsheet_are_doubted_as_times(
+    tmp_path: Path, first: float, doubted: bool
+) -> None:
+    """They are read as seconds: all rows would lie in one morning of 1970, without a word."""
+    rows = [(first + row, 5.0) for row in range(3)]
+    text = csv(tmp_path, "".join(f"{time},{value}\n" for time, value in rows))
+    table = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"0": [time for time, _ in rows], "1": [5.0] * 3}), table)
+    for path in (text, table):
+        with open_source(path, column="1", time="0") as source:
+            assert source.doubt == ""  # type: ignore[attr-defined]  # nothing was read yet
+            assert sum(map(len, source.batches())) == 3
+            assert ("1970" in source.doubt) == doubted  # type: ignore[attr-defined]

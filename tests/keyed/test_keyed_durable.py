@@ -208,3 +208,12 @@ def test_the_command_line_goes_on(tmp_path: Path) -> None:
         in run(*[word for word in words if word not in ("-o", tmp_path / "out.csv")]).stderr
     )
     assert "has the state of a release without keys" not in result.stderr
+
+
+def test_how_often_warm_ups_were_ended_is_kept(tmp_path: Path) -> None:
+    """The service tells answers apart by it: they change without a row."""
+    for expected in range(3):
+        with DurableKeyed.open(tmp_path / "s", specification("objects and columns"), key=KEY) as state:
+            assert state.finishes == expected
+            state.push_rows(["a"], [1.0])
+            state.finish()

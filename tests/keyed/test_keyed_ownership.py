@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.interruptions import all_interruptions
+from tests.interruptions import Interrupted, all_interruptions
 from tests.privacy.test_forked_processes import REFUSED, in_child, outcome
 from tidegate.durable import StateError, StorageError
 from tidegate.errors import InputError, TidegateError
@@ -22,6 +22,8 @@ from tidegate.io.batches import objects
 from tidegate.keyed.committed_release import changing
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.key_names import Names
+from tidegate.keyed.recorded_columns import RecordedColumns
+from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.store import KeyedStore
 from tidegate.ownership import HeldOwnership
 
@@ -238,3 +240,41 @@ def test_new_keys_are_added_once_their_push_is_taken() -> None:
     assert names.codes(["north", "east", 7], 3, 1).tolist() == [1, 0, 2]
     names.add_new()
     assert names.names == ["east", "north", "7"]
+
+
+REFINED = tg.keyed(tg.adaptive(epsilon=3, bound=40, horizon=200), keys=["a"])
+
+
+def test_a_question_that_is_interrupted_loses_no_state() -> None:
+    """A key without one would begin anew: the same noise on other values."""
+    release = REFINED.start(tg.seeded(1))
+    release.push(["a"] * 90, np.full(90, 3.0))
+    before = release.snapshot()
+    engine = "keyed/object_engine.py"  # where keys rest until somebody asks
+    others = tuple(one for one in (*OTHERS, *FOLLOWED) if one != engine)
+    for ask in (lambda one: one.query(key="a"), KeyedRelease.released_keys):
+        asked, events = REFINED.resume(before), 0
+        ask(asked)
+        expected = before, asked.snapshot()
+        for at, one in all_interruptions(lambda: REFINED.resume(before), ask, pure=others):
+            assert one.snapshot() in expected, at
+            events += 1
+        assert events > 10
+
+
+def test_nor_is_a_key_in_columns_taken_for_older_than_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its release is brought up to date by a question, which may end before it is."""
+    releases = [REFINED.start(tg.seeded(1)) for _ in range(2)]
+    for release in releases:
+        release.push(["a"] * 154, np.full(154, 3.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(RecordedColumns, "run", lambda *_: interrupt())
+        with pytest.raises(Interrupted):
+            releases[0].query(key="a")
+    assert releases[0].snapshot() == releases[1].snapshot()
+
+
+def interrupt() -> None:
+    raise Interrupted

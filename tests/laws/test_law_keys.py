@@ -18,11 +18,12 @@ import tidegate as tg
 from tests.depth import depth
 from tests.laws.catalogue import bits, inputs, pipelines
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
-from tidegate.keyed import mixture_of_many_thresholds
+from tidegate.keyed import mixture_of_many_thresholds, refined_columns
 from tidegate.keyed.mixture_of_many_thresholds import (
     MixtureOfManyThresholds,
 )
 from tidegate.keyed.object_engine import Objects
+from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.ownership import Ownership
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_shares_and_windows import Refinement
@@ -181,7 +182,7 @@ REFINED = {
     "three levels": tg.adaptive(3, 10**6, horizon=1100, nodes=(1, 8, 64)),
     "a fine grid": tg.adaptive(3, 10**6, horizon=1100),
     "long warm-ups": tg.adaptive("0.03", 40, horizon=5000),
-    "mostly zero": tg.adaptive(5, 1000, horizon=2000),
+    "mostly zero": tg.adaptive(5, 30, horizon=2000),
     "no windows": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(windows=False)),
     "no restarts": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(restarts=False)),
 }
@@ -209,15 +210,21 @@ def refined_pushes(
 
 @pytest.mark.parametrize("seed", range(depth(1, 4)))
 @pytest.mark.parametrize("name", REFINED)
-def test_refined_columns_give_the_bits_of_single_releases(name: str, seed: int) -> None:
-    """Warm-ups, windows, full caps and horizons, whatever else a push holds; stops."""
+def test_refined_columns_give_the_bits_of_single_releases(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Warm-ups, windows, full caps and horizons, whatever else a push holds; stops.
+
+    Choices are made key by key, or all of them in arrays.
+    """
+    monkeypatch.setattr(refined_columns, "_TOGETHER", (1, 100)[(len(name) + seed) % 2])
     pipeline, count = REFINED[name], 5
     specification = tg.keyed(pipeline, keys=[*range(count), "never"])
     columns = specification.start(tg.seeded(1), record=False)
     epoch, releases = tg.seeded(1).new_epoch(), {}
     for key in range(count):
         releases[key] = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
-    zeros = 0.95 if name == "mostly zero" else 0.0
+    zeros = 0.9 if name == "mostly zero" else 0.0
     for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, 800, zeros)):
         found = columns.push(keys, values)
         for key in np.unique(keys):
@@ -238,34 +245,67 @@ def test_refined_columns_give_the_bits_of_single_releases(name: str, seed: int) 
     assert columns.unmeasured() == sum(not release.phases for release in releases.values())
 
 
-def test_the_refined_law_meets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The law is not vacuous: caps fill, windows and horizons end, blocks look full, θ climbs."""
-    met: Counter[str] = Counter()
+@pytest.fixture
+def met(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Which of these a test has called."""
+    found: Counter[str] = Counter()
 
     def met_by(owner: type, name: str) -> None:
         called = getattr(owner, name)
 
         def counted(*given: Any, **named: Any) -> Any:
-            met[name] += 1
-            return called(*given, **named)
+            answer = called(*given, **named)
+            found[name] += int(answer.sum()) if name == "_right_caps" else 1
+            return answer
 
         monkeypatch.setattr(owner, name, counted)
 
     for name in ("_begin_warm_up", "_end_warm_up", "_choose_again", "_climbs", "_arrive"):
         met_by(RefinementRun, name)
+    for name in ("end_warm_ups", "choose_again", "_right_caps", "_hidden"):
+        met_by(RefinedChoices, name)
     met_by(Refinement, "window_again")
     met_by(CapWatch, "block")
     met_by(MixtureOfManyThresholds, "begin_blocks")
+    return found
+
+
+def test_the_refined_law_meets_everything(met: Counter[str]) -> None:
+    """The law is not vacuous: caps fill, windows and horizons end, blocks look full, θ climbs."""
     columns = tg.keyed(REFINED["windows and restarts"], keys=range(5)).start(
         tg.seeded(1), record=False
     )
     for part in refined_pushes(0, 5, 12, 800):
         columns.push(*part)
     climbing = tg.keyed(REFINED["mostly zero"], keys=range(5)).start(tg.seeded(1), record=False)
-    for part in refined_pushes(0, 5, 12, 800, 0.95):
+    for part in refined_pushes(0, 5, 12, 800, 0.9):
         climbing.push(*part)
-    assert len(met) == 8, met
+    assert len(met) == 8, met  # of several keys together: not here
     assert max(count for _, count, _ in columns.released_keys()) > 600
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_keys_that_choose_together_give_the_bits_of_single_releases(
+    record: bool, met: Counter[str]
+) -> None:
+    """In lock-step, with caps that fill and are right after all, or not."""
+    count, rows, random = 6, 3000, np.random.default_rng(0)
+    values = random.gamma(2, 3, (rows, count))
+    values[rows // 2 :] = 18 + random.random((rows // 2, count))
+    values[-rows // 4 :, :2] *= 30
+    pipeline = tg.adaptive(3, 1000, horizon=rows)
+    release = tg.keyed(pipeline, keys=range(count)).start(tg.seeded(0), record=record)
+    found = release.push(np.tile(np.arange(count), rows), values.reshape(-1))
+    assert min(met[each] for each in ("end_warm_ups", "choose_again", "_right_caps", "_hidden"))
+    epoch, known = tg.seeded(0).new_epoch(), release.released_keys()
+    for key in range(count):
+        alone = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
+        expected, mine = alone.push_rows(values[:, key]), found.of(str(key))
+        assert bits(mine.values) == bits(expected.values)
+        assert bits(mine.levels) == bits(expected.levels)
+        assert known[key][2] == alone.phases
+        if record:
+            assert release._engine._release(key).snapshot() == alone.snapshot()  # type: ignore[union-attr]
 
 
 def test_tables_of_refined_columns_give_up_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,8 +322,11 @@ def test_tables_of_refined_columns_give_up_rows(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("name", "times"), [*zip(REFINED, [True, False] * 4, strict=False)])
-def test_many_rows_a_key_leave_what_single_releases_leave(name: str, times: bool) -> None:
+def test_many_rows_a_key_leave_what_single_releases_leave(
+    name: str, times: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Through columns and objects in turn: rows, state, record, also after a stop."""
+    monkeypatch.setattr(refined_columns, "_TOGETHER", (100, 1)[len(name) % 2])
     pipeline, count = REFINED[name], 4
     specification = tg.keyed(pipeline, keys=[*range(count), "never"])
     release = specification.start(tg.seeded(1))

@@ -32,7 +32,7 @@ def test_the_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None
     modules.mkdir()
     made = tmp_path / "types"
     run(*tsc, "--project", "tsconfig.json", "--skipLibCheck", "--outDir", made, folder=CLIENT)
-    assert _texts(made) == _texts(CLIENT / "types"), "see clients/js/README.md"
+    assert _texts(made) == _texts(CLIENT / "types"), "see clients/js/CONTRIBUTING.md"
     (modules / "@tidegate").mkdir()
     (modules / "@tidegate" / "client").symlink_to(CLIENT)  # as if it were installed
     (tmp_path / "use.mts").write_text(_USE, encoding="utf-8")
@@ -96,7 +96,8 @@ def test_the_package_says_what_it_is() -> None:
     assert package["files"] == ["src", "types"]  # README and LICENSE go by themselves; no vectors
     assert package["keywords"]
     readme = (CLIENT / "README.md").read_text(encoding="utf-8")
-    assert "docs/" not in readme, "it must stand alone"
+    for elsewhere in ("docs/", "tests/", "tools/", "vectors.json", "benchmark.mjs"):
+        assert elsewhere not in readme, "it must stand alone: this is not in the package"
     for name in re.findall(r"`client\.(\w+)\(", readme):
         assert f"async {name}(" in (CLIENT / "src" / "client.js").read_text(encoding="utf-8")
 

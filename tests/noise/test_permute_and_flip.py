@@ -13,6 +13,8 @@ from scipy.stats import chisquare
 from tests.noise.neighbours import neighbour_ratios
 from tidegate.errors import SettingError
 from tidegate.noise import permute_and_flip
+from tidegate.noise.selection_mechanisms import permute_and_flip_rows
+from tidegate.randomness import seeded
 
 
 def sequential_law(exact, scores, rate):
@@ -106,3 +108,41 @@ def test_bad_arguments(keystream):
             permute_and_flip(words, np.array([1, 2]), rate)
     with pytest.raises(OverflowError):
         permute_and_flip(words, np.array([-(2**63), 2**63 - 1]), Fraction(1))
+
+
+class _Words:
+    """A source of these words, then of nothing."""
+
+    bits = 64
+
+    def __init__(self, words: np.ndarray) -> None:
+        self._words = words
+
+    def take(self, count: int) -> np.ndarray:
+        found, self._words = self._words[:count], self._words[count:]
+        assert found.size == count
+        return found
+
+
+@pytest.mark.parametrize("spread", [0, 1, 30])
+def test_many_choices_are_what_each_gives_alone(spread: int) -> None:
+    """From the same words; rows that are named need more of them, and no others."""
+    rows, count, spare = 400, 11, 3
+    source = seeded(spread).new_epoch().keystream("example", b"").at()
+    words = source.take(rows * (count + spare)).reshape(rows, -1).copy()
+    scores = np.random.default_rng(0).integers(0, spread + 1, (rows, count))
+    scores[0], words[0, 4] = np.arange(count), round(math.exp(-6 / 7) * 2**64)  # a coin in doubt
+    chosen, others = permute_and_flip_rows(words, scores, Fraction(1, 7))
+    assert 0 in others
+    assert len(others) < rows // 4
+    for row in range(rows):
+        if row in others:
+            if row:
+                with pytest.raises(AssertionError):
+                    permute_and_flip(_Words(words[row]), scores[row], Fraction(1, 7))
+        else:
+            alone = permute_and_flip(_Words(words[row]), scores[row], Fraction(1, 7))
+            assert chosen[row] == alone
+    # Without a spare word, only a single success is sure.
+    _, others = permute_and_flip_rows(words[:, :count], scores, Fraction(1, 7))
+    assert len(others) > rows // 2

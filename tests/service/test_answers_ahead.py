@@ -9,6 +9,7 @@ import numpy as np
 
 import tidegate as tg
 from tests.service.conftest import Place
+from tidegate.service import answers_ahead
 from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.answers_json import View, table, view_of
 from tidegate.service.pending_requests import Pending
@@ -53,11 +54,61 @@ def test_a_table_is_ready_once_its_stream_rests(tmp_path: Any) -> None:
     now[0] += 1
     assert (ahead.due(), ready("zones"), ready("others")) == ("zones", False, False)
     asyncio.run(ahead.work("zones"))
-    assert (ahead.due(), ready("zones"), ready("others")) == (None, True, False)
+    assert (ready("zones"), ready("others")) == (True, False)
     before = hourly(gate.ask("zones", view_of))
     service.gate.close()
     service = Place(tmp_path / "gate", None).opened()  # which has worked out nothing
     assert hourly(service.gate.ask("zones", view_of)) == before
+    service.gate.close()
+
+
+def test_a_first_table_is_ready_where_keys_are_few(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(answers_ahead, "_FEW", 4)
+    service = Place(tmp_path / "gate", None).opened()
+    gate, now = service.gate, [0.0]
+    ahead = AnswersAhead(gate, lambda: now[0])
+    gate.listener = lambda group: ahead.released(group.rows)
+    adaptive, fixed = tg.adaptive(epsilon=1, bound=100, horizon=96), tg.tops(1, 100, holdout=8)
+    make = gate.streams.create
+    for name, pipeline, names in (
+        ("few", adaptive, ["a", "b"]),
+        ("others", adaptive, ["a", "b", "c"]),  # would be five together
+        ("open", adaptive, None),
+        ("quick", fixed, ["a"]),  # answers at once
+        ("many", adaptive, list("abcde")),
+    ):
+        keys = {"names": names, "threshold": "per key"}
+        gate.call(lambda a=name, b=pipeline, c=keys: make(a, b, keys=c)).result()  # type: ignore[misc]
+    gate.call(lambda: make("alone", adaptive)).result()
+
+    def send(name: str, *keys: str, day: int = 0) -> None:
+        times = read_times(np.repeat(TICKS + 86_400 * day, len(keys)))
+        values = np.random.default_rng(5).gamma(2, 10, len(times.ticks))
+        one = Pending(name, values, times, keys=[*keys] * TICKS.size or None)
+        gate.submit(one)
+        one.answer.result(60)
+
+    def worked() -> list[str]:
+        found = []
+        now[0] += 100
+        while (name := ahead.due()) is not None:
+            found.append(name)
+            asyncio.run(ahead.work(name))
+            now[0] += 100
+        return found
+
+    send("few", "a", "b")
+    assert worked() == ["few"]
+    view = gate.ask("few", view_of)
+    assert all(one.answered for key in "ab" for one in view.record(key).segments)
+    for name, keys in (("others", "abc"), ("many", "abcde"), ("quick", "a")):
+        send(name, *keys)
+        assert worked() == []
+    send("open", *"abc")
+    assert worked() == ["open"]  # how many keys have come is looked up first
+    assert ahead._unasked == {"few": 2}
+    send("few", "a", "b", day=1)
+    assert worked() == ["few"]  # kept up to date
     service.gate.close()
 
 

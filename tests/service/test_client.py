@@ -44,7 +44,10 @@ def notebook(release: Any) -> tuple[Any, ...]:
     released = release.push(VALUES[:700], times=TIMES[:700])
     more = release.push(VALUES[700:], times=TIMES[700:])
     week = release.query("2024-01-08", "2024-01-15")
-    return released, more, week, release.query(10, 900), release.table("1d"), release.table(500)
+    tables = release.table("1d"), release.table(500)
+    many = release.queries(["2024-01-02", "2024-01-08"], ["2024-01-03", "2024-01-15"])
+    sliding = release.moving("1d", "6h"), release.moving(200, start=100, end=900)
+    return released, more, week, release.query(10, 900), *tables, many, *sliding
 
 
 def test_a_notebook_runs_against_either(running: tuple[Service, str]) -> None:
@@ -54,7 +57,15 @@ def test_a_notebook_runs_against_either(running: tuple[Service, str]) -> None:
     )
     here = tg.adaptive(**SETTINGS).start()
     for one in (stream, here):
-        released, more, week, ranged, days, parts = notebook(one)
+        released, more, week, ranged, days, parts, many, sliding, places = notebook(one)
+        assert many[1].estimate == week.estimate
+        assert many.start.tolist() == [96, 672]
+        assert list(sliding.to_pandas().columns)[:4] == ["from", "to", "rows", "sum"]
+        assert sliding.rows.tolist() == [96] * len(sliding)
+        again = one.queries(*sliding.spans.astype("datetime64[ns]"))
+        np.testing.assert_array_equal(sliding.answers.high, again.high)
+        assert places.answers.end.tolist() == [*range(300, 901, 50)]
+        assert repr(places).startswith("13 moving sums with 95% intervals")
         assert (released.size, more.size) == (700, 800)
         assert (week.start, week.end) == (672, 1344)
         assert week.low < VALUES[672:1344].sum() < week.high
@@ -75,9 +86,16 @@ def test_answers_are_those_of_the_service(running: tuple[Service, str]) -> None:
 
     def inside(run: Any) -> tuple[Any, ...]:
         many = run.queries([0, 100], [700, 900], 0.9)
-        return many, run.query(3, 800), run.query(from_="2024-01-03"), run.table("1d"), run.seen
+        moved = [run.moving("1d", "6h", from_="2024-01-04"), run.moving(100)]
+        since = run.query(from_="2024-01-03")
+        return many, run.query(3, 800), since, run.table("1d"), moved, run.seen
 
-    many, ranged, since, days, seen = service.gate.ask("meters", inside)
+    many, ranged, since, days, moved, seen = service.gate.ask("meters", inside)
+    there = [stream.moving("1d", "6h", from_="2024-01-04"), stream.moving(100)]
+    for one, other in zip(there, moved, strict=True):
+        assert repr(one) == repr(other)
+        for name, column in other.columns().items():
+            np.testing.assert_array_equal(one.columns()[name], column)
     assert seen == 1_502
     found = stream.queries([0, 100], [700, 900], 0.9)
     assert [found[at] for at in range(2)] == [many[at] for at in range(2)]

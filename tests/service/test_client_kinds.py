@@ -83,6 +83,10 @@ def test_keyed_readings(running: tuple[Service, str, Any]) -> None:
         np.testing.assert_array_equal(whole.rows, [120] * 10)
         assert repr(whole) == repr(one.totals("1h"))
         assert len(one.table(300)["south"]) == len(one.table(300, key="south")) == 2
+        hourly = one.moving("1h", key="north")
+        assert hourly.rows.tolist() == [60] * len(hourly)
+        np.testing.assert_array_equal(hourly.answers.estimate[::4], hours["north"].answers.estimate)
+        assert len(one.moving(300, key="south", every=100)) == 4
         assert one.keys == KEYS
         with pytest.raises(tg.InputError, match=r"write push\(keys, values, times\)"):
             one.push(names, times, VALUES)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.service.conftest import PLAIN, Place, served
+from tests.service.described_answers import DescribedAnswers
 from tidegate.errors import RefusedError
 from tidegate.local.client import Client
 from tidegate.local.report_delivery import (
@@ -41,13 +42,16 @@ class Served:
     address: str
     tokens: dict[str, str]
     url: str
+    described: DescribedAnswers
 
     def get(self, path: str, role: str = "device", **more: Any) -> Any:
         return self.request("GET", self.url + path, role, **more)
 
     def request(self, verb: str, url: str, role: str = "device", **more: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.tokens[role]}", **more.pop("headers", {})}
-        return httpx.request(verb, url, headers=headers, timeout=240, verify=PLAIN, **more)
+        answer = httpx.request(verb, url, headers=headers, timeout=240, verify=PLAIN, **more)
+        self.described.check(answer)
+        return answer
 
 
 @contextmanager
@@ -59,7 +63,8 @@ def fleet_with_a_task(folder: Path, **more: Any) -> Iterator[Served]:
         for role in ("admin", "device", "reader", "shuffler")
     }
     with served(service) as address:
-        made = Served(service, address, tokens, "")
+        document = httpx.get(f"{address}/v1/openapi.json", verify=PLAIN).json()
+        made = Served(service, address, tokens, "", DescribedAnswers(document))
         new = {"name": "steps", "epsilon": "1", "bound": 100, "settings": {"threshold": 20}}
         task = made.request("POST", f"{address}/v1/tasks", "admin", json={**new, **more}).json()
         assert task["guarantee"].startswith("ε = 1 per event")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.fuzz.service_parsers import service
 from tidegate.durable import StorageError
 from tidegate.errors import InputError
 from tidegate.service.released_rows import unpacked_rows
-from tidegate.service.request_bodies import ARROW, MOST_ROWS, parsed_body
+from tidegate.service.request_bodies import ARROW, MOST_BYTES, MOST_ROWS, parsed_body
 
 SECRET = "Zq7secret"
 
@@ -136,4 +137,40 @@ def test_streams_that_nobody_can_make(changed: dict[str, Any], named: str) -> No
     assert answer.status_code == 422
     assert named in answer.text
     assert SECRET not in answer.text
+    assert len(answer.text) < 400
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "status", "most"),
+    [
+        ("", "/v1/streams", 401, 1 << 16),
+        ("", "/v1/streams/meters/query", 401, 1 << 16),
+        ("", "/v1/streams/meters/values", 401, 0),
+        ("reader", "/v1/streams/meters/query", 413, MOST_BYTES),
+        ("producer", "/v1/streams/meters/values", 413, MOST_BYTES),
+    ],
+)
+def test_a_body_of_unknown_length_is_read_no_further_than_it_may_be_long(
+    role: str, path: str, status: int, most: int
+) -> None:
+    """In pieces, without Content-Length: anyone could fill the memory, as the framework keeps all.
+
+    Whoever has no token is known only when it has read the body.
+    """
+    client, tokens = service()
+    piece, taken = b" " * (1 << 20), 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        while taken <= most + len(piece):
+            taken += len(piece)
+            yield piece
+        raise AssertionError("more was read than may be sent")
+
+    headers = {"content-type": "application/json"}
+    if role:
+        headers["authorization"] = f"Bearer {tokens[role]}"
+    answer = client.post(path, content=endless(), headers=headers)
+    assert answer.status_code == status
+    assert taken <= most + len(piece)
     assert len(answer.text) < 400

@@ -12,7 +12,7 @@ import tidegate as tg
 from tests.service.conftest import Place, sender
 from tests.service.test_http import Clients, create, http  # noqa: F401  # a fixture
 from tests.service.test_kinds import KEYS, TIMES, VALUES
-from tidegate.errors import QueryError
+from tidegate.errors import QueryError, SettingError
 from tidegate.service.answers_json import view_of
 from tidegate.service.moving_sums import moving
 from tidegate.service.service_process import Service
@@ -113,7 +113,7 @@ def test_what_makes_no_window_is_refused(service: Service) -> None:
         ("empty", {"over": "10"}),
     ]
     for name, question in wrong:
-        with pytest.raises(QueryError):
+        with pytest.raises((QueryError, SettingError)):
             asked(service, name, **question)
     assert asked(service, "meters", over="800")["sum"] == []  # none is whole yet
     assert asked(service, "meters", over="1w")["sum"] == []

@@ -1,4 +1,7 @@
-"""Requests that the description of the interface allows, and some that it does not: never a 5xx."""
+"""Requests that the description of the interface allows, and some that it does not.
+
+Never a 5xx, and every answer is as it is described.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,18 @@ from hypothesis import HealthCheck, given, settings
 from tests.service.conftest import Place, served
 
 schemathesis = pytest.importorskip("schemathesis", reason="needs the extra [test]")
+checks = pytest.importorskip("schemathesis.specs.openapi.checks")
 
 EXAMPLES = int(os.environ.get("TIDEGATE_SCHEMATHESIS", "2"))  # for each route; heavy: 200
 LIMITS = settings(
     max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
+DESCRIBED = [
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
 
 
 def test_no_request_is_answered_with_a_fault(tmp_path: Path) -> None:
@@ -31,6 +41,7 @@ def test_no_request_is_answered_with_a_fault(tmp_path: Path) -> None:
         def ask(case: Any) -> None:
             for role in roles[:1] if case.method == "GET" else roles:
                 answer = case.call(headers={"Authorization": f"Bearer {tokens[role]}"}, timeout=60)
+                case.validate_response(answer, checks=DESCRIBED)
                 place = f"{operation.method} {operation.path}"
                 answers.setdefault(place, set()).add(answer.status_code)
 

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 import tidegate as tg
 from tests.spark.streams import adaptive, alone, fixed, made_up
-from tidegate import perturb
+from tidegate import perturb, threshold
 from tidegate.errors import MissingError, SettingError, SnapshotError
 from tidegate.keyed.noise_of_many_keys import GroveNoise
 from tidegate.keyed.regroup import regrouped
@@ -46,6 +46,12 @@ def batch(data: dict[str, np.ndarray], start: int, end: int) -> InputRows:
         np.concatenate([data[name][start:end] for name in names]),
         None,
     )
+
+
+def of_one_threshold() -> Pipeline:
+    """`adaptive` with a public θ."""
+    stages = tg.adaptive(epsilon=1, bound=50, horizon=1 << 16, holdout=64)
+    return replace(stages, threshold=threshold.Fixed(50))
 
 
 def run(shard: Shard, data: dict[str, np.ndarray], cuts: list[int]) -> tuple[Shard, Any]:
@@ -223,3 +229,24 @@ def test_states_of_keys_with_few_rows_keep_no_noise(key_file: Path) -> None:
     many.push(batch(data, 0, 300))
     assert len(few.sealed()) / len(data) < 80
     assert 130 < len(many.sealed()) / len(data) <= 150
+
+
+@pytest.mark.parametrize("pipeline", [adaptive(1 << 16), of_one_threshold()], ids=["own", "one"])
+def test_states_of_adaptive_keys_are_short_and_tell_nothing_of_values(
+    pipeline: Pipeline, key_file: Path
+) -> None:
+    """Up to 3 kB a key; as long whatever the values are that no noise was added to yet."""
+    mine, data = plan(pipeline, key_file), made_up(12, 700)
+    shard = Shard.begin(mine, 0, MasterSecret(f"file:{key_file}").epoch(QUERY))
+    for start, end in ((0, 50), (50, 300), (300, 700)):
+        shard.push(batch(data, start, end))
+        state = shard.sealed()
+        assert len(state) / len(data) <= 3000
+        low, high = Shard.resume(mine, 0, state), Shard.resume(mine, 0, state)
+        found = [
+            one.push(batch(dict.fromkeys(data, np.full(end + 1, value)), end, end + 1))
+            for one, value in ((low, 0.0), (high, 50.0))
+        ]
+        assert (found[0].values == found[1].values).all()  # inside of leaves and warm-ups
+        assert len(low.sealed()) == len(high.sealed())
+        shard = Shard.resume(mine, 0, state)

@@ -1,4 +1,4 @@
-"""The examples of docs/guides/spark.md run in order, on small files."""
+"""The examples of docs/guides/spark.md run in order, on small files; that of Kafka on a plan."""
 
 import re
 from pathlib import Path
@@ -10,6 +10,9 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
 import pandas as pd
+
+import tidegate.spark as ts
+from tests.spark.streams import fixed
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
 HELD_OUT, ROWS = 4096, 4200
@@ -67,3 +70,20 @@ def test_the_examples_of_the_guide_run(spark: Any, key_file: Path, tmp_path: Pat
     }
     assert space["counts"].isStreaming
     assert space["private"].isStreaming
+
+
+def test_messages_of_kafka_are_read_as_the_guide_says(
+    spark: Any, key_file: Path, tmp_path: Path
+) -> None:
+    """There is no broker here: a stream of files with the columns that Spark gives messages."""
+    code = PAGE.with_name("spark-clusters.md").read_text("utf-8").split("```python\n")[1]
+    begin, end = code.index("messages = "), code.index("reading = ")
+    messages = spark.readStream.schema(
+        "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+    ).parquet(str(tmp_path))
+    space: dict[str, Any] = {
+        "messages": messages, "ts": ts, "pipeline": fixed(), "secret": f"file:{key_file}"
+    }  # fmt: skip
+    exec(compile(code[:begin] + code[end:].split("```")[0], "spark-clusters.md", "exec"), space)
+    assert space["private"].isStreaming
+    assert space["private"].schema["value"].dataType.typeName() == "double"

@@ -13,6 +13,7 @@ from tidegate.clock import SECOND, Clock, offsets_of
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import IntArray
 from tidegate.timestamps import Times
+from tidegate.timestamps_in_bulk import doubt_about_numbers
 
 if TYPE_CHECKING:
     from tidegate.io import Batch
@@ -121,13 +122,8 @@ class CheckedTimes:
                     "clocks are turned back; all count as the first. Write times with offsets",
                 )
             )
-        if self.clock.unit is not None and self.newest < _YEAR_1980:
-            found.append(
-                (
-                    "1970",
-                    "these numbers are read as time since 1970, and lie before 1980: are they?",
-                )
-            )
+        if doubt := doubt_about_numbers(self.clock.unit, self.newest):
+            found.append(("1970", doubt))
         return found
 
     def options(self) -> dict[str, str]:
@@ -143,7 +139,6 @@ class CheckedTimes:
 
 
 _DAY = 86_400 * SECOND
-_YEAR_1980 = 3652 * _DAY
 
 
 @dataclass

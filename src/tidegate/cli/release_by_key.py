@@ -108,6 +108,8 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
         raise typer.Exit(NOTHING)
     if not quiet:
         _summarise_keys(release, result)
+    if doubt := getattr(opened, "doubt", ""):
+        complain(f"warning: {doubt}")
 
 
 def _durably_by_key(

@@ -12,6 +12,7 @@ _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SPELT = {"tab": "\t", "\\t": "\t"}  # what a shell lets through
 # Digits by threes, or a sign of a currency before or after the digits.
 _MONEY = re.compile(rb"[-+(]?[^\w\s]{0,3}\s?\d+([, '.]\d{3})*([.,]\d+)?\s?[^\w\s]{0,3}\)?")
+_BY_THREES = re.compile(rb"[-+]?\d{1,3}(,\d{3})+")  # 1,234 is either
 _DECIMAL_COMMA = re.compile(rb"[-+]?\d*,\d+")
 
 
@@ -86,6 +87,11 @@ class Dialect:
 
     def other_decimal(self, field: bytes) -> str:
         """What to say about a field that is no number because of its decimal sign."""
+        if self.decimal == "." and _BY_THREES.fullmatch(field):
+            return (
+                "; it has commas: if they mark thousands, write 1234.5; if one is a decimal comma, "
+                "use --decimal ',' with --delimiter ';'"
+            )
         if self.decimal == "." and _DECIMAL_COMMA.fullmatch(field):
             return "; it seems to have a decimal comma: use --decimal ','" + (
                 " with --delimiter ';'" if self.delimiter == "," else ""

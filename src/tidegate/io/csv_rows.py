@@ -253,7 +253,10 @@ def texts_from_arrow(values: Any, column: Wanted) -> Any:
         array = array.dictionary_encode()
     found: NDArray[np.object_] = np.empty(len(array.dictionary) + 1, dtype=object)
     found[:-1] = [user if user != "" else None for user in array.dictionary.to_pylist()]
-    places: IntArray = to_numpy(array.indices.fill_null(len(array.dictionary))).astype(np.int64)
+    indices = array.indices
+    if indices.null_count:  # only then: pyarrow would import pandas for the number
+        indices = indices.fill_null(len(array.dictionary))
+    places: IntArray = to_numpy(indices).astype(np.int64)
     if column.setting != "by":
         return found[places]
     if fresh and not array.indices.null_count:

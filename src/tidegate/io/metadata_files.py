@@ -26,16 +26,38 @@ def sidecar(path: str | Path) -> Path:
 def encode(metadata: Mapping[str, object]) -> str:
     """Encode as JSON; equal facts give equal text."""
     try:
-        return json.dumps(
-            dict(metadata), sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1
-        )
+        return _indented(dict(metadata), "\n")
     except (TypeError, ValueError):
         raise SettingError("metadata", "must be plain JSON: text, numbers, lists, maps") from None
 
 
+def _indented(fact: object, line: str) -> str:
+    """As JSON: a line for each fact, and one for each list of plain items.
+
+    (`json.dumps(…, indent=1)` has a line for each item, and is ten times as slow: it encodes
+    indented text without C.)
+    """
+    inner = line + " "
+    if isinstance(fact, dict) and fact:
+        pairs = [f"{_compact(name)}: {_indented(fact[name], inner)}" for name in sorted(fact)]
+        return "{" + inner + f",{inner}".join(pairs) + line + "}"
+    if isinstance(fact, list | tuple) and any(isinstance(item, dict) for item in fact):
+        return "[" + inner + f",{inner}".join(_indented(item, inner) for item in fact) + line + "]"
+    return _compact(fact)
+
+
+def _compact(fact: object) -> str:
+    return json.dumps(fact, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
 def write_sidecar(path: str | Path, metadata: Mapping[str, object]) -> None:
     """Write the metadata file in one step, durably."""
-    write_whole(sidecar(path), (encode(metadata) + "\n").encode())
+    write_encoded(path, encode(metadata))
+
+
+def write_encoded(path: str | Path, text: str) -> None:
+    """The same, of what `encode` gave."""
+    write_whole(sidecar(path), (text + "\n").encode())
 
 
 def read_metadata(

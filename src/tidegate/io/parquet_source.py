@@ -51,6 +51,11 @@ class ParquetSource(Closed):
     def __repr__(self) -> str:
         return f"<ParquetSource {self._incoming.name}>"
 
+    @property
+    def doubt(self) -> str:
+        """What is strange about times; may be empty."""
+        return "" if self._times is None else self._times.doubt
+
     def _open(self) -> Any:
         arrow, parquet = require_for_files("pyarrow"), require_for_files("pyarrow.parquet")
         if self._incoming.size is None or self._incoming.descriptor is None:

@@ -179,8 +179,9 @@ class TextSource(Closed):
 
     @property
     def doubt(self) -> str:
-        """What is strange about the names in the first row; may be empty."""
-        return getattr(self._layout, "doubt", "")
+        """What is strange about the names in the first row, or about times; may be empty."""
+        about_times = "" if self._times is None else self._times.doubt
+        return getattr(self._layout, "doubt", "") or about_times
 
     def fraction(self) -> float | None:
         """How much of the file has been read."""

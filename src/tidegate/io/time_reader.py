@@ -18,6 +18,7 @@ from tidegate.io.batches import Batch
 from tidegate.io.column_choice import Wanted
 from tidegate.record.times.time_index import check_order, first_late
 from tidegate.timestamps import Times, read_times
+from tidegate.timestamps_in_bulk import doubt_about_numbers
 
 _OTHER_FORMS = (
     "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M' or '%Y%m%d'"
@@ -96,6 +97,13 @@ class TimeReader:
         if times.ticks.size:
             self._clock, self._last = times.clock, int(times.ticks.max())
         return times, problem
+
+    @property
+    def doubt(self) -> str:
+        """What is strange about the times so far, which are public; may be empty."""
+        if self._clock is None or self._last is None:
+            return ""
+        return doubt_about_numbers(self._clock.unit, self._last)
 
     def _read(self, column: Any) -> Times:
         if self._format is not None:

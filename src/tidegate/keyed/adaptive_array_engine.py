@@ -2,7 +2,7 @@
 
     place of the open block and cell │ Kalman filters: 12 models a key │ noise of the open block
     ─────────────────────────────────────────────────────────────────────────────────────────
-    about 200 bytes a key            │ 4.3 kB (stored: 2.6 kB)         │ 1 kB, made ahead
+    about 200 bytes a key            │ 4.3 kB (stored: 1.0 to 1.5 kB)  │ 1 kB, made ahead
 
 Rows and bits are those of `object_engine`: a law test compares them. Keys may be at
 different positions; those whose cells end together are moved on together.

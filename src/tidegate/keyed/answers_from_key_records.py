@@ -18,6 +18,7 @@ from tidegate.keyed.query_table_plot import Asked, KeyedVerbs
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
 from tidegate.record.joint_smoothing import smooth_together
+from tidegate.record.moving_sums import MovingSums, MovingWindows, moving_sums
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.times.sums_over_time import (
@@ -99,6 +100,11 @@ class KeyedQueries(KeyedVerbs):
             cuts, note = _cuts(records, every, from_, to)
             total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
+
+    def moved_over(self, windows: MovingWindows, key: Any) -> MovingSums:
+        """The sums of one key over windows."""
+        with self._reading():
+            return moving_sums(self.record(key), windows)
 
     def _drawn(
         self,

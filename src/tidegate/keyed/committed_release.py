@@ -69,6 +69,7 @@ class CommittedKeyed(Closed):
     Attributes:
         release: what was committed can be asked of it: facts, answers, keys. It refuses changes.
         settled: what is in memory is committed.
+        finishes: how often warm-ups were ended: answers differ then, and no row shows it.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class CommittedKeyed(Closed):
         self.specification, self._store, self._key = specification, store, key
         self.source = source
         self.settled = True
-        self._number = 0
+        self.finishes = self._number = 0
         self._named = 0  # names that are committed
         begun = store.fact("head") is not None
         stored = None if anew else store.fact("head")
@@ -159,7 +160,7 @@ class CommittedKeyed(Closed):
         except SnapshotError as error:
             raise StateError(f"the state in {store.place}: {error}") from None
         self._named = len(names)
-        self._kept = body["digests"]
+        self._kept, self.finishes = body["digests"], body.get("finishes", 0)
         self._resumed(body)
 
     def _resumed(self, body: dict[str, Any]) -> None:
@@ -231,6 +232,7 @@ class CommittedKeyed(Closed):
         """End open warm-ups now: for streams that are over (`KeyedRelease.finish`)."""
         self.settled = False
         self.release.finish()
+        self.finishes += 1
         if self.release._engine is not None:
             last = max(0, len(self.release.keys) - 1) // self.release._engine.PAGE
             self.release.changed.update(range(last + 1))
@@ -257,7 +259,7 @@ class CommittedKeyed(Closed):
         body = {**head(release), "commit": self._number, **self._more()}
         known = body["names"]
         fresh, body["names"] = known[self._named :], len(known)
-        body["digests"] = state_of(self._digests)
+        body |= {"digests": state_of(self._digests), "finishes": self.finishes}
         sealed = seal(public, body, self._key)
         pages, names = {}, b""
         if fresh:

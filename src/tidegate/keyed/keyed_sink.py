@@ -19,7 +19,7 @@ from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_kind_and_row_count import has_tabs, is_standard, kind_of
-from tidegate.io.metadata_files import KEY, encode, sidecar, write_sidecar
+from tidegate.io.metadata_files import KEY, encode, sidecar, write_encoded, write_sidecar
 from tidegate.io.output_file_or_pipe import OutputBytes, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing
 from tidegate.keyed.keyed_row_text import RowText, names_of
@@ -104,11 +104,11 @@ class TextKeyedSink(Completed):
 
     def complete(self, metadata: Mapping[str, object]) -> None:
         """Complete the file, with the public facts about it beside it."""
-        encode(metadata)  # refuse it before the file is complete
+        text = encode(metadata)  # refuse it before the file is complete
         self._out.sync()
         self._out.close()
         if self._path is not None and Path(self._path).is_file():
-            write_sidecar(self._path, metadata)
+            write_encoded(self._path, text)
 
     def close(self) -> None:
         """Close the file; without facts about it, it can be read but not asked."""

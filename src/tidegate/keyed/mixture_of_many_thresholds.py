@@ -1,29 +1,51 @@
 """Many streams' mixtures side by side, each with a θ of its own that is refined as it goes on.
 
-What `RescaledRun` does between two choices of θ, bit for bit. What happens at a choice is not done
-here: a `RescaledRun` takes over (`stream_state`), and hands back (`restore_stream`).
+What `RescaledRun` does, bit for bit. Where a stream is handed to a run of its own, a `RescaledRun`
+takes over (`stream_state`), and hands back (`restore_stream`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL
+from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
+    FIRST_COUNTS,
+    FIRST_LEVELS,
+    STEP_COUNTS,
+    STEP_LEVELS,
+)
 from tidegate.estimate.mixture.many_streams.layout_tables import LayoutTables
 from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import MixtureOfManyStreams
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import FilterUnit, alike
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import (
+    FilterUnit,
+    alike,
+    groups_alike,
+    ratios,
+)
+from tidegate.estimate.mixture.many_streams.rescaled_filters_of_many_streams import (
+    RescaledFiltersOfManyStreams,
+)
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length, block_lengths
 from tidegate.stages import Layout
 from tidegate.state_as_bytes import State
 
 _MOST_ROWS = 4096  # of the tables, unless more are in use
+
+
+class WarmUpSums(NamedTuple):
+    """How the sums of warm-ups were measured, an entry for each stream: what records keep."""
+
+    layouts: list[Layout]
+    numbers: list[int]
+    noisy: IntArray
+    doubts: FloatArray  # standard errors
 
 
 class MixtureOfManyThresholds(MixtureOfManyStreams):
@@ -43,9 +65,6 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         *MixtureOfManyStreams._PLACES, "threshold", "part", "warm_up_start", "begun"
     )  # fmt: skip
     _LEVELS: ClassVar[tuple[str, ...]] = (*MixtureOfManyStreams._LEVELS, "level")
-    _STEPS: ClassVar[tuple[str, ...]] = (
-        *MixtureOfManyStreams._STEP_COUNTS, *MixtureOfManyStreams._STEP_LEVELS
-    )  # fmt: skip
     STATE: ClassVar[tuple[str, ...]] = (
         "position", "choice", "chunk", "number", "prediction", "total", "measured", "doubt",
         "threshold", "part", "warm_up_start", "begun", "level",
@@ -60,6 +79,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     def __init__(self, truncated: float, perturber: RefinementTrees, ceiling: int) -> None:
         super().__init__(1, truncated, perturber, ceiling)
         self._share, self._trees = truncated, perturber
+        self.filters: RescaledFiltersOfManyStreams = RescaledFiltersOfManyStreams(self._horizon)
         self.tables = LayoutTables()  # rows are given up here: not those that others look at
 
     def begin_again(self, code: int) -> None:
@@ -87,29 +107,61 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         self.chunk[codes] += wraps
         self.number[codes] = np.where(wraps, 0, self.number[codes] + 1)
         self.begun[codes] = position
-        if wraps.any():
-            self.filters.reconsider(codes[wraps])
+        self._begin(codes, position)
+
+    def begin_phases(self, codes: IntArray, parts: IntArray) -> None:
+        """Phases of these streams begin here, whose blocks are measured with such parts of ε."""
+        position = self.position[codes]
+        self.part[codes], self.chunk[codes], self.begun[codes] = parts, 0, position
+        self.number[codes] = position % self._horizon > 0  # block 0 begins a horizon
+        self._begin(codes, position)
+
+    def _begin(self, codes: IntArray, position: IntArray) -> None:
+        """Choose trees for the blocks that begin here."""
+        again = codes[self.number[codes] == 0]
+        if again.size:
+            self.filters.reconsider(again)
         self._keep_tables_small()
         lengths = block_lengths(self._horizon, position - self.warm_up_start[codes], position)
-        places = zip(
+        for (threshold, part, length, _), same in groups_alike(
             self.threshold[codes].tolist(),
             self.part[codes].tolist(),
             lengths.tolist(),
             np.minimum(position, self._horizon).tolist(),  # costs of trees depend on the age
-            strict=True,
-        )
-        groups: dict[tuple[int, int, int, int], list[int]] = defaultdict(list)
-        for at, place in enumerate(places):
-            groups[place].append(at)
-        for (threshold, part, length, _), same in groups.items():
+        ):
             share = self._trees.blocks[part]
             _, options = self._trees.group(share, length, threshold, self._ceiling)
             self._choose(codes[same], options, threshold)
         self.cap[codes] = self.tables.cap[self.row[codes]]
         self.cell[codes] = self.total[codes] = 0
         self._begin_cells(codes)
+        self.level[codes] = self.mean(codes)
+
+    # -- choices of θ ----------------------------------------------------------------------------
+
+    def rescale(self, codes: IntArray, thresholds: IntArray) -> None:
+        """`RescaledRun.rescale`: go on in units of another θ."""
+        self.filters.rescale(codes, ratios(self.threshold[codes], thresholds))
+        self.threshold[codes] = thresholds
+        self._step_counts[codes], self._step_levels[codes] = FIRST_COUNTS, FIRST_LEVELS
+        self.total[codes] = self.filled[codes] = self.width[codes] = 0
+        self.measured[codes] = 0.0
+
+    def at_once(
+        self, codes: IntArray, count: int, noisy: IntArray, variances: FloatArray
+    ) -> FloatArray:
+        """`RescaledRun.at_once`: warm-ups of `count` values had these noisy sums.
+
+        The variances of their noise are in θ², as `noise_path` has them.
+        """
+        theta = self.threshold[codes]
+        facts = self.position[codes], variances, ratios(noisy, theta), theta
+        return self.filters.at_once(codes, count, *facts)
+
+    def mean(self, codes: IntArray) -> FloatArray:
+        """Expected levels, in units."""
         levels = mixed_rows(self.filters.weights[codes], self.filters.means(LEVEL, codes))
-        self.level[codes] = levels * self.threshold[codes]
+        return levels * self.threshold[codes]
 
     def _keep_tables_small(self) -> None:
         """Give up rows that no stream is at: lengths and thresholds come and go."""
@@ -144,7 +196,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
             "total": int(self.total[code]),
             "measured": float(self.measured[code]),
             "doubt": float(self.doubt[code]),
-            "cap_steps": dict(zip(self._STEPS, steps, strict=True)),
+            "cap_steps": dict(zip((*STEP_COUNTS, *STEP_LEVELS), steps, strict=True)),
             **self.filters.stream_state(code, widths, int(self.position[code]) - filled),
         }
 
@@ -159,8 +211,8 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         for name in ("prediction", "total", "measured", "doubt", "cell", "filled"):
             getattr(self, name)[code] = state[name]
         steps = state["cap_steps"]
-        self._step_counts[code] = [steps[name] for name in self._STEP_COUNTS]
-        self._step_levels[code] = [steps[name] for name in self._STEP_LEVELS]
+        self._step_counts[code] = [steps[name] for name in STEP_COUNTS]
+        self._step_levels[code] = [steps[name] for name in STEP_LEVELS]
         self.filters.restore_stream(code, state)
 
     def restore_block(self, code: int, part: Fraction, blocks: State, level: float) -> None:

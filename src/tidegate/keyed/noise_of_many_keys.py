@@ -24,6 +24,8 @@ from tidegate.randomness import EPOCH_BYTES, SECRET_BYTES, Epoch, Keystream, cou
 
 _AT_ONCE = 1 << 18  # draws of one level
 
+_ONCE = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
+
 Level = tuple[int, int, Fraction]  # its number in the address of noise, draws, their scale
 
 
@@ -57,8 +59,7 @@ class KeySource(NamedTuple):
     @classmethod
     def of(cls, key: bytes) -> KeySource:
         """With a cipher of its own."""
-        once = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this is CTR
-        return cls(key, Cipher(algorithms.AES256(key), once).encryptor().update)
+        return cls(key, Cipher(algorithms.AES256(key), _ONCE).encryptor().update)
 
 
 class Draws:
@@ -95,53 +96,81 @@ class Draws:
 
 
 class PhaseDraws(Draws):
-    """The same where every phase of a key has a keystream: `keystream` gives that of now."""
+    """The same where every phase of a key has a keystream: `key` gives that of now."""
 
-    def __init__(self, keystream: Callable[[int], Keystream]) -> None:
-        self._keystream = keystream
+    def __init__(self, key: Callable[[int], bytes]) -> None:
+        self._key = key
 
     def __repr__(self) -> str:  # the key is the noise
         return "<PhaseDraws>"
 
     def sources(self, codes: IntArray) -> list[KeySource]:
         """What draws the noise of each of these keys."""
-        return [KeySource.of(self._keystream(code).key) for code in codes.tolist()]
+        return [KeySource.of(self._key(code)) for code in codes.tolist()]
 
 
-class KeyedDraws(Draws):
-    """The same where a key has one keystream.
+class PhaseSecret(NamedTuple):
+    """What all keys of one phase of one key follow from."""
 
-    The secret of a key is derived anew each time, as `Epoch.of_key(key).keystream("perturb", …)`
-    does: HKDF-SHA256 (RFC 5869) in terms of HMAC, since what all keys share is computed once.
-    `hmac.digest` gives the same bytes, but looks its hash up in every call: three times as slow.
+    id: bytes  # of its epoch: public
+    root: bytes  # HKDF-Extract of the epoch's secret
+
+    def __repr__(self) -> str:  # the key is the noise
+        return "<PhaseSecret>"
+
+    def key(self, purpose: bytes, identity: bytes) -> bytes:
+        """That of `Epoch.keystream(purpose, identity)`."""
+        return _hmac(self.root, b"tidegate/1/%b/%b\x01" % (purpose, identity))
+
+
+class PhaseSecrets:
+    """The secrets of the phases of all keys, as `Epoch.of_key(key).child(number)` has them.
+
+    They are derived anew each time: HKDF-SHA256 (RFC 5869) in terms of HMAC, since what all keys
+    share is computed once. `hmac.digest` gives the same bytes, but looks its hash up in every
+    call: three times as slow.
     """
 
-    def __init__(self, epoch: Epoch, names: Names, identity: bytes) -> None:
+    def __init__(self, epoch: Epoch, names: Names) -> None:
         self._names = names
         inner, outer = _pads(_hmac(epoch.id, epoch.secret))
         self._inner, self._outer = sha256(inner), sha256(outer)  # of the HMAC of all keys
-        self._info = b"tidegate/1/perturb/" + identity + b"\x01"
 
     def __repr__(self) -> str:  # the key is the noise
-        return "<KeyedDraws>"
+        return "<PhaseSecrets>"
 
-    def sources(self, codes: IntArray) -> list[KeySource]:
-        """What draws the noise of each of these keys."""
-        names = map(self._names.names.__getitem__, codes.tolist())
-        return [KeySource.of(self._key(name)) for name in names]
-
-    def _key(self, name: str) -> bytes:
-        info = b"tidegate/1/keyed/" + name.encode()
+    def of(self, code: int, number: int = 0) -> PhaseSecret:
+        """Of phase `number` of a key."""
+        info = b"tidegate/1/keyed/" + self._names.names[code].encode()
         first = self._expanded(info + b"\x01")
         second = self._expanded(first + info + b"\x02")
-        secret, salt = first[:SECRET_BYTES], second[:EPOCH_BYTES]
-        return _hmac(_hmac(salt, secret), self._info)
+        secret, epoch = first[:SECRET_BYTES], second[:EPOCH_BYTES]
+        found = PhaseSecret(epoch, _hmac(epoch, secret))
+        if not number:
+            return found
+        epoch = _hmac(found.root, b"tidegate/1/epoch/%d\x01" % number)[:EPOCH_BYTES]
+        return PhaseSecret(epoch, _hmac(epoch, secret))
 
     def _expanded(self, message: bytes) -> bytes:
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(message)
         outer.update(inner.digest())
         return outer.digest()
+
+
+class KeyedDraws(Draws):
+    """The same where a key has one keystream."""
+
+    def __init__(self, epoch: Epoch, names: Names, identity: bytes) -> None:
+        self._secrets, self._identity = PhaseSecrets(epoch, names), identity
+
+    def __repr__(self) -> str:  # the key is the noise
+        return "<KeyedDraws>"
+
+    def sources(self, codes: IntArray) -> list[KeySource]:
+        """What draws the noise of each of these keys."""
+        secret, identity = self._secrets.of, self._identity
+        return [KeySource.of(secret(code).key(b"perturb", identity)) for code in codes.tolist()]
 
 
 class GroveNoise:
@@ -172,6 +201,14 @@ class GroveNoise:
             for level, scale in enumerate(law.scales)
         ]
         return [noise.reshape(-1) for noise in self._draws.draw(sources, places, levels)]
+
+
+def first_words(keys: Sequence[bytes], count: int) -> NDArray[np.uint64]:
+    """The first words that `Keystream.at` gives at the beginning, a row for each key."""
+    blocks = _counter_blocks((0, 0), [(0, count, Fraction(1))])
+    texts = [KeySource.of(key).encipher(blocks) for key in keys]
+    words: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8")
+    return words.reshape(len(keys), -1)[:, :count]
 
 
 def _counter_blocks(place: tuple[int, int], levels: Sequence[Level]) -> bytes:

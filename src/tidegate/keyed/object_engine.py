@@ -158,6 +158,7 @@ class Objects:
     def _noted(self, code: int) -> Release:
         """The release of a key that is about to change: the state that was written is no more."""
         release = self._present(code)
+        self._resting.pop(code, None)
         self._written.pop(code, None)
         self._views.pop(code, None)
         self.releases[code] = self.releases.pop(code)
@@ -171,9 +172,11 @@ class Objects:
         return code in self.releases or code in self._resting
 
     def _release(self, code: int) -> Release:
+        # Questions ask here too, and may be interrupted anywhere: a state that rests stays until
+        # its release is kept. A key that has none begins anew, with the noise that it had.
         release = self.releases.get(code)
         if release is None:
-            stored = self._resting.pop(code, None)
+            stored = self._resting.get(code)
             if stored is not None:
                 release = self._pipeline.resume(stored)
                 self._written[code] = stored
@@ -182,6 +185,7 @@ class Objects:
                 kind = Release if self._pipeline.ticks is None else EventRelease
                 release = kind(self._pipeline, epoch, ownership=Ownership(), ends=self._ends)
             self.releases[code] = release
+            self._resting.pop(code, None)
         elif self._columns is not None:
             self._columns.settle(code)
         return release
@@ -192,14 +196,14 @@ class Objects:
             if code in self._written:
                 if self._columns is not None:
                     self._columns.leave(code)
-                del self.releases[code]
                 self._resting[code] = self._written.pop(code)
+                del self.releases[code]
 
     def finish(self) -> None:
         """End open warm-ups: the input is over."""
         self._written.clear()
         self._views.clear()
-        for code in (*self.releases, *self._resting):
+        for code in {**self.releases, **self._resting}:
             self._changing(code).finish()
 
     def positions(self) -> IntArray:
@@ -216,7 +220,7 @@ class Objects:
 
     def unmeasured(self) -> int:
         """How many keys have nothing measured yet."""
-        known = (*self.releases, *self._resting)
+        known = {*self.releases, *self._resting}
         return sum(not self._release(code).phases for code in known)
 
     def record(self, code: int) -> Record | None:

@@ -1,4 +1,4 @@
-"""What can be asked of many keys, here or of a service: `query`, `table`, `plot`.
+"""What can be asked of many keys, here or of a service: `query`, `table`, `moving`, `plot`.
 
 Arguments are read and checked once; who has the keys answers (`_queried`, `_tables`, `_plotted`).
 """
@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, overload
 from tidegate.errors import QueryError
 from tidegate.keyed.keyed_table import KeyedTable
 from tidegate.record.answer import Answer
+from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers, places_or_times
 from tidegate.record.range_tables import length_named
 from tidegate.record.times.time_ranges import Moment, TimeTable
@@ -131,6 +132,27 @@ class KeyedVerbs(ABC):
     ) -> TimeTable:
         """A table by time of the total over a group of keys, or over all."""
         return self._totals(str(length_named(every)), Asked(keys, from_, to, confidence))
+
+    def moving(
+        self,
+        over: int | str | timedelta,
+        every: int | str | timedelta | None = None,
+        confidence: float = 0.95,
+        *,
+        key: Any,
+        start: int | None = None,
+        end: int | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+    ) -> MovingSums:
+        """The sums of one key over a window that slides: see `Release.moving`."""
+        ends: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
+        windows = MovingWindows.named(over, every, **ends, confidence=confidence)
+        return self.moved_over(windows, key)
+
+    @abstractmethod
+    def moved_over(self, windows: MovingWindows, key: Any) -> MovingSums:
+        """The same, of windows that were named before."""
 
     @abstractmethod
     def _queried(self, key: Any, start: Any, end: Any, asked: Asked) -> Answer:

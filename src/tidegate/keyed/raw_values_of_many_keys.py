@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tidegate.lattice import IntArray
 from tidegate.state_as_bytes import State
+from tidegate.threshold.choices_of_many_streams import added_up
 from tidegate.threshold.tail_quantile import PARTS, all_grids, last_exceeded
 
 _NO_ROW = -1
@@ -76,14 +77,20 @@ class HeldValues:
         row = int(self._row[code])
         return _NONE if row == _NO_ROW else self._table[row, : self.count[code]].copy()
 
-    def wipe(self, code: int) -> None:
-        """Forget the values of a key: they are not kept longer than needed."""
-        row = int(self._row[code])
-        if row != _NO_ROW:
-            self._table[row] = 0
-            self._free.append(row)
-            self._row[code] = _NO_ROW
-        self.count[code] = 0
+    def rows(self, codes: IntArray, count: int) -> IntArray:
+        """The first values of keys that have so many: a row for each."""
+        if not count:
+            return np.zeros((codes.size, 0), dtype=np.int64)
+        return self._table[self._row[codes], :count]
+
+    def wipe(self, codes: int | IntArray) -> None:
+        """Forget the values of keys: they are not kept longer than needed."""
+        rows = np.atleast_1d(self._row[codes])
+        rows = rows[rows != _NO_ROW]
+        self._table[rows] = 0
+        self._free += rows.tolist()
+        self._row[codes] = _NO_ROW
+        self.count[codes] = 0
 
 
 class WindowCounts:
@@ -112,10 +119,15 @@ class WindowCounts:
 
     def begin(self, code: int, size: int, candidates: IntArray, known: State) -> None:
         """A window of a key begins, or goes on with what `SelectionCounts` knows."""
-        self.wipe(code)
-        self.size[code], self.taken[code] = size, known["taken"]
+        self.begin_empty(np.array([code]), size, candidates)
+        self.taken[code] = known["taken"]
         self._parts[code, : candidates.size] = known["counts"]  # counts add up
-        self._grid[code] = next(
+
+    def begin_empty(self, codes: IntArray, size: int, candidates: IntArray) -> None:
+        """Windows of keys begin, all with the same candidates."""
+        self.wipe(codes)
+        self.size[codes] = size
+        self._grid[codes] = next(
             at for at, grid in enumerate(self._grids) if np.array_equal(grid, candidates)
         )
 
@@ -137,34 +149,50 @@ class WindowCounts:
 
     def counts(self, code: int) -> IntArray:
         """What `TailQuantile.above` gives for the values so far."""
-        size = len(self._grids[int(self._grid[code])])
-        whole = self._whole[code, :size].astype(np.int64)
-        above = np.cumsum(whole[::-1])[::-1] - whole
-        return self._parts[code, :size] + above * PARTS
+        return self._all_counts(np.array([code]))
 
-    def wipe(self, code: int) -> None:
-        """Forget the counts of a key: they are not kept longer than needed."""
-        self._whole[code] = 0
-        self._parts[code] = self.taken[code] = self.size[code] = 0
+    def rows(self, codes: IntArray, candidates: int) -> IntArray:
+        """The same for keys that have so many candidates: a row for each."""
+        return added_up(self._whole[codes, :candidates], self._parts[codes, :candidates])
+
+    def wipe(self, codes: int | IntArray) -> None:
+        """Forget the counts of keys: they are not kept longer than needed."""
+        self._whole[codes] = 0
+        self._parts[codes] = 0
+        self.taken[codes] = self.size[codes] = 0
 
     # -- state -----------------------------------------------------------------------------------
 
     def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue the windows of these keys."""
+        """All that is needed to continue the windows of these keys.
+
+        Counts take as many bits as the longest window can need, whatever was counted.
+        """
         size = self.size[start:end]
-        opened = (np.flatnonzero(size) + start).tolist()
+        opened = np.flatnonzero(size) + start
+        small = int(size.max(initial=0)) * PARTS <= np.iinfo(np.int32).max
         return {
             "window": size,
             "taken": self.taken[start:end],
-            "grid": self._grid[start:end],
-            "counts": np.concatenate([_NONE, *map(self.counts, opened)]),
+            "grid": self._grid[start:end].astype(np.int8),
+            "counts": self._all_counts(opened).astype(np.int32 if small else np.int64),
         }
+
+    def _all_counts(self, codes: IntArray) -> IntArray:
+        """`counts` of many keys, one after another."""
+        return added_up(self._whole[codes], self._parts[codes])[self._of_grid(codes)]
+
+    def _of_grid(self, codes: IntArray) -> NDArray[np.bool_]:
+        """Which entries of the rows of these keys belong to their candidates."""
+        sizes = np.array([len(grid) for grid in self._grids])[self._grid[codes]]
+        found: NDArray[np.bool_] = np.arange(self._parts.shape[1]) < sizes[:, np.newaxis]
+        return found
 
     def restore(self, codes: IntArray, state: State) -> None:
         """Continue the windows of a `state`."""
         self.size[codes], self.taken[codes] = state["window"], state["taken"]
-        self._grid[codes], at = state["grid"], 0
-        for code in codes[self.size[codes] > 0].tolist():
-            size = len(self._grids[int(self._grid[code])])
-            self._parts[code, :size] = state["counts"][at : at + size]  # counts add up
-            at += size
+        self._grid[codes] = state["grid"]
+        opened = codes[self.size[codes] > 0]
+        rows = np.zeros((opened.size, self._parts.shape[1]), dtype=np.int64)
+        rows[self._of_grid(opened)] = state["counts"]
+        self._parts[opened] = rows  # counts add up

@@ -10,6 +10,8 @@ import numpy as np
 
 from tidegate.estimate.mixture.kalman_filter.model_weights import packed
 from tidegate.keyed.key_names import Names
+from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
+from tidegate.keyed.noise_of_many_keys import PhaseSecret
 from tidegate.keyed.refined_columns import RefinedColumns
 from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import IntArray
@@ -18,6 +20,8 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_state import Past
 from tidegate.run.release import Release
+from tidegate.run.two_sided_caps import Ends
+from tidegate.stages import Noisy
 
 # Rows of a key in a push from which on arrays are worth their while; and for how many keys there
 # is room beside their releases.
@@ -59,8 +63,8 @@ class RecordedColumns(RefinedColumns):
     def settle(self, code: int) -> None:
         """Bring the release of a key up to date."""
         if code in self._old:
-            self._old.remove(code)
             self._hand_over(code, self.run(code))
+            self._old.remove(code)  # last: whoever asks may be interrupted anywhere
 
     def leave(self, code: int) -> None:
         """The release of a key is asked to go on by itself, or is given up."""
@@ -93,6 +97,26 @@ class RecordedColumns(RefinedColumns):
         release = self._releases[code]
         release._run, self._runs[code] = run, run
         release._seen = run.position
+
+    def _note_phases(
+        self, codes: IntArray, secrets: list[PhaseSecret], warm_ups: WarmUpSums | None
+    ) -> None:
+        mixture = self.mixture
+        weights = mixture.filters.weights[codes].tolist()
+        for row, code in enumerate(codes.tolist()):
+            run, position = self._runs[code], int(mixture.position[code])
+            if run.segments:
+                run.segments[-1].end = position
+            if warm_ups is not None and run.segments:
+                run.segments.pop()  # what stood for its values
+            start, ends = int(self.phase_start[code]), Ends(int(mixture.threshold[code]))
+            segment = run.add_phase(ends, start, secrets[row].id.hex())
+            if warm_ups is not None:
+                layout, number = warm_ups.layouts[row], warm_ups.numbers[row]
+                segment.begin(layout, number, packed(list(enumerate(weights[row]))))
+                noisy = Noisy(warm_ups.noisy[row : row + 1])
+                segment.extend(noisy, np.zeros(1), layout.length)
+            run.forget_past()
 
     def _note_leaves(self, codes: IntArray, sums: IntArray) -> None:
         runs, predictions = self._runs, self.mixture.prediction[codes].tolist()

@@ -14,6 +14,8 @@ import numpy as np
 from tidegate.estimate.mixture.kalman_filter.model_weights import UNDECIDED
 from tidegate.keyed.array_engine_base import ArrayEngineBase
 from tidegate.keyed.key_names import Names
+from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
+from tidegate.keyed.noise_of_many_keys import PhaseSecret
 from tidegate.keyed.refined_columns import RefinedColumns
 from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import IntArray
@@ -52,14 +54,24 @@ class BriefColumns(RefinedColumns):
         return [], [segment]
 
     def _keep_past(self, code: int, run: RefinementRun) -> None:
-        """Forget phases as `PhasedRun` does."""
         if run.phases:
-            phase, theta = run.phases[-1], int(self.mixture.threshold[code])
-            known = [*self.phases.get(code, ()), (run.number, phase.start, theta)]
-            oldest = run.segments[-1].end - self._pipeline.kept_history
-            while len(known) > 1 and known[1][1] <= oldest:
-                del known[0]
-            self.phases[code] = tuple(known)
+            self._add_phase(code)
+
+    def _note_phases(
+        self, codes: IntArray, secrets: list[PhaseSecret], warm_ups: WarmUpSums | None
+    ) -> None:
+        for code in codes.tolist():
+            self._add_phase(code)
+
+    def _add_phase(self, code: int) -> None:
+        """Forget phases as `PhasedRun` does."""
+        mixture, number = self.mixture, int(self.phase[code])
+        new = number, int(self.phase_start[code]), int(mixture.threshold[code])
+        known = [*self.phases.get(code, ()), new]
+        oldest = int(mixture.position[code]) - self._pipeline.kept_history
+        while len(known) > 1 and known[1][1] <= oldest:
+            del known[0]
+        self.phases[code] = tuple(known)
 
 
 class RefinedArrayEngine(ArrayEngineBase):

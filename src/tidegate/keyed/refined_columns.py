@@ -1,9 +1,9 @@
 """Keys of a refined release in arrays: inside blocks and warm-ups all of them move on together.
 
-What is rare goes through a `RefinementRun` of the one key: the last value of a warm-up, of a
-window, of a leaf that outgrows its cap and of a block whose level has risen or lets θ climb. The
-run is made from the columns as they are before that value, takes it, and is put back. So every rule
-about choices of θ and restarts stands in one place.
+What is rare goes through a `RefinementRun` of the one key: the last value of a leaf that outgrows
+its cap, of a block of a climb, and of a warm-up or a window, unless those of several keys end
+together (`refined_choices`). The run is made from the columns as they are before that
+value, takes it, and is put back. So the rules about restarts stand in one place.
 
 Privacy: noise, scales, caps and choices are those of `RefinementRun`, bit for bit (a law test
 compares them), so its argument holds for every key. Values are capped next to the noise (`_end`),
@@ -13,27 +13,28 @@ decided from its noisy sum, which is then the one that the run measures: the noi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
 from tidegate.estimate.mixture.many_streams.parts_of_many_streams import alike, ratios
-from tidegate.estimate.mixture.outgrown_cap import (
-    MOVED_SURE,
-    RISEN,
-    SURE,
-    CapWatch,
-    full_rows,
-)
-from tidegate.keyed.refined_state import RefinedState
+from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
+from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.run.refinement_state import CLIMBING
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
+# Keys from which on choices are made together; and up to which, for less memory.
+_TOGETHER, _AT_ONCE = 4, 1 << 14
+# What happens with the last row of a cell, beside that: nothing, a window ends, or one opens; or a
+# run of the one key must say.
+_PLAIN, _CHOOSING, _OPENING, _ALONE = range(4)
 
 
-class RefinedColumns(RefinedState):
+class RefinedColumns(RefinedChoices):
     """All keys in arrays, by code. The past of a key is kept by whoever uses them (`_past`)."""
 
     # -- rows ------------------------------------------------------------------------------------
@@ -115,41 +116,57 @@ class RefinedColumns(RefinedState):
         values, levels = np.empty(codes.size), np.empty(codes.size)
         alone = ~self.measuring[codes]
         together = np.flatnonzero(~alone)
+        for at in self._warm_ups_alike(codes, np.flatnonzero(alone)):
+            values[at], levels[at] = self.end_warm_ups(codes[at], units[at])
+            alone[at] = False
         if together.size:
-            sums, rare = self._closing(codes[together], units[together])
-            alone[together[rare]] = True
-            plain = together[~rare]
-            if plain.size:
-                found = self._end_cells(codes[plain], units[plain], sums[~rare])
-                values[plain], levels[plain] = found
-        for at in np.flatnonzero(alone).tolist():
-            code = int(codes[at])
+            sums, ends = self._closing(codes[together], units[together])
+            alone[together[ends == _ALONE]] = True
+            for kind in (_PLAIN, _CHOOSING, _OPENING):
+                some = ends == kind
+                at = together[some]
+                if at.size:
+                    facts = codes[at], units[at], sums[some]
+                    values[at], levels[at] = self._end_cells(*facts, kind)
+        for row in np.flatnonzero(alone).tolist():
+            code = int(codes[row])
             run, out = self.run(code), np.zeros(1)
-            run.push_units(units[at : at + 1], out)
-            values[at], levels[at] = out[0], run.level
+            run.push_units(units[row : row + 1], out)
+            values[row], levels[row] = out[0], run.level
             self.put_back(code, run)
         return values, levels
 
-    def _closing(self, codes: IntArray, units: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
-        """Noisy sums of the leaves that end with these rows; and for which a run must take over.
+    def _warm_ups_alike(self, codes: IntArray, ending: IntArray) -> Iterator[IntArray]:
+        """Of warm-ups that end: those that end together, in pieces."""
+        some = codes[ending]
+        for same in alike(2 * self.held.size[some] + (self.phase[some] > 0)):
+            if same.size >= _TOGETHER:
+                yield from np.array_split(ending[same], -(-same.size // _AT_ONCE))
+
+    def _closing(self, codes: IntArray, units: IntArray) -> tuple[IntArray, NDArray[np.int8]]:
+        """Noisy sums of the leaves that end with these rows; and what else happens then.
 
         Nothing is taken yet. Sums of cells with which no leaf ends are 0.
         """
         mixture, tables = self.mixture, self.mixture.tables
-        sums, rare = np.zeros(codes.size, dtype=np.int64), np.zeros(codes.size, dtype=np.bool_)
+        sums, ends = np.zeros(codes.size, dtype=np.int64), np.full(codes.size, _PLAIN, np.int8)
         at = np.flatnonzero(mixture.leaves(codes) != NO_LEAF)
         if not at.size:
-            return sums, rare
+            return sums, ends
         codes, units = codes[at], units[at]
         row, leaf, cap = mixture.row[codes], mixture.leaves(codes), mixture.cap[codes]
         self._make(self._noise.missing(codes))
         noise = self._noise.take(codes, leaf)
         sums[at] = noisy = self.raw[codes] + np.minimum(units, cap) + noise
         last = mixture.cell[codes] + 1 == tables.count[row]
-        due = last & (self.windows.size[codes] == self.windows.taken[codes] + 1)
+        full = last & (self.windows.size[codes] == self.windows.taken[codes] + 1)
+        several = np.count_nonzero(full) >= _TOGETHER
+        due = np.zeros(at.size, dtype=np.bool_) if several else full
+        opening = np.zeros(at.size, dtype=np.bool_)
         ended = np.flatnonzero(last & (self.windows.size[codes] == 0))
-        climbing = self.evidence[codes[ended]] == CLIMBING
-        due[ended] = climbing | self._risen(codes[ended], noisy[ended])
+        measured = self._measured(codes[ended], noisy[ended])
+        opening[ended] = self.opens_window(codes[ended], *measured)
+        due[ended] |= self.evidence[codes[ended]] == CLIMBING
         if self._restarts:
             length, leaves = tables.length[row], tables.leaves[row]
             widths = (leaf + 1) * length // leaves - leaf * length // leaves
@@ -159,8 +176,9 @@ class RefinedColumns(RefinedState):
             ended = np.flatnonzero(last & watched & ~due)
             if ended.size:
                 due[ended] = self._end_watched(codes[ended], noisy[ended])
-        rare[at] = due
-        return sums, rare
+        kinds = np.where(full, _CHOOSING, np.where(opening, _OPENING, _PLAIN))
+        ends[at] = np.where(due, _ALONE, kinds)
+        return sums, ends
 
     def _full(
         self, codes: IntArray, mean: FloatArray, margin: FloatArray | float, cap: IntArray
@@ -174,13 +192,6 @@ class RefinedColumns(RefinedState):
         mixture, row = self.mixture, self.mixture.row[codes]
         mean = ratios(mixture.total[codes] + noisy, mixture.tables.length[row])
         return mean, mixture.tables.doubt[row]
-
-    def _risen(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:
-        """Whether blocks that end with these leaves may open a window: the run decides it."""
-        mean, doubt = self._measured(codes, noisy)
-        limit = RISEN * self.home[codes] * self.mixture.threshold[codes]
-        found: NDArray[np.bool_] = mean - MOVED_SURE * doubt > limit
-        return found
 
     def _end_watched(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:
         """Whether blocks that end with these leaves say that a cap is full, together with others.
@@ -201,9 +212,9 @@ class RefinedColumns(RefinedState):
         return sure
 
     def _end_cells(
-        self, codes: IntArray, units: IntArray, sums: IntArray
+        self, codes: IntArray, units: IntArray, sums: IntArray, kind: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Cells end with these rows, and that is all that happens."""
+        """Cells end with these rows, and that is all that happens; or windows end, or open."""
         mixture = self.mixture
         self._count(codes, np.ones(codes.size, dtype=np.int64), units)
         leaves = mixture.leaves(codes)
@@ -213,13 +224,20 @@ class RefinedColumns(RefinedState):
         mixture.position[codes] += 1
         mixture.filled[codes] += 1
         before, width = mixture.prediction[codes], mixture.width[codes]
-        wholes, began = mixture.end_cells(codes, sums)
+        if kind == _PLAIN:
+            wholes, began = mixture.end_cells(codes, sums)
+        else:
+            wholes, began = mixture.publish_cells(codes, sums)[0], codes
         self._note_leaves(codes[closing], sums[closing])
-        if began.size:
+        whole = mixture.position[began] % self._trees.horizon == 0
+        self.floor[began[whole]] = 1  # a full cap says nothing about another horizon
+        if kind == _PLAIN:
             self._note_blocks(began)
             self._noise.expect(began)
-            whole = mixture.position[began] % self._trees.horizon == 0
-            self.floor[began[whole]] = 1  # a full cap says nothing about another horizon
+        else:
+            follow = self.choose_again if kind == _CHOOSING else self.open_windows
+            for part in np.array_split(codes, -(-codes.size // _AT_ONCE)):
+                follow(part)
         return wholes - (width - 1) * before, mixture.prediction[codes]
 
     def _make(self, codes: IntArray) -> None:

@@ -16,14 +16,20 @@ from tidegate.estimate import Mixture
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.mixture_of_many_thresholds import (
     MixtureOfManyThresholds,
+    WarmUpSums,
 )
 from tidegate.keyed.noise_cache import TreeNoise
-from tidegate.keyed.noise_of_many_keys import KeySource, PhaseDraws
+from tidegate.keyed.noise_of_many_keys import (
+    KeySource,
+    PhaseDraws,
+    PhaseSecret,
+    PhaseSecrets,
+)
 from tidegate.keyed.raw_values_of_many_keys import HeldValues, WindowCounts, more
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees
-from tidegate.randomness import Epoch, Keystream
-from tidegate.run.phased_run import PhaseKeys
+from tidegate.randomness import Epoch
+from tidegate.run.phased_run import PhaseKeys, noise_identity
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, Refinement
@@ -65,6 +71,8 @@ class RefinedState:
     phase_start: IntArray
     evidence: IntArray
     floor: IntArray
+    watch_cap: IntArray  # these as in `CapWatch`
+    watch_mean: FloatArray
     published: FloatArray  # what the phase began with
     home: FloatArray  # these as in `CapWatch`
     excess: FloatArray
@@ -74,12 +82,17 @@ class RefinedState:
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
         trees: Any = pipeline.measurer
         self._pipeline, self._epoch, self._names, self._trees = pipeline, epoch, names, trees
-        self._restarts = pipeline.reselect.restarts  # type: ignore[union-attr]
+        if not isinstance(pipeline.reselect, Refinement):
+            raise AssertionError("the pipeline was checked")
+        self._refinement = pipeline.reselect
+        self._restarts = self._refinement.restarts
         self.mixture = MixtureOfManyThresholds(
             pipeline.estimator.allowance, trees, pipeline.ceiling
         )
         leaves = max(shape[-1] for shape in trees.shapes(trees.horizon))
-        self._noise = TreeNoise(PhaseDraws(self._keystream), leaves)
+        self._secrets = PhaseSecrets(epoch, names)
+        self._draws = PhaseDraws(self._key)
+        self._noise = TreeNoise(self._draws, leaves)
         self.held = HeldValues()
         self.windows = WindowCounts(pipeline.lattice.top)
         self.measuring: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # False: a warm-up is open
@@ -107,6 +120,12 @@ class RefinedState:
         """The same after the run has gone on."""
         raise AssertionError("whoever uses the columns keeps the past")
 
+    def _note_phases(
+        self, codes: IntArray, secrets: list[PhaseSecret], warm_ups: WarmUpSums | None
+    ) -> None:
+        """Phases of these keys begin; with a warm-up whose sum was measured, if there was one."""
+        raise AssertionError("whoever uses the columns keeps the past")
+
     def _note_leaves(self, codes: IntArray, sums: IntArray) -> None:
         """Leaves ended with these noisy sums."""
 
@@ -119,12 +138,16 @@ class RefinedState:
         """What keys the noise of a key."""
         return PhaseKeys(self._pipeline, self._epoch.of_key(self._names.names[code]), 0)
 
-    def _keystream(self, code: int) -> Keystream:
-        """The noise of the present phase of a key."""
-        share = 1 - self._trees.blocks[int(self.mixture.part[code])]
-        ends, start = Ends(int(self.mixture.threshold[code])), int(self.phase_start[code])
-        number = int(self.phase[code])
-        return self.keys_of(code).noise("perturb", number, ends, start, share=str(share))
+    def _key(self, code: int) -> bytes:
+        """What keys the noise of the present phase of a key."""
+        part, theta = int(self.mixture.part[code]), int(self.mixture.threshold[code])
+        identity = self._blocks_identity(theta, int(self.phase_start[code]), part)
+        return self._secrets.of(code, int(self.phase[code])).key(b"perturb", identity)
+
+    def _blocks_identity(self, theta: int, start: int, part: int) -> bytes:
+        """All that decides about the noise of the blocks of a phase that began here."""
+        share = 1 - self._trees.blocks[part]
+        return noise_identity(self._pipeline, Ends(theta), start, share=str(share))
 
     def _watch(self, code: int) -> dict[str, Any]:
         """`CapWatch` of a key, as plain data."""

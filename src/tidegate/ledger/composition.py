@@ -55,8 +55,11 @@ def by_part(charges: Collection[Costing]) -> list[list[Costing]]:
     Parts of a source have no value in common. A value of part p is read by what was charged to p
     and by what was charged to all, so the source has spent the maximum over its parts.
     """
-    parts = {charge.part for charge in charges} - {""} or {""}
-    return [[one for one in charges if one.part in ("", part)] for part in sorted(parts)]
+    own: dict[str, list[Costing]] = {}  # one pass: a source may have thousands of parts
+    for charge in charges:
+        own.setdefault(charge.part, []).append(charge)
+    common = own.pop("", [])
+    return [[*common, *own[part]] for part in sorted(own)] or [common]
 
 
 class ComposedAmount(NamedTuple):

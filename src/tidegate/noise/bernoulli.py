@@ -53,15 +53,16 @@ def bernoulli_exp(
     if exponents.size and exponents.min() < 0:
         raise SettingError("exponents", "must not be negative")
     word = words.take(exponents.size)
-    coins, doubtful = _propose(word, words.bits, exponents, unit)
+    coins, doubtful = proposed_exp(word, words.bits, exponents, unit)
     for index in np.flatnonzero(doubtful):
         coins[index] = decide_coin(words, int(word[index]), int(exponents[index]) * unit)
     return coins
 
 
-def _propose(
+def proposed_exp(
     word: NDArray[np.uint64], bits: int, exponents: NDArray[np.int64], unit: Fraction
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The coins of `bernoulli_exp` by floats, and which of them integers must decide."""
     # From a unit of 1000 on, exp(−n·unit) is 0 in floats for n ≥ 1, and below every word but 0.
     negated = exponents.astype(np.float64)
     negated *= -float(min(unit, Fraction(1000)))

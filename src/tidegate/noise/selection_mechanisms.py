@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError
 from tidegate.noise._arguments import exact_fraction
-from tidegate.noise.bernoulli import bernoulli_exp
+from tidegate.noise.bernoulli import bernoulli_exp, proposed_exp
 from tidegate.noise.uniform import uniform_below
 from tidegate.randomness import WordSource
 
 _ATTEMPTS = 256  # of the exponential mechanism, made at once
+SPARE_WORDS = 8  # of a row, for the choice among successes: nine in ten need one, or none
 
 
 def permute_and_flip(words: WordSource, scores: NDArray[np.int64], rate: Fraction) -> int:
@@ -55,6 +56,42 @@ def permute_and_flip(words: WordSource, scores: NDArray[np.int64], rate: Fractio
     below, rate = _selection_below_best(scores, rate)
     successes = np.flatnonzero(bernoulli_exp(words, below, rate))
     return int(successes[uniform_below(words, successes.size)])
+
+
+def permute_and_flip_rows(
+    words: NDArray[np.uint64], scores: NDArray[np.int64], rate: Fraction
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Many choices at once: row r is what `permute_and_flip` gives for words that begin so.
+
+    Args:
+        words: the first words of each source, of 64 bits: one for each candidate, and spare ones.
+        scores: a row for each choice.
+        rate: of all of them.
+
+    Returns:
+        The choices, and the rows that would read more words, which are to be made by
+        `permute_and_flip`: integers must decide a coin, or the spare words were not enough.
+    """
+    count = scores.shape[1]
+    best = scores.max(axis=1, keepdims=True)
+    if int(best.max()) - int(scores.min()) > np.iinfo(np.int64).max:
+        raise OverflowError("the spread of the scores does not fit 64 bits")
+    coins, doubtful = proposed_exp(words[:, :count], 64, best - scores, rate)
+    open_: NDArray[np.bool_] = np.asarray(doubtful.any(axis=1))
+    successes = coins.sum(axis=1)
+    # `uniform_below` of each row: so many leading bits of a word, until they are below.
+    surplus = np.array([64 - max(each - 1, 1).bit_length() for each in range(count + 1)])
+    picked = np.zeros(successes.size, dtype=np.int64)
+    waiting = np.flatnonzero((successes > 1) & ~open_)
+    for at in range(count, words.shape[1]):
+        if not waiting.size:
+            break
+        shifts = surplus[successes[waiting]].astype(np.uint64)
+        picked[waiting] = words[waiting, at] >> shifts
+        waiting = waiting[picked[waiting] >= successes[waiting]]
+    open_[waiting] = True
+    chosen = np.argmax(coins.cumsum(axis=1) > picked[:, np.newaxis], axis=1)
+    return chosen, np.flatnonzero(open_)
 
 
 def exponential_mechanism(words: WordSource, scores: NDArray[np.int64], rate: Fraction) -> int:

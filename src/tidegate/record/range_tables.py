@@ -1,4 +1,4 @@
-"""`RangeTables`: the method `table`: sums over so many values at a time, or by time."""
+"""`RangeTables`: `table`, sums over parts of a range; `moving`, sums over a window that slides."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 
 if TYPE_CHECKING:
+    from tidegate.record.moving_sums import MovingSums, MovingWindows
     from tidegate.record.range_queries_and_answers import Answers
     from tidegate.record.record import Record
     from tidegate.record.times.time_ranges import Moment, TimeTable
@@ -81,6 +82,42 @@ class RangeTables(ABC):
 
         return self._answered(ask)
 
+    def moving(
+        self,
+        over: int | str | timedelta,
+        every: int | str | timedelta | None = None,
+        confidence: float = 0.95,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+    ) -> MovingSums:
+        """The sums over the last `over` values, or the last hour, day or week, again and again.
+
+        Windows end `every` so many values, or so much time, at multiples of it; the last one ends
+        with the last value. By default four of them end in a window's length. `start` and `end`
+        (positions) or `from_` and `to` (times) say where they lie. `moving("1d", "1h").to_pandas()`
+        has a row for each. No privacy is spent.
+        """
+        from tidegate.record.moving_sums import MovingWindows  # on demand: it needs `Answers`
+
+        ends: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
+        return self.moved_over(MovingWindows.named(over, every, **ends, confidence=confidence))
+
+    def moved_over(self, windows: MovingWindows) -> MovingSums:
+        """The same, of windows that were named before."""
+        from tidegate.record.moving_sums import moving_sums  # as above
+
+        found: list[MovingSums] = []
+
+        def ask(record: Record) -> Answers:
+            found.append(moving_sums(record, windows))
+            return found[0].answers
+
+        self._answered(ask)
+        return found[0]
+
 
 _LENGTHS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
@@ -97,6 +134,6 @@ def length_named(every: Any) -> int | str:
         return cast("int | str", every)
     seconds = every.total_seconds()
     if seconds < 1 or not seconds.is_integer():
-        raise QueryError("every must be whole seconds, and one at least")
+        raise QueryError("a length of time must be whole seconds, and one at least")
     name, size = next(one for one in _LENGTHS if not seconds % one[1])
     return f"{int(seconds) // size}{name}"

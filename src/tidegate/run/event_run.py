@@ -206,7 +206,7 @@ class EventRun(EventState):
             layout, number, model_weights, sums = measured
             segment.begin(layout, number, model_weights)
             segment.extend(Noisy(sums), np.zeros(1), layout.length)
-        self._forget()
+        self.forget_past()
         self._open_window()
         self._blocks = blocks = self._measuring()
         blocks.begin()

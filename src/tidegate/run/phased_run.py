@@ -41,23 +41,30 @@ class PhaseKeys:
 
     def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
         """The key for the choice of θ, or of the shape of both ends, from this many values."""
-        pipeline = self.pipeline
-        identity = pipeline.known.of(
-            ("choice", number, values),
-            lambda: digest({**pipeline.resolved_settings, "phase": number, "values": values}),
-        )
-        return self.epoch(number).keystream(purpose, identity)
+        return self.epoch(number).keystream(purpose, choice_identity(self.pipeline, number, values))
 
     def noise(self, purpose: str, number: int, ends: Ends, start: int, **facts: Any) -> Keystream:
         """For sums of values that are capped at θ or its multiples."""
-        pipeline, begun = self.pipeline, start - self.origin
-
-        def identified() -> bytes:
-            law = pipeline.noise_identity(ends.width, ends.below).hex()
-            return digest({"law": law, "start": begun, **facts})
-
-        identity = pipeline.known.of(("noise", ends, begun, *sorted(facts.items())), identified)
+        identity = noise_identity(self.pipeline, ends, start - self.origin, **facts)
         return self.epoch(number).keystream(purpose, identity)
+
+
+def choice_identity(pipeline: Pipeline, number: int, values: int) -> bytes:
+    """All that decides about a choice from this many values, in phase `number`."""
+    return pipeline.known.of(
+        ("choice", number, values),
+        lambda: digest({**pipeline.resolved_settings, "phase": number, "values": values}),
+    )
+
+
+def noise_identity(pipeline: Pipeline, ends: Ends, begun: int, **facts: Any) -> bytes:
+    """All that decides about the scales of a phase that began here, and more `facts`."""
+
+    def identified() -> bytes:
+        law = pipeline.noise_identity(ends.width, ends.below).hex()
+        return digest({"law": law, "start": begun, **facts})
+
+    return pipeline.known.of(("noise", ends, begun, *sorted(facts.items())), identified)
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,11 @@ class PhasedRun:
 
     def _new_segment(self, ends: Ends, origin: int) -> Segment:
         """A phase begins at `origin`, and with it a segment."""
-        method, epoch = self._pipeline.method, self._keys.epoch(self.number).id.hex()
+        return self.add_phase(ends, origin, self._keys.epoch(self.number).id.hex())
+
+    def add_phase(self, ends: Ends, origin: int, epoch: str) -> Segment:
+        """The same with the public id of its noise."""
+        method = self._pipeline.method
         facts = {"threshold": ends.width, "below": ends.below, "origin": origin}
         segment = Segment(method, epoch=epoch, **facts)
         self.segments.append(segment)
@@ -135,7 +146,7 @@ class PhasedRun:
         if self._remainder is not None:
             self._remainder.settle(out)
 
-    def _forget(self) -> None:
+    def forget_past(self) -> None:
         """Drop segments and phases that are older than the history.
 
         A phase that pieces of the log belong to is kept: one push can be longer than the history,

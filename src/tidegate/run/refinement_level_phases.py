@@ -35,7 +35,7 @@ class RefinementLevelPhases(RefinementState):
 
         At the bottom of a lattice that is finer than the data, what is not 0 lies above θ, so the
         level as a part of θ is the share of such values, and stays what it is while θ climbs below
-        them. θ is hardly ever more than 32 times too high, and that for few blocks. All of ε goes
+        them. θ is hardly ever more than 64 times too high, and that for few blocks. All of ε goes
         to sums meanwhile. Privacy: caps follow from released sums of blocks before, as everywhere.
         """
         watch, top = self._watch, self._pipeline.lattice.top

@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
-from tidegate.lattice import IntArray
+from tidegate.lattice import IntArray, Lattice
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
 from tidegate.record.rows_and_levels import Levels
 from tidegate.record.segments.segment import Segment
@@ -19,16 +19,24 @@ from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase, PhasedRun, PhaseKeys
 from tidegate.run.refinement_blocks import Blocks
 from tidegate.run.refinement_shares_and_windows import Refinement, later_length
-from tidegate.run.selection_counts import SelectionCounts
+from tidegate.run.selection_counts import SelectionCounts, stage_of_choice
 from tidegate.run.two_sided_caps import LONGER, Ends
 from tidegate.stages import Layout, Noisy, Saved
 from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.least_threshold import HARDLY, MOSTLY_ZERO, STRAYED, has_fallen
+from tidegate.threshold.least_threshold import how_fallen
 
 # From so few lattice steps θ climbs by released sums (`refinement_level_phases`); `evidence` then.
 LOWEST, CLIMBING = 64, -1
 Past = tuple[list[Phase], list[Segment]]
+
+
+def climbs_from(lattice: Lattice, theta: int) -> bool:
+    """Whether θ is so low that it climbs, if it has fallen.
+
+    On a lattice that is a part of the bound: steps of 1 are often a unit of the data.
+    """
+    return lattice.step < 1 and theta <= min(LOWEST, lattice.top - 1)
 
 
 class RefinementState(PhasedRun):
@@ -111,23 +119,15 @@ class RefinementState(PhasedRun):
 
     @property
     def _fallen(self) -> int:
-        """1: θ stayed where it began, which is public. (Values below 0 hide how many there are.)
-
-        2: or left it by chance, and the level is so small a part of it that most values are 0.
-        """
+        """`how_fallen`; 0 where values below 0 hide how many there are."""
         known = Fraction(self.evidence, 16) * self._trees.epsilon
         watch, top = self._watch, self._pipeline.lattice.top
-        kind, times = (2, STRAYED) if watch.home < MOSTLY_ZERO else (1, HARDLY)
-        return 0 if self._signed else kind * has_fallen(watch.threshold, top, known, times)
+        return 0 if self._signed else how_fallen(watch.home, watch.threshold, top, known)
 
     def _climbs_from(self, theta: int) -> bool:
-        """Whether a θ that has fallen lies so low that released sums raise it, and no window.
-
-        On a lattice that is a part of the bound: steps of 1 are often a unit of the data.
-        """
-        lattice = self._pipeline.lattice
-        low = lattice.step < 1 and theta <= min(LOWEST, lattice.top - 1)
-        return low and self._refinement.windows and self.evidence > 0 and self._fallen > 0
+        """Whether a θ that has fallen lies so low that released sums raise it, and no window."""
+        low = self._refinement.windows and climbs_from(self._pipeline.lattice, theta)
+        return low and self.evidence > 0 and self._fallen > 0
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
         """Both ends were chosen when the level lay between these, in units."""
@@ -160,8 +160,8 @@ class RefinementState(PhasedRun):
             layout, number, model_weights, sums = measured
             segment.begin(layout, number, model_weights)
             segment.extend(Noisy(sums), np.zeros(1), layout.length)
-        self._forget()
-        if self._climbs_from(ends.above):
+        self.forget_past()
+        if due is None and self._climbs_from(ends.above):
             self.evidence, self._watch.old = CLIMBING, 0.0
         at, begun = self.position - self._origin, self.warm_up_start - self._origin
         due = due or self._refinement.window(
@@ -186,15 +186,7 @@ class RefinementState(PhasedRun):
 
     def _choice(self, values: int, share: Fraction, *, age: int) -> tuple[TailQuantile, Fraction]:
         """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""
-        pipeline, refinement = self._pipeline, self._refinement
-
-        def found() -> tuple[TailQuantile, Fraction]:
-            rule, perturber = pipeline.threshold, pipeline.perturber
-            theta, *shape = (share * part for part in pipeline.choices)
-            stage = refinement.choice(rule, perturber, values, theta, age=age)
-            return stage, sum(shape) * perturber.epsilon if shape else Fraction(0)
-
-        return pipeline.known.of(("stage", values, share, age), found)
+        return stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
 
     def _warm_up(self) -> HoldOut:
         """For the values of the warm-up that begins the present phase."""

@@ -6,20 +6,53 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE
+from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
 from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import lifted
 from tidegate.threshold.tail_quantile import PARTS, last_exceeded
 
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
+
 _MOST = 1 << 15  # values that are counted at once
 _FEW = 4  # up to here they are counted one by one
+
+
+def facts_of_window(
+    stage: TailQuantile,
+    grid: Lattice,
+    floor: int,
+    before: int,
+    positive: int | None,
+    fallen: bool,
+    level: float | None,
+) -> tuple[int, int | None, int, int | None]:
+    """What is public about the choice of a window, as `TailQuantile.choose_from` takes it.
+
+    Candidates from `floor` on; θ was `before`; so many values are thought to be `positive`, and
+    their `level` surely is this; None: not known.
+    """
+    if positive is None:
+        return floor, None, 1, None
+    lift = max(floor, lifted(stage, grid, positive, fallen=fallen))
+    if fallen:
+        return lift, positive, 1, None
+    if floor >= before > 0:
+        # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
+        return lift, stage.holdout, before, None
+    if level is None:
+        return lift, positive, 1, None
+    # θ is not below half of the level, and as many values lie above that as could be if the
+    # others lay at the present θ: they pay for the climb up to there.
+    start = max(floor, int(level / 2))
+    return max(lift, start), positive // 2, start, before
 
 
 class SelectionCounts:
@@ -95,22 +128,14 @@ class SelectionCounts:
         self._count()
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
-        lift = 1 if known is None else lifted(stage, self._grid, known, fallen=fallen)
-        start, end = 1, None
-        if known is not None and not fallen and at_least.above >= before.above > 0:
-            # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
-            known, start = self.values, before.above
-        elif known is not None and not fallen and level is not None:
-            # θ is not below half of the level, and as many values lie above that as could be if
-            # the others lay at the present θ: they pay for the climb up to there.
-            start, end = max(at_least.above, int(level / 2)), before.above
-            known, lift = known // 2, max(lift, start)
+        climb = at_least.above, before.above, known, fallen, level
+        least, payers, start, end = facts_of_window(stage, self._grid, *climb)
         theta = stage.choose_from(
             self._counts,
             self._grid,
             keystream("threshold"),
-            at_least=max(*at_least, lift),
-            positive=known,
+            at_least=max(least, at_least.below),
+            positive=payers,
             climbing_from=start,
             climbing_to=end,
         )
@@ -170,3 +195,17 @@ class SelectionCounts:
         self._counts[:] = state["counts"]
         if self._outside.size:
             self._outside[:] = state["outside"].reshape(self._outside.shape)
+
+
+def stage_of_choice(
+    pipeline: Pipeline, refinement: Refinement, values: int, share: Fraction, *, age: int
+) -> tuple[TailQuantile, Fraction]:
+    """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""
+
+    def found() -> tuple[TailQuantile, Fraction]:
+        rule, perturber = pipeline.threshold, pipeline.perturber
+        theta, *shape = (share * part for part in pipeline.choices)
+        stage = refinement.choice(rule, perturber, values, theta, age=age)
+        return stage, sum(shape) * perturber.epsilon if shape else Fraction(0)
+
+    return pipeline.known.of(("stage", values, share, age), found)

@@ -175,7 +175,7 @@ class ThresholdPhases(PhasedRun):
         self._selection.wipe()  # raw values are not kept longer than needed
         self.stream = self._begin(chosen, self.position)
         self._look_ahead()
-        self._forget()
+        self.forget_past()
 
     def _begin(self, ends: Ends, origin: int) -> PhaseStream:
         segment = self._new_segment(ends, origin)

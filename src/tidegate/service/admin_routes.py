@@ -13,10 +13,23 @@ from tidegate.ledger import Ledger
 from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Entry, Opening
 from tidegate.service.access import Access, Given, who
 from tidegate.service.gate import Gate
-from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.http_etags import tagged
+from tidegate.service.ledger_models import (
+    Audit,
+    ListedToken,
+    MadeToken,
+    RevokedTokens,
+    Session,
+    SourceCap,
+    SourceCharges,
+    Spent,
+)
+from tidegate.service.openapi_document import answers
 from tidegate.service.prometheus_metrics import MEDIA_TYPE, Metrics
 from tidegate.service.source_charges import charged
 from tidegate.service.tokens import make_token_in, revoke_in
+
+Source = Annotated[str, Path(max_length=200)]
 
 
 class Cap(BaseModel):
@@ -38,11 +51,12 @@ class NewToken(BaseModel):
 
 def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
     """The ledger, tokens, metrics and health."""
-    routes = APIRouter(responses=PROBLEMS)
+    routes = APIRouter()
     tokens, manage = access.tokens, [access.allowed("manage")]
+    ledger = [access.allowed("read ledger")]
 
-    @routes.get("/v1/ledger", dependencies=[access.allowed("read ledger")])
-    async def spent() -> dict[str, Any]:
+    @routes.get("/v1/ledger", dependencies=ledger, **answers(Spent, tagged=True))
+    async def spent(request: Request) -> Response:
         def read(book: Ledger) -> dict[str, Any]:
             cap = None if book.cap is None else str(book.cap)
             sources = {name: str(book.total(name)) for name in book.sources}
@@ -56,27 +70,29 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
                 "left": {name: None if one is None else str(one) for name, one in left.items()},
             }
 
-        return await asyncio.to_thread(gate.spent, read)
+        return tagged(request, await asyncio.to_thread(gate.spent, read))
 
-    @routes.get("/v1/audit", dependencies=[access.allowed("read ledger")])
+    @routes.get("/v1/audit", dependencies=ledger, **answers(Audit, tagged=True))
     async def audit(
-        start: Annotated[int, Query(ge=0)] = 0, limit: Annotated[int, Query(ge=0, le=10_000)] = 1000
-    ) -> dict[str, Any]:
+        request: Request,
+        start: Annotated[int, Query(ge=0)] = 0,
+        limit: Annotated[int, Query(ge=0, le=10_000)] = 1000,
+    ) -> Response:
         """Everything that was charged or changed, each entry with the hash of all before it."""
 
         def read(book: Ledger) -> dict[str, Any]:
             entries = [shown_entry(one) for one in book.entries[start : start + limit]]
             return {"entries": entries, "count": book.count, "head": book.head}
 
-        return await asyncio.to_thread(gate.spent, read)
+        return tagged(request, await asyncio.to_thread(gate.spent, read))
 
-    @routes.get("/v1/sources/{source}", dependencies=[access.allowed("read ledger")])
-    async def charges(source: Annotated[str, Path(max_length=200)]) -> dict[str, Any]:
+    @routes.get("/v1/sources/{source}", dependencies=ledger, **answers(SourceCharges, tagged=True))
+    async def charges(request: Request, source: Source) -> Response:
         """What each range of its rows has spent, charge by charge."""
-        return await asyncio.to_thread(charged, gate, source)
+        return tagged(request, await asyncio.to_thread(charged, gate, source))
 
-    @routes.put("/v1/sources/{source}", dependencies=manage)
-    async def set_cap(source: Annotated[str, Path(max_length=200)], change: Cap) -> dict[str, Any]:
+    @routes.put("/v1/sources/{source}", dependencies=manage, **answers(SourceCap))
+    async def set_cap(source: Source, change: Cap) -> dict[str, Any]:
         """The most ε that a source may ever spend."""
 
         def changed() -> None:
@@ -85,22 +101,22 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
         await asyncio.wrap_future(gate.call(changed))
         return {"source": source, "cap": str(change.cap)}
 
-    @routes.get("/v1/session")
+    @routes.get("/v1/session", **answers(Session))
     async def session(request: Request, given: Given) -> dict[str, Any]:  # noqa: ARG001  # as above
         role = who(request).role
         return {"role": role, "may": sorted(access.permissions(role))}
 
-    @routes.post("/v1/tokens", status_code=201, dependencies=manage)
+    @routes.post("/v1/tokens", dependencies=manage, **answers(MadeToken, 201))
     async def make_token(new: NewToken) -> dict[str, str]:
         token = await asyncio.wrap_future(make_token_in(gate, tokens, new.role, new.label))
         await asyncio.to_thread(tokens.changed)
         return {"token": token, "role": new.role, "label": new.label}
 
-    @routes.get("/v1/tokens", dependencies=manage)
+    @routes.get("/v1/tokens", dependencies=manage, **answers(list[ListedToken]))
     async def list_tokens() -> list[dict[str, str]]:
         return await asyncio.to_thread(tokens.listed)
 
-    @routes.delete("/v1/tokens/{label}", dependencies=manage)
+    @routes.delete("/v1/tokens/{label}", dependencies=manage, **answers(RevokedTokens))
     async def revoke_tokens(label: str) -> dict[str, int]:
         removed = await asyncio.wrap_future(revoke_in(gate, tokens, label))
         await asyncio.to_thread(tokens.changed)

@@ -5,6 +5,9 @@ keys of a month. Whoever looks at one asks for it again and again. So the last t
 asked for here once more, when rows were released and no more come for a moment: what it needs is
 kept with the views of the keys, and the next reader gets it at once. An answer is post-processing
 of released rows. It costs no privacy, and is bit for bit the one that the reader would have got.
+
+The first reader of all should not wait either: of streams with few keys, the table by day is worked
+out before anybody asks. A smoothed key takes half a megabyte, so that is done for `_FEW` keys.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from tidegate.errors import TidegateError
-from tidegate.service.answers_json import View, view_of
+from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.service.answers_json import View, table, view_of
 from tidegate.service.gate import Gate
+from tidegate.service.open_streams import Run
 
 _log = logging.getLogger(__name__)
 _PAUSE = 0.25  # seconds between two looks
@@ -25,12 +30,18 @@ _QUIET = 0.5  # seconds without a released row: where rows come all the time, no
 _SHARE = 0.2  # of a processor that this may take
 _INTEREST = 3600.0  # seconds for which a table is kept up to date after it was asked for
 _MOST = 8  # tables that are kept up to date
+_FEW = 256  # keys, of all streams together, that are smoothed although nobody has asked
+_BY_DAY = {"every": "1d", "confidence": 0.95, "total": False}
 
 
 class _Table(NamedTuple):
     asked: float  # when
     keys: Iterable[str] | None
     answer: Callable[[View], Any]
+
+
+def _by_day(view: View) -> Any:
+    return table(view, _BY_DAY)
 
 
 class AnswersAhead:
@@ -45,6 +56,7 @@ class AnswersAhead:
         self._gate, self._clock = gate, clock
         self._tables: dict[str, _Table] = {}  # by the name of a stream
         self._changed: set[str] = set()
+        self._unasked: dict[str, int] = {}  # streams that are ready for a first reader: their keys
         self._released = self._rested = float("-inf")
 
     def asked(self, name: str, keys: Iterable[str] | None, answer: Callable[[View], Any]) -> None:
@@ -64,23 +76,52 @@ class AnswersAhead:
         now = self._clock()
         if now < max(self._released + _QUIET, self._rested):
             return None
-        for name, table in list(self._tables.items()):
-            if now - table.asked > _INTEREST:
+        for name, one in list(self._tables.items()):
+            if now - one.asked > _INTEREST:
                 del self._tables[name]
             elif name in self._changed:
                 return name
-        self._changed.clear()  # of streams whose tables nobody looks at
+        for name in list(self._changed):
+            if self._slow(name):
+                return name
+            self._changed.discard(name)  # nobody looks at it, and nobody will wait for it
         return None
+
+    def _slow(self, name: str) -> bool:
+        """Whether a table of this stream would take long, and there is room to have it ready."""
+        try:
+            stream = self._gate.streams.existing(name)
+        except TidegateError:
+            return False
+        room = _FEW - sum(self._unasked.values())
+        declared = (stream.keys or {}).get("names")
+        few = name in self._unasked or (room > 0 and len(declared or ()) <= room)
+        return stream.keys is not None and few and not stream.pipeline.estimator.adds_up
+
+    def _view(self, name: str, run: Run) -> View | None:
+        """A view for a table that nobody has asked for; None: it has too many keys."""
+        if not isinstance(run, CommittedKeyed):
+            return None
+        self._unasked.pop(name, None)
+        count = len(run.release.keys)
+        if sum(self._unasked.values()) + count > _FEW:
+            return None
+        self._unasked[name] = count
+        return view_of(run)
 
     async def work(self, name: str) -> None:
         """Work out the table of a stream."""
-        begin, table = self._clock(), self._tables[name]
+        begin, asked = self._clock(), self._tables.get(name)
         self._changed.discard(name)
+
+        def look(run: Run) -> View | None:
+            return self._view(name, run) if asked is None else view_of(run, asked.keys)
+
+        answer = _by_day if asked is None else asked.answer
         try:
-            view = await asyncio.to_thread(
-                self._gate.ask, name, lambda run: view_of(run, table.keys)
-            )
-            await self._gate.work_out(lambda: table.answer(view))
+            view = await asyncio.to_thread(self._gate.ask, name, look)
+            if view is not None:
+                await self._gate.work_out(lambda: answer(view))
         except TidegateError:  # whoever asks is told: the key may be gone, or the database
             self._tables.pop(name, None)
         self._rested = self._clock() + (self._clock() - begin) * (1 / _SHARE - 1)

@@ -20,6 +20,7 @@ from tidegate.errors import QueryError
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.answer import Answer
+from tidegate.record.moving_sums import MovingSums
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_ranges import TimeTable
 
@@ -75,6 +76,25 @@ def decoded_table(content: dict[str, Any]) -> TimeTable:
         Clock.from_plain(content["clock"]),
         np.array(content["rows"], dtype=np.int64),
     )
+
+
+def encoded_moving(sums: MovingSums) -> dict[str, Any]:
+    """All fields of moving sums; times as texts."""
+    times: dict[str, Any] = {"spans": None, "clock": None}
+    if sums.spans is not None and sums.clock is not None:
+        texts = [[str(tick) for tick in one] for one in sums.spans.tolist()]
+        times = {"spans": texts, "clock": sums.clock.plain()}
+    return {"answers": encoded(sums.answers), "rows": sums.rows.tolist(), **times}
+
+
+def decoded_moving(content: dict[str, Any]) -> MovingSums:
+    """The moving sums that `encoded_moving` was given."""
+    rows = np.array(content["rows"], dtype=np.int64)
+    if content["spans"] is None:
+        return MovingSums(decoded(content["answers"]), rows)
+    spans = np.array([[int(tick) for tick in one] for one in content["spans"]], dtype=np.int64)
+    clock = Clock.from_plain(content["clock"])
+    return MovingSums(decoded(content["answers"]), rows, spans.reshape(2, -1), clock)
 
 
 def _plain_value(value: Any) -> Any:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.resources import files
 
 from fastapi import FastAPI
@@ -24,6 +25,7 @@ from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_routes import DeviceCORS, DeviceRequests
 from tidegate.service.gate import Gate
 from tidegate.service.http_etags import GivenETag
+from tidegate.service.openapi_document import document
 from tidegate.service.prometheus_metrics import Metrics
 from tidegate.service.push_group import Group
 from tidegate.service.push_route import PushRoute
@@ -93,6 +95,7 @@ def make_app(
         openapi_url="/v1/openapi.json",
     )
     app.state.given = GivenETag()
+    app.openapi = partial(document, app)  # type: ignore[method-assign]  # as the framework says
     problem_details.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics, ahead = Metrics(live), AnswersAhead(gate)

@@ -12,15 +12,17 @@ import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from tidegate.errors import InputError, TidegateError
 from tidegate.guarantee import sequential
 from tidegate.service import problem_details
 from tidegate.service.access import Access
+from tidegate.service.answer_models import ColumnsFacts, TakenColumns
 from tidegate.service.gate import Gate
+from tidegate.service.http_etags import tagged
+from tidegate.service.openapi_document import answers
 from tidegate.service.pending_requests import Pending, WholeRows
-from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
 from tidegate.service.request_bodies import ARROW, parsed_body_of_columns
 from tidegate.service.stored_stream import StoredStream
@@ -58,25 +60,26 @@ _BODY = {
 
 def column_routes(gate: Gate, access: Access) -> APIRouter:
     """The routes under `/v1/columns`."""
-    routes = APIRouter(prefix="/v1/columns", responses=PROBLEMS)
+    routes = APIRouter(prefix="/v1/columns")
 
-    @routes.post("", status_code=201, dependencies=[access.allowed("manage")])
+    @routes.post("", dependencies=[access.allowed("manage")], **answers(ColumnsFacts, 201))
     async def create(new: NewColumns) -> dict[str, Any]:
         pipelines = await asyncio.to_thread(new.pipelines)
         make, where = gate.streams.create_columns, (new.name, pipelines, new.source)
         made = await asyncio.wrap_future(gate.call(lambda: make(*where, part=new.part)))
         return _shown(new.name, made)
 
-    @routes.get("/{name}", dependencies=[access.allowed("read facts")])
-    async def one(name: Name) -> dict[str, Any]:
-        return _shown(name, gate.streams.columns_of(name))
+    facts = [access.allowed("read facts")]
+
+    @routes.get("/{name}", dependencies=facts, **answers(ColumnsFacts, tagged=True))
+    async def one(request: Request, name: Name) -> Response:
+        return tagged(request, _shown(name, gate.streams.columns_of(name)))
 
     @routes.post(
         "/{name}/values",
-        status_code=202,
         dependencies=[access.allowed("write")],
-        response_model=None,
         openapi_extra=_BODY,
+        **answers(TakenColumns, 202),
     )
     async def push(request: Request, name: Name) -> JSONResponse:
         streams = gate.streams.columns_of(name)

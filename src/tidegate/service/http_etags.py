@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 
+from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.answers_json import View, described, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
@@ -53,13 +54,12 @@ async def conditional(
 
     Without a question, the facts of the stream. `keys`: those that the question needs.
     """
-    known = request.headers.get("if-none-match")
     earlier: GivenETag = request.app.state.given
 
     def look(run: Run) -> tuple[str, bytes | View | None]:
         facts = described(run)
-        tag = _tag(run, request, facts)
-        if known is not None and tag in [one.strip() for one in known.split(",")]:
+        tag = tag_of(run, request, facts)
+        if _asked_before(request, tag):
             return tag, None
         body = earlier.find(tag)
         if body is not None:
@@ -67,7 +67,7 @@ async def conditional(
         return tag, _json(facts) if question is None else view_of(run, keys)
 
     tag, found = await asyncio.to_thread(gate.ask, name, look)
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    headers = tag_headers(tag)
     if found is None:
         return Response(status_code=304, headers=headers)
     if question is None or isinstance(found, bytes):
@@ -78,13 +78,41 @@ async def conditional(
     return Response(body, headers=headers, media_type=JSON)
 
 
+def tagged(request: Request, answer: Any) -> Response:
+    """An answer that is cheap to find, or 304: its tag is a digest of itself."""
+    body = _json(answer)
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    return unchanged(request, tag) or Response(body, headers=tag_headers(tag), media_type=JSON)
+
+
+def unchanged(request: Request, tag: str) -> Response | None:
+    """304, if the client has the answer with this tag."""
+    return (
+        Response(status_code=304, headers=tag_headers(tag)) if _asked_before(request, tag) else None
+    )
+
+
+def tag_headers(tag: str) -> dict[str, str]:
+    """Headers of an answer that a browser may keep, and asks about before it shows it again."""
+    return {"ETag": tag, "Cache-Control": "private, no-cache"}
+
+
+def _asked_before(request: Request, tag: str) -> bool:
+    """Weakly, as the header is defined: a proxy that packs answers marks their tags as weak."""
+    known = request.headers.get("if-none-match", "")
+    return known.strip() == "*" or tag in [
+        one.strip().removeprefix("W/") for one in known.split(",")
+    ]
+
+
 def _json(answer: Any) -> bytes:
     return orjson.dumps(answer, default=_plain)
 
 
-def _tag(run: Run, request: Request, facts: dict[str, Any]) -> str:
+def tag_of(run: Run, request: Request, facts: Any) -> str:
     """All that the answer depends on, and nothing that is not public: who knows it may guess it."""
-    asked = f"{epoch_of(run)} {request.url.path}?{request.url.query}".encode()
+    finishes = run.finishes if isinstance(run, CommittedKeyed) else 0  # else `facts` shows it
+    asked = f"{epoch_of(run)} {finishes} {request.url.path}?{request.url.query}".encode()
     digest = hashlib.sha256(asked + _json(facts))
     return f'"{digest.hexdigest()[:32]}"'
 

@@ -39,18 +39,6 @@ _KINDS: tuple[tuple[type[TidegateError], int, str], ...] = (
 )
 
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"description": words, "content": {MEDIA_TYPE: {"schema": {"type": "object"}}}}
-    for status, words in (
-        (400, "The request is wrong."), (401, "A token is needed."), (403, "Not allowed."),
-        (404, "There is no such stream."), (408, "The body came too slowly."),
-        (409, "The request contradicts an earlier one."), (413, "The body is too large."),
-        (422, "A setting, a value or a question is wrong."), (429, "Too much at once: wait."),
-        (503, "The database is not available: wait."),
-    )
-}  # fmt: skip
-
-
 def problem(
     status: int, title: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any
 ) -> JSONResponse:

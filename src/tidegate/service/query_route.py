@@ -11,27 +11,36 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.views_for_other_threads import KeyedView
+from tidegate.record.moving_sums import MovingWindows
 from tidegate.record.times.time_ranges import TimeTable
 from tidegate.service.access import Access
-from tidegate.service.answers_json import View, encoded, encoded_table, view_of
+from tidegate.service.answers_json import View, encoded, encoded_moving, encoded_table, view_of
 from tidegate.service.gate import Gate
-from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.moving_sums import windows_of
+from tidegate.service.openapi_document import answers
+from tidegate.service.query_models import QueryAnswer
 
 _MOST_RANGES = 100_000
 _MOST_KEYS = 10_000
-Positions = Annotated[list[int], Field(max_length=_MOST_RANGES)]
+Ends = (
+    Annotated[list[int], Field(max_length=_MOST_RANGES)]
+    | Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=_MOST_RANGES)]
+)
 
 
 class Question(BaseModel):
-    """Ranges of positions, a range of time, or a table of sums over parts of equal length."""
+    """Ranges of positions or of time, a table of sums over parts, or sums over a window."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
-    starts: Positions | None = Field(None, examples=[[0]])
-    ends: Positions | None = Field(None, examples=[[500]])
+    starts: Ends | None = Field(None, examples=[[0]], description="Positions, or times as texts.")
+    ends: Ends | None = Field(None, examples=[[500]])
     from_: str | None = Field(None, alias="from", examples=["2024-02-01"])
     to: str | None = Field(None, examples=["2024-03-01"])
     every: str | int | None = Field(None, examples=["1d"])
+    over: str | int | None = Field(None, description="Sums over a window of this length.")
+    start: int | None = Field(None, description="Of windows: a position.")
+    end: int | None = Field(None, description="Of windows: a position.")
     confidence: float = 0.95
     as_of: int | None = None
     keys: Annotated[list[str], Field(max_length=_MOST_KEYS)] | None = Field(
@@ -41,6 +50,8 @@ class Question(BaseModel):
 
     def asked(self, view: View) -> dict[str, Any]:
         """The answers of a stream."""
+        if self.over is not None:
+            return self._moving(view, self.over)
         if isinstance(view, KeyedView):
             return self._keyed(view)
         if self.keys is not None or self.each:
@@ -56,6 +67,19 @@ class Question(BaseModel):
             from_=self.from_, to=self.to, confidence=self.confidence, as_of=self.as_of
         )
         return {"answer": encoded(found)}
+
+    def _moving(self, view: View, over: str | int) -> dict[str, Any]:
+        """Sums over a window that slides, of a stream or of one key."""
+        ends: dict[str, Any] = {"start": self.start, "end": self.end}
+        ends |= {"from_": self.from_, "to": self.to}
+        windows = MovingWindows(
+            over, self.every, **ends, confidence=self.confidence, most=_MOST_RANGES
+        )
+        if not isinstance(view, KeyedView) and self.keys is not None:
+            raise QueryError("this stream has no keys")
+        if self.keys is not None and len(self.keys) != 1:
+            raise QueryError("keys: a moving sum is of one key")
+        return encoded_moving(windows_of(view, windows, self.keys[0] if self.keys else None))
 
     def _keyed(self, view: KeyedView) -> dict[str, Any]:
         """The answer of one key, or the total over a group: of one range, or by time."""
@@ -104,9 +128,9 @@ class Question(BaseModel):
 
 def query_route(gate: Gate, access: Access) -> APIRouter:
     """`POST /v1/streams/{name}/query`."""
-    routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
+    routes = APIRouter(prefix="/v1/streams")
 
-    @routes.post("/{name}/query", dependencies=[access.allowed("read")])
+    @routes.post("/{name}/query", dependencies=[access.allowed("read")], **answers(QueryAnswer))
     async def query(name: str, question: Question) -> dict[str, Any]:
         view = await asyncio.to_thread(gate.ask, name, lambda run: view_of(run, question.keys))
         return await gate.work_out(lambda: question.asked(view))

@@ -197,7 +197,12 @@ def rows_as_json(block: RowBlock, names: Sequence[str] | None) -> dict[str, obje
 
 
 def row_response(
-    page: RowPage, names: Sequence[str] | None, *, arrow: bool, start: int
+    page: RowPage,
+    names: Sequence[str] | None,
+    headers: dict[str, str],
+    *,
+    arrow: bool,
+    start: int,
 ) -> Response:
     """A page of rows. `next`: where the next one begins, or the same question again later."""
     ends = [int(one.row_places[-1]) + 1 for one in page.blocks]
@@ -208,8 +213,8 @@ def row_response(
     if not arrow:
         rows = [rows_as_json(one, names) for one in page.blocks]
         body = orjson.dumps({"rows": rows, "next": following, "more": more})
-        return Response(body, media_type="application/json")
-    headers = {"Tidegate-Next": str(following), "Tidegate-More": "true" if more else "false"}
+        return Response(body, headers=headers, media_type="application/json")
+    headers |= {"Tidegate-Next": str(following), "Tidegate-More": "true" if more else "false"}
     return Response(_rows_as_arrow(page.blocks, names), media_type=ARROW, headers=headers)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.service import problem_details
@@ -22,6 +23,7 @@ from tidegate.service.access import Access
 from tidegate.service.logs_and_traces import Telemetry
 
 _MOST_KNOWN = 4096  # tokens that are counted one by one
+_STRANGERS = 1 << 16  # bytes of a body without a token: the framework reads it before it asks who
 
 
 @dataclass
@@ -133,17 +135,16 @@ class RequestFront:
             if refused is not None:
                 await refused(scope, receive, answered)
                 return
-            patient = _PatientRequest(receive, self._limits.patience)
+            known = bool(self._access.permissions(scope["state"]["who"].role))
+            patient = _LimitedBody(receive, self._limits, known=known)
             if not self._telemetry.collected:
                 await self._answer(scope, patient, answered)
                 return
             with self._telemetry.request(scope, answered) as send_traced:
                 await self._answer(scope, patient, send_traced)
-        except TooSlowError:
+        except BodyError as error:
             if not begun:
-                await problem_details.problem(408, "too slow", "the body did not come in time")(
-                    scope, receive, answered
-                )
+                await problem_details.refused(error)(scope, receive, answered)
         except Exception as error:  # noqa: BLE001  # its words may quote the data
             answer = problem_details.fault(error)
             if not begun:
@@ -195,15 +196,20 @@ def _begun(coming: Generator[Any, Any, Message], waits: Any) -> Generator[Any, A
             return found
 
 
-class TooSlowError(Exception):
-    """A body came too slowly."""
+class BodyError(HTTPException):  # as one, the framework lets it through
+    """A body came too slowly, or is too long."""
 
 
-class _PatientRequest:
-    """Waits for the pieces of a body, but not for ever."""
+class _LimitedBody:
+    """Waits for the pieces of a body, but neither for ever nor for more than may be sent.
 
-    def __init__(self, receive: Receive, patience: float) -> None:
-        self._receive, self._patience = receive, patience
+    How long a body is need not be said beforehand, and the framework keeps all of it.
+    """
+
+    def __init__(self, receive: Receive, limits: Limits, *, known: bool) -> None:
+        self._receive, self._patience = receive, limits.patience
+        self._known = known  # who asks may do something here
+        self._left = self._most = limits.body if known else min(limits.body, _STRANGERS)
         self._whole = False
 
     async def __call__(self) -> Message:
@@ -219,6 +225,12 @@ class _PatientRequest:
                 async with asyncio.timeout(self._patience):
                     message = await _begun(coming, waits)
             except TimeoutError:
-                raise TooSlowError from None
+                raise BodyError(408, "the body did not come in time") from None
         self._whole = not message.get("more_body", False)
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            if self._known:
+                raise BodyError(413, f"at most {self._most:,} bytes in one request")
+            needed = {"WWW-Authenticate": "Bearer"}
+            raise BodyError(401, "a token is needed: Authorization: Bearer …", needed)
         return message

@@ -11,10 +11,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.service.access import Access
+from tidegate.service.answer_models import (
+    Checked,
+    Finished,
+    KeysPage,
+    Planned,
+    StreamFacts,
+    StreamKind,
+    StreamState,
+)
 from tidegate.service.gate import Gate
-from tidegate.service.http_etags import conditional
+from tidegate.service.http_etags import conditional, tagged
 from tidegate.service.open_streams import Run
-from tidegate.service.problem_details import PROBLEMS
+from tidegate.service.openapi_document import answers
 from tidegate.service.stream_creation import NewStream, Plan
 
 Name = Annotated[str, Path(max_length=200, description="Of a stream; NAME@1 is its first epoch.")]
@@ -31,64 +40,64 @@ class MoreKeys(BaseModel):
 
 def stream_routes(gate: Gate, access: Access) -> APIRouter:
     """The routes about streams."""
-    routes = APIRouter(prefix="/v1", responses=PROBLEMS)
+    routes = APIRouter(prefix="/v1")
     read, manage = [access.allowed("read")], [access.allowed("manage")]
-    facts = [access.allowed("read facts")]
+    facts, write = [access.allowed("read facts")], [access.allowed("write")]
 
     async def changed(function: Callable[[], Any]) -> dict[str, Any]:
         stream = await asyncio.wrap_future(gate.call(function))
         shown: dict[str, Any] = stream.shown()
         return shown
 
-    @routes.post("/check", dependencies=manage)
+    @routes.post("/check", dependencies=manage, **answers(Checked))
     async def check(new: NewStream) -> dict[str, Any]:
         return await asyncio.to_thread(new.checked)
 
-    @routes.post("/plan", dependencies=[access.allowed("plan")])
+    @routes.post("/plan", dependencies=[access.allowed("plan")], **answers(Planned))
     async def plan(asked: Plan) -> dict[str, Any]:
         return await asyncio.to_thread(asked.expected)
 
-    @routes.post("/streams", status_code=201, dependencies=manage)
+    @routes.post("/streams", dependencies=manage, **answers(StreamFacts, 201))
     async def create(new: NewStream) -> dict[str, Any]:
         pipeline = await asyncio.to_thread(new.pipeline)
         more: dict[str, Any] = {"part": new.part, "keys": new.key_settings(pipeline)}
         more["grace"] = new.grace(pipeline)
         return await changed(lambda: gate.streams.create(new.name, pipeline, new.source, **more))
 
-    @routes.get("/streams", dependencies=facts)
-    async def listed() -> list[dict[str, Any]]:
+    @routes.get("/streams", dependencies=facts, **answers(list[StreamFacts], tagged=True))
+    async def listed(request: Request) -> Response:
         streams = await asyncio.to_thread(gate.streams.listed)
-        return [stream.shown() for stream in streams]
+        return tagged(request, [stream.shown() for stream in streams])
 
-    @routes.get("/streams/{name}", dependencies=facts)
+    @routes.get("/streams/{name}", dependencies=facts, **answers(StreamState, tagged=True))
     async def one(request: Request, name: Name) -> Response:
         return await conditional(request, gate, name)
 
-    @routes.get("/streams/{name}/kind", dependencies=[access.allowed("write")])
+    @routes.get("/streams/{name}/kind", dependencies=write, **answers(StreamKind))
     async def kind(name: Name) -> dict[str, Any]:
         """What a producer must know: whether rows are readings or events, with keys or without."""
         return {"kind": gate.streams.existing(name).kind}
 
-    @routes.post("/streams/{name}/retire", dependencies=manage)
+    @routes.post("/streams/{name}/retire", dependencies=manage, **answers(StreamFacts))
     async def retire(name: Name) -> dict[str, Any]:
         return await changed(lambda: gate.streams.retire(name))
 
-    @routes.post("/streams/{name}/finish", dependencies=[access.allowed("write")])
+    @routes.post("/streams/{name}/finish", dependencies=write, **answers(Finished))
     async def finish(name: Name) -> dict[str, Any]:
         """End open warm-ups from the values that came: for a stream that is over."""
         await asyncio.wrap_future(gate.call(lambda: gate.streams.finish(name)))
         return {"finished": True}
 
-    @routes.post("/streams/{name}/epochs", status_code=201, dependencies=manage)
+    @routes.post("/streams/{name}/epochs", dependencies=manage, **answers(StreamFacts, 201))
     async def begin_epoch(name: Name) -> dict[str, Any]:
         return await changed(lambda: gate.streams.begin_epoch(name, "asked for"))
 
-    @routes.post("/streams/{name}/keys", dependencies=manage)
+    @routes.post("/streams/{name}/keys", dependencies=manage, **answers(StreamFacts))
     async def declare(name: Name, more: MoreKeys) -> dict[str, Any]:
         return await changed(lambda: gate.streams.declare_keys(name, more.keys))
 
-    @routes.get("/streams/{name}/keys", dependencies=read)
-    async def keys(name: Name, start: int = 0, limit: int = 1000) -> dict[str, Any]:
+    @routes.get("/streams/{name}/keys", dependencies=read, **answers(KeysPage, tagged=True))
+    async def keys(request: Request, name: Name, start: int = 0, limit: int = 1000) -> Response:
         def found(run: Run) -> dict[str, Any]:
             if not isinstance(run, CommittedKeyed):
                 return {"keys": [], "released": [], "next": None}
@@ -98,7 +107,6 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
             following = end if end < len(run.release.keys) else None
             return {"keys": names, "released": counts.tolist(), "next": following}
 
-        result: dict[str, Any] = await asyncio.to_thread(gate.ask, name, found)
-        return result
+        return tagged(request, await asyncio.to_thread(gate.ask, name, found))
 
     return routes

@@ -14,14 +14,22 @@ from tidegate.errors import QueryError
 from tidegate.record.times.time_ranges import moment
 from tidegate.service import released_rows, request_bodies
 from tidegate.service.access import Access
+from tidegate.service.answer_models import (
+    ClockTaken,
+    MovingSumColumns,
+    ReleasedPage,
+    Sums,
+    Table,
+    TakenValues,
+)
 from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.answers_json import asked_keys, codes_of, sums, table
 from tidegate.service.gate import Gate
-from tidegate.service.http_etags import conditional
+from tidegate.service.http_etags import conditional, tag_headers, tag_of, unchanged
 from tidegate.service.moving_sums import moving
 from tidegate.service.open_streams import Run
+from tidegate.service.openapi_document import answers, text_answers
 from tidegate.service.pending_requests import NO_VALUES, Pending
-from tidegate.service.problem_details import PROBLEMS
 from tidegate.service.push_route import PUSH_DESCRIPTION, refuse_clock
 from tidegate.service.server_sent_events import LiveReaders
 from tidegate.service.stream_kinds import names_of, position_of
@@ -88,6 +96,15 @@ AskedMoving = Annotated[MovingQuestion, Query()]
 AskedTable = Annotated[TableQuestion, Query()]
 
 
+_TAKEN = answers(TakenValues, 202, description="The values are durable.")
+_TAKEN["responses"][200] = {"model": TakenValues, "description": "They were taken before."}
+_ROWS = answers(ReleasedPage, tagged=True)
+_ROWS["responses"][200]["content"] = {
+    request_bodies.ARROW: {"schema": {"type": "string", "format": "binary"}}
+}
+_EVENTS = text_answers("text/event-stream", "Released rows as they come; resumed by Last-Event-ID.")
+
+
 class Moment(BaseModel):
     """What the clock shows."""
 
@@ -98,17 +115,15 @@ class Moment(BaseModel):
 
 def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAhead) -> APIRouter:
     """The routes under `/v1/streams/NAME` that carry data."""
-    routes = APIRouter(prefix="/v1/streams", responses=PROBLEMS)
+    routes = APIRouter(prefix="/v1/streams")
     read, write = [access.allowed("read")], [access.allowed("write")]
 
-    @routes.post(
-        "/{name}/values", status_code=202, dependencies=write, openapi_extra=PUSH_DESCRIPTION
-    )
+    @routes.post("/{name}/values", dependencies=write, openapi_extra=PUSH_DESCRIPTION, **_TAKEN)
     async def push(name: Name) -> Response:
         """Described here, and answered by `PushRoute` before a request comes this far."""
         raise AssertionError(name)
 
-    @routes.post("/{name}/advance", status_code=202, dependencies=write)
+    @routes.post("/{name}/advance", dependencies=write, **answers(ClockTaken, 202))
     async def advance(name: Name, clock: Moment) -> dict[str, Any]:
         """Release the ticks of an event stream that are over."""
         refuse_clock(gate.streams.existing(name))
@@ -117,28 +132,40 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
         await asyncio.wrap_future(pending.answer)
         return {"until": clock.until}
 
-    @routes.get("/{name}/values", dependencies=read, response_model=None)
+    @routes.get("/{name}/values", dependencies=read, **_ROWS)
     async def values(request: Request, name: Name, question: AskedRows) -> Response:
-        def asked(run: Run) -> tuple[list[str] | None, list[int] | None, Any]:
+        arrow = request_bodies.ARROW in request.headers.get("accept", "")
+        last = question.start + max(1, question.limit)
+
+        def asked(run: Run) -> tuple[str, list[str] | None, list[int] | None, Any]:
             ends = (("from", question.from_), ("to", question.to))
             times = tuple(_moment(run, when, word) for word, when in ends)
-            return names_of(run), codes_of(run, question.given()), times
+            names, codes = names_of(run), codes_of(run, question.given())
+            released = position_of(run)
+            if codes is None and times == (None, None):
+                released = min(released, last)  # what comes after a full page does not change it
+            # Keys are named with their codes in Arrow, also those that came later.
+            known = len(names) if names is not None and arrow else 0
+            return tag_of(run, request, [released, arrow, known]), names, codes, times
 
         stored = gate.streams.existing(name).name
-        names, codes, times = await asyncio.to_thread(gate.ask, name, asked)
+        tag, names, codes, times = await asyncio.to_thread(gate.ask, name, asked)
+        if (same := unchanged(request, tag)) is not None:
+            return same
         place = (gate.database, stored, question.start, question.limit)
         page = await asyncio.to_thread(released_rows.page, *place, codes=codes, times=times)
-        arrow = request_bodies.ARROW in request.headers.get("accept", "")
-        return released_rows.row_response(page, names, arrow=arrow, start=question.start)
+        return released_rows.row_response(
+            page, names, tag_headers(tag), arrow=arrow, start=question.start
+        )
 
-    @routes.get("/{name}/sum", dependencies=read, response_model=None)
+    @routes.get("/{name}/sum", dependencies=read, **answers(Sums, tagged=True))
     async def total(request: Request, name: Name, question: AskedSum) -> Response:
         asked = question.given()
         return await conditional(
             request, gate, name, lambda view: sums(view, asked), asked_keys(asked)
         )
 
-    @routes.get("/{name}/moving", dependencies=read, response_model=None)
+    @routes.get("/{name}/moving", dependencies=read, **answers(MovingSumColumns, tagged=True))
     async def sliding(request: Request, name: Name, question: AskedMoving) -> Response:
         """The sum over the last hour, day or 1,000 rows, again and again, with its interval."""
         asked = question.given()
@@ -146,7 +173,7 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
             request, gate, name, lambda view: moving(view, asked), asked_keys(asked)
         )
 
-    @routes.get("/{name}/table", dependencies=read, response_model=None)
+    @routes.get("/{name}/table", dependencies=read, **answers(Table, tagged=True))
     async def by_time(request: Request, name: Name, question: AskedTable) -> Response:
         asked = question.given()
         keys = asked_keys(asked)
@@ -155,7 +182,7 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
             ahead.asked(gate.streams.existing(name).name, keys, lambda view: table(view, asked))
         return found
 
-    @routes.get("/{name}/live", dependencies=read, response_model=None)
+    @routes.get("/{name}/live", dependencies=read, **_EVENTS)
     async def follow(
         request: Request, name: Name, start: Place | None = None, key: Text = None
     ) -> StreamingResponse:

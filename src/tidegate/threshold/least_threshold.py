@@ -72,6 +72,15 @@ def has_fallen(theta: int, top: int, information: Fraction, times: int = HARDLY)
     return theta <= times * _part_of_bound(top, reach)
 
 
+def how_fallen(home: float, theta: int, top: int, information: Fraction) -> int:
+    """1: θ stayed where it began, which is public.
+
+    2: or left it by chance, and the level, a share `home` of θ, is so small that most values are 0.
+    """
+    kind, times = (2, STRAYED) if home < MOSTLY_ZERO else (1, HARDLY)
+    return kind * has_fallen(theta, top, information, times)
+
+
 @lru_cache(maxsize=256)
 def _part_of_bound(top: int, reach: Fraction) -> int:
     with localcontext(Context(prec=30)):

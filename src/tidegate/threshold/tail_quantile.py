@@ -172,11 +172,11 @@ class TailQuantile(Spec):
         climbing_from: int = 1,
         climbing_to: int | None = None,
     ) -> tuple[IntArray, IntArray, int]:
-        """Candidates, their scores as integers, and the common denominator of the scores."""
+        """Candidates, their scores as integers (of one stream, or in rows), and the denominator."""
         grid = self.candidates(lattice)
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
         target = round(self.target * SCORE_PARTS)
-        counts = np.maximum(above[allowed] * (SCORE_PARTS // PARTS), target)
+        counts = np.maximum(above[..., allowed] * (SCORE_PARTS // PARTS), target)
         climb = climbing_from, climbing_to, positive
         public = penalties(self, lattice.top, *climb)[allowed]
         return grid[allowed], -(public + counts), SCORE_PARTS
@@ -227,7 +227,11 @@ class TailQuantile(Spec):
         facts = at_least, positive, climbing_from, climbing_to
         grid, scores, denominator = self.scores(above, lattice, *facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
-        return min(lattice.top, int(int(grid[best]) * self.extrapolation))
+        return self.outcome(int(grid[best]), lattice)
+
+    def outcome(self, candidate: int, lattice: Lattice) -> int:
+        """The θ that a candidate leads to."""
+        return min(lattice.top, int(int(candidate) * self.extrapolation))
 
 
 def last_exceeded(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]:

@@ -18,7 +18,7 @@ from tidegate.estimate.mixture.mixture import Mixture, Periods, Share
 from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.tree_choice import tree_costs
-from tidegate.estimate.mixture.truncated_tail import Levels, Tail
+from tidegate.estimate.mixture.truncated_tail import Levels, Places, Tail, between_places
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Exact
 from tidegate.stages import Aim, Block, Excess, Layout, Perturber, Recorded, Saved
@@ -91,8 +91,9 @@ class EventPosterior(MixturePosterior):
 class _Untruncated:
     """Nothing was cut off."""
 
-    def between(self, starts: IntArray, ends: IntArray, unit: float) -> Excess:
+    def between(self, places: Places, unit: float) -> Excess:
         """Nothing."""
+        (starts, _), _ = places
         return Excess.nothing(starts.size)
 
 
@@ -115,13 +116,11 @@ class EventTail:
         self._squares = _before(_SQUARE * _EACH * cap * expected)
         self._room = _before(np.maximum(room * sums, expected))
 
-    def between(self, starts: IntArray, ends: IntArray, unit: float) -> Excess:
-        """The excess of the ticks of [start, end); `unit`: that of the models, in the data's."""
-        sums, squares, room = (
-            np.interp(ends, self._edges, before) - np.interp(starts, self._edges, before)
-            for before in (self._sums, self._squares, self._room)
-        )
-        nothing = np.zeros(starts.size)
+    def between(self, places: Places, unit: float) -> Excess:
+        """The excess of the ticks of ranges; `unit`: that of the models, in the data's."""
+        before = (self._sums, self._squares, self._room)
+        sums, squares, room = between_places(places, self._edges, before)
+        nothing = np.zeros(sums.size)
         upper = np.minimum(_UPPER * sums, np.maximum(room, sums))
         parts = (sums, nothing, squares * unit, room, upper, nothing)
         return Excess(*(part * unit for part in parts))

@@ -123,7 +123,9 @@ class MixturePosterior(Posterior):
             between * theta**2,
             spread * theta**2,
             self._largest * self._step**2,
-            None if self._tail is None else self._tail.between(starts, ends, theta),
+            None
+            if self._tail is None
+            else self._tail.between(((starts, first), (ends, last)), theta),
         )
 
     def _near(self, starts: IntArray, ends: IntArray) -> tuple[IntArray, ...]:

@@ -12,7 +12,7 @@ from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.stages import Layout
 
 # The level after a cap was full, in the new θ: the old one says little about it.
-_NEW_MEAN, _NEW_VARIANCE = 0.2, 0.1
+NEW_MEAN, NEW_VARIANCE = 0.2, 0.1
 
 # A measurement of all the noise that is left in a tree, and of nothing else.
 _REST = Leaf(outer=None, inner=None, inner_share=0.0, share=1.0, variance=0.0)
@@ -20,7 +20,7 @@ _REST = Leaf(outer=None, inner=None, inner_share=0.0, share=1.0, variance=0.0)
 # How much the level may move, as a share of itself, where θ is doubled or halved: more or less of
 # the values is cut off. Without it the step looks like a level that moves, and everything that
 # follows is measured finely. (Caps that are tried expect half as much: they are near θ.)
-_MOVED = 0.3
+MOVED = 0.3
 
 
 class RescaledRun(MixtureRun):
@@ -37,7 +37,7 @@ class RescaledRun(MixtureRun):
         augmented[:, -1] *= ratio
         if self._cycle is not None:
             self._cycle.rescale(ratio)
-        self._filters.inflate_level(min(1.0, _MOVED * (max(ratio, 1 / ratio) - 1)))
+        self._filters.inflate_level(min(1.0, MOVED * (max(ratio, 1 / ratio) - 1)))
         self._threshold = threshold
         self._set_ends(below)
         self._cap_steps = CapSteps()
@@ -45,7 +45,7 @@ class RescaledRun(MixtureRun):
 
     def forget_level(self, *, fell: bool = False) -> None:
         """A cap was full, or the level `fell` below its floor: little is known of the new one."""
-        self._set_level(-_NEW_MEAN if fell else _NEW_MEAN, _NEW_VARIANCE)
+        self._set_level(-NEW_MEAN if fell else NEW_MEAN, NEW_VARIANCE)
 
     def expect_level(self, share: float) -> None:
         """θ was moved to where the level is thought to be this share of it, or nothing at all."""

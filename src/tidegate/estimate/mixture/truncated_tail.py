@@ -72,11 +72,15 @@ class Levels(Protocol):
     sums: FloatArray
 
 
+# Where ranges start, and where they end: positions, and the cell in which each lies.
+Places = tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]
+
+
 class Tail(Protocol):
     """What truncation took away from the sums of ranges."""
 
-    def between(self, starts: IntArray, ends: IntArray, unit: float) -> Excess:
-        """The excess of the values of [start, end); `unit`: that of the models, in the data's."""
+    def between(self, places: Places, unit: float) -> Excess:
+        """The excess of the values of ranges; `unit`: that of the models, in the data's."""
         ...
 
 
@@ -145,16 +149,31 @@ class TruncatedTail:
             _before(part * widths) for part in (expected, fallen, squares, room, upper, lower)
         ]
 
-    def between(self, starts: IntArray, ends: IntArray, unit: float) -> Excess:
-        """The excess of the values of [start, end), θ being `unit` in the unit of the data."""
-        found = Excess(
-            *(
-                (np.interp(ends, self._edges, before) - np.interp(starts, self._edges, before))
-                * unit
-                for before in self._before
-            )
-        )
+    def between(self, places: Places, unit: float) -> Excess:
+        """The excess of the values of ranges, θ being `unit` in the unit of the data."""
+        parts = between_places(places, self._edges, self._before)
+        found = Excess(*(part * unit for part in parts))
         return found._replace(variance=found.variance * unit)
+
+
+def between_places(
+    places: Places, edges: IntArray, before: Sequence[FloatArray]
+) -> list[FloatArray]:
+    """What lies in ranges, by what lies `before` each edge: in a line from one to the next.
+
+    As `np.interp` of each, which would look for the same positions again and again.
+    """
+    widths = np.append(np.maximum(np.diff(edges), 1), 1)  # and one beyond the last edge
+    inside = []
+    for at, within in places:
+        cell = np.maximum(within, 0)
+        inside.append((cell, np.clip(at - edges[cell], 0, widths[cell])))
+    found = []
+    for sums in before:
+        slopes = np.append(np.diff(sums), 0.0) / widths
+        first, after = (sums[cell] + slopes[cell] * part for cell, part in inside)
+        found.append(after - first)
+    return found
 
 
 def _share(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:

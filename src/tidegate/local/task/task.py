@@ -122,11 +122,17 @@ class Task:
     def problem(self, report: Report, now: float) -> str | None:
         """Why a report cannot be taken, whoever sent it (`report_checks.REASONS`); None: it can."""
         number = self.number_of(report.round)
+        return self.round_problem(number, now) or self.report_problem(number, report)
+
+    def round_problem(self, number: int | None, now: float) -> str | None:
+        """Why no report to this round can be taken now; None: they can."""
         if number is None or number > self.calendar.number(now):
             return "round"
-        if now >= self.calendar.accepted_until(number):
-            return CLOSED
-        opened = self.rounds.get(number)
+        return CLOSED if now >= self.calendar.accepted_until(number) else None
+
+    def report_problem(self, number: int | None, report: Report) -> str | None:
+        """Why a report to a round that takes them cannot be taken; None: it can."""
+        opened = None if number is None else self.rounds.get(number)
         asked = None if opened is None else opened.slot(report.slot)
         return "slot" if asked is None else report.problem_with(asked)
 

@@ -35,7 +35,7 @@ def by_time(
         return record.answers(first, last, confidence, as_of)
     if index.late.places.size:  # each range counts late rows of its own
         pairs = zip(first.tolist(), last.tolist(), strict=True)
-        return _joined_ranges(
+        return joined_ranges(
             [between_cuts(record, np.array(pair), confidence, as_of) for pair in pairs]
         )
     check_known([record], int(first.min()))
@@ -45,7 +45,7 @@ def by_time(
     return record.answers(begin, end, confidence, as_of)
 
 
-def _joined_ranges(parts: Sequence[Answers]) -> Answers:
+def joined_ranges(parts: Sequence[Answers]) -> Answers:
     """All ranges in one, one part after the other."""
     whole: dict[str, Any] = {}
     for field in fields(Answers):

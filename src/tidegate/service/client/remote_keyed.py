@@ -20,12 +20,13 @@ from tidegate.keyed.query_table_plot import Asked, KeyedVerbs, PlottedKeys
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.answer import Answer
 from tidegate.record.mean_and_ratio import Mean
+from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_ranges import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late
-from tidegate.service.client.remote_record import text
+from tidegate.service.client.remote_record import RemoteRecord, text
 from tidegate.service.client.remote_stream import NO_TICKS
 from tidegate.service.client.remote_stream_base import RemoteStream, page_times
 
@@ -87,6 +88,10 @@ class KeyedStream(RemoteStream, KeyedVerbs, PlottedKeys):
         return (
             decoded(found["answers"])[0] if "answers" in found else decoded_answer(found["answer"])
         )
+
+    def moved_over(self, windows: MovingWindows, key: Any) -> MovingSums:
+        """The sums of one key over windows."""
+        return RemoteRecord(self, key_text(key)).moved_over(windows)
 
     def mean(self, *where: Any, **how: Any) -> Mean:
         """The mean over the rows of a range, which is given as to `query`."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tidegate.errors import QueryError
 from tidegate.exact_numbers import LARGEST
 from tidegate.record.answer import Answer
+from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers, paired
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
 from tidegate.record.times.time_ranges import Moment, TimeTable
-from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
+from tidegate.service.answers_json import decoded, decoded_answer, decoded_moving, decoded_table
 
 if TYPE_CHECKING:
     from tidegate.service.client.remote_keyed import KeyedStream
@@ -78,8 +78,18 @@ class RemoteRecord:
     def answers_by_time(
         self, starts: Any, ends: Any, confidence: float, as_of: int | None
     ) -> Answers:
-        """Refuse: a service is asked for one range of time at a time, or for a table."""
-        raise QueryError("many ranges of time: ask query(from_=…, to=…) for each, or table('1d')")
+        """The sums over many ranges of time."""
+        begin, end = ([str(when) for when in one] for one in (starts, ends))
+        asked = {"starts": begin, "ends": end, "confidence": confidence, "as_of": as_of}
+        return decoded(self._stream.asked(asked)["answers"])
+
+    def moved_over(self, windows: MovingWindows) -> MovingSums:
+        """The sums over windows of one length."""
+        asked = windows._asdict()
+        del asked["most"]
+        asked |= {"from": text(asked.pop("from_")), "to": text(asked["to"])}
+        named = None if self._key is None else [self._key]
+        return decoded_moving(self._stream.asked({**asked, "keys": named}))
 
     def table(self, every: int, confidence: float) -> Answers:
         """The sums over so many values at a time."""

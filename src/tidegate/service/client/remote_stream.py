@@ -14,6 +14,7 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import whole
 from tidegate.record.mean_and_ratio import Mean
+from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
@@ -41,6 +42,10 @@ class UnkeyedStream(RemoteStream, RangeQueries):
         if isinstance(every, str) or any(when is not None for when in times.values()):
             return super().table(every, confidence, **times)
         return RemoteRecord(self).table(whole("every", every, minimum=1), confidence)
+
+    def moved_over(self, windows: MovingWindows) -> MovingSums:
+        """The sums over windows: see `Release.moving`."""
+        return RemoteRecord(self).moved_over(windows)
 
     def mean(self, *where: Any, **how: Any) -> Mean:
         """The mean over a range, which is given as to `query`; of events, per tick."""

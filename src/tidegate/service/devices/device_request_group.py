@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, Select, Update, bindparam, insert, select, update
+from sqlalchemy import Connection
 
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.local.announcements_and_reports import Report
 from tidegate.local.shuffle import least_hidden
-from tidegate.local.task.task import LEASE
+from tidegate.local.task.task import LEASE, Task
 from tidegate.service.devices import stored_tasks
 from tidegate.service.devices.device_requests import (
     ACCEPTED,
@@ -30,16 +28,12 @@ from tidegate.service.devices.device_requests import (
     Request,
     device_digest,
 )
-from tidegate.service.devices.device_tables import devices
+from tidegate.service.devices.device_statements import ADD, chunks, find, mark, named
 from tidegate.service.devices.stored_tasks import StoredTask
 from tidegate.service.loop_wakeups import woken_together
 from tidegate.service.pending_requests import fulfil
 
-_CHUNK = 512  # devices in a statement
 _DELTA = "1/1000000000"  # of what is said about shuffled reports, for information
-# Statements of every group, built once: building them costs more than running them.
-_AT = devices.c.task == bindparam("of_task"), devices.c.number == bindparam("of_number")
-_ADD = insert(devices)
 Place = tuple[str, int, bytes]  # task, round, device
 
 
@@ -58,6 +52,10 @@ class RequestGroup:
         self._touched: dict[str, bool] = {}  # tasks, and whether other questions opened
         # Reports that were accepted, by task and round; added up together.
         self._taken: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        # Looked up once for all requests of the group: numbers of rounds with why they take no
+        # reports now, by task and name; digests of devices, by name.
+        self._rounds: dict[tuple[str, str], tuple[int | None, str | None]] = {}
+        self._digests: dict[str, bytes] = {}
 
     def do(self, group: Sequence[Request]) -> None:
         """All of these requests, in their order."""
@@ -106,30 +104,35 @@ class RequestGroup:
     def _look_up(self, group: Sequence[Request]) -> None:
         wanted: dict[tuple[str, int], set[bytes]] = {}
         for request in group:
-            for task_id, number, device in self._places(request):
-                wanted.setdefault((task_id, number), set()).add(device)
+            try:
+                task = self._stored(request.task_id).task
+            except TidegateError:
+                continue  # it is told when its turn comes
+            for name, client in _names(request):
+                number = self._round(request.task_id, task, name)[0]
+                if number in task.rounds:
+                    place = request.task_id, number
+                    wanted.setdefault(place, set()).add(self._digest(client))
         for (task_id, number), names in wanted.items():
             at = self._at(task_id, number)
-            for some in _chunks(names):
-                found = self._connection.execute(_find(len(some)), {**at, **_named(some)})
+            for some in chunks(names):
+                found = self._connection.execute(find(len(some)), {**at, **named(some)})
                 for device, slot, reported in found.all():
                     self._devices[task_id, number, bytes(device)] = slot, bool(reported)
 
-    def _places(self, request: Request) -> Iterator[Place]:
-        try:
-            task = self._stored(request.task_id).task
-        except TidegateError:
-            return  # it is told when its turn comes
-        if isinstance(request, Question):
-            names = [(request.round, request.client)]
-        elif isinstance(request, Reports):
-            names = [(one.round, one.client) for one in request.reports if isinstance(one, Report)]
-        else:
-            return
-        for name, client in names:
+    def _round(self, task_id: str, task: Task, name: str) -> tuple[int | None, str | None]:
+        """The number of a round by its name, and why it takes no reports now; None: it does."""
+        found = self._rounds.get((task_id, name))
+        if found is None:
             number = task.number_of(name)
-            if number in task.rounds:
-                yield request.task_id, number, device_digest(client)
+            found = self._rounds[task_id, name] = number, task.round_problem(number, self._now)
+        return found
+
+    def _digest(self, client: str) -> bytes:
+        found = self._digests.get(client)
+        if found is None:
+            found = self._digests[client] = device_digest(client)
+        return found
 
     def _at(self, task_id: str, number: int) -> dict[str, Any]:
         return {"of_task": self._stored(task_id).facts.task, "of_number": number}
@@ -139,8 +142,8 @@ class RequestGroup:
     def _ask(self, request: Question) -> Asked | NotNow:
         stored = self._stored(request.task_id)
         task, calendar = stored.task, stored.task.calendar
-        number = task.number_of(request.round)
-        device = device_digest(request.client)
+        number, _ = self._round(request.task_id, task, request.round)
+        device = self._digest(request.client)
         known = None if number is None else self._devices.get((request.task_id, number, device))
         if known is None or number is None:
             if number != calendar.number(self._now):
@@ -174,11 +177,11 @@ class RequestGroup:
         ]
 
     def _outcome(self, task_id: str, stored: StoredTask, report: Report) -> str:
-        number = stored.task.number_of(report.round)
-        problem = stored.task.problem(report, self._now)
+        number, problem = self._round(task_id, stored.task, report.round)
+        problem = problem or stored.task.report_problem(number, report)
         if number is None or problem is not None:
             return problem or "round"
-        place = task_id, number, device_digest(report.client)
+        place = task_id, number, self._digest(report.client)
         slot, reported = self._devices.get(place, (None, False))
         if slot != report.slot:
             return "assignment"
@@ -260,41 +263,21 @@ class RequestGroup:
             for place in self._new
         ]
         if rows:
-            self._connection.execute(_ADD, rows)
+            self._connection.execute(ADD, rows)
         by_round: dict[tuple[str, int], list[bytes]] = {}
         for task_id, number, device in self._reported - self._new:
             by_round.setdefault((task_id, number), []).append(device)
         for (task_id, number), names in by_round.items():
             at = self._at(task_id, number)
-            for some in _chunks(names):
-                self._connection.execute(_mark(len(some)), {**at, **_named(some)})
+            for some in chunks(names):
+                self._connection.execute(mark(len(some)), {**at, **named(some)})
         for task_id, other_questions in self._touched.items():
             stored = self._stored(task_id)
             stored_tasks.save(self._connection, stored, self._now, other_questions=other_questions)
 
 
-def _chunks(names: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """As many at once as a power of 2, some of them twice: few statements serve all numbers."""
-    rest = iter(names)
-    while some := list(islice(rest, _CHUNK)):
-        yield some + some[:1] * ((1 << (len(some) - 1).bit_length()) - len(some))
-
-
-@cache
-def _find(count: int) -> Select[Any]:
-    """Finds this many devices. With a list of any length it would be compiled at every use."""
-    return select(devices.c.device, devices.c.slot, devices.c.reported).where(*_among(count))
-
-
-@cache
-def _mark(count: int) -> Update:
-    """Notes that this many devices have reported."""
-    return update(devices).where(*_among(count)).values(reported=1)
-
-
-def _among(count: int) -> tuple[ColumnElement[bool], ...]:
-    return *_AT, devices.c.device.in_([bindparam(f"device_{at}") for at in range(count)])
-
-
-def _named(names: Sequence[bytes]) -> dict[str, bytes]:
-    return {f"device_{at}": name for at, name in enumerate(names)}
+def _names(request: Request) -> list[tuple[str, str]]:
+    """The round and the name of every device in a request."""
+    if isinstance(request, Reports):
+        return [(one.round, one.client) for one in request.reports if isinstance(one, Report)]
+    return [(request.round, request.client)] if isinstance(request, Question) else []

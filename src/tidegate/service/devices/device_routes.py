@@ -36,8 +36,10 @@ from tidegate.service import problem_details
 from tidegate.service.access import Access
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_requests import Batch, NotNow, Question, Reports
+from tidegate.service.devices.task_models import BatchOutcome
 from tidegate.service.loop_wakeups import LoopAnswer, result_of
-from tidegate.service.push_route import read_body
+from tidegate.service.openapi_document import answers, message
+from tidegate.service.push_route import idempotency_parameter, read_body
 
 _MOST_REPORTS = 10_000  # in one request
 MOST_BYTES = 4 << 20
@@ -162,24 +164,24 @@ def device_routes(queue: DeviceQueue, access: Access) -> APIRouter:
     routes = APIRouter(prefix="/v1/tasks/{task_id}")
     report = [access.allowed("report")]
 
-    @routes.get("/round", dependencies=report, response_class=Response, openapi_extra=_said(ROUND))
+    @routes.get("/round", dependencies=report, **_said(ROUND, "round"))
     async def which_round(task_id: str) -> Response:
         raise AssertionError(task_id)  # `DeviceRequests` answers before a request comes this far
 
-    @routes.get(
-        "/announcement",
-        dependencies=report,
-        response_class=Response,
-        openapi_extra=_said(ANNOUNCEMENT),
-    )
+    @routes.get("/announcement", dependencies=report, **_announced())
     async def announcement(task_id: str, round: str, client: str) -> Response:  # noqa: A002  # as in messages
         raise AssertionError(task_id, round, client)
 
-    @routes.post("/reports", dependencies=report, response_class=Response, openapi_extra=_taken())
+    @routes.post("/reports", dependencies=report, **_taken())
     async def reports(task_id: str) -> Response:
         raise AssertionError(task_id)
 
-    @routes.post("/batches", dependencies=[access.allowed("report shuffled")])
+    @routes.post(
+        "/batches",
+        dependencies=[access.allowed("report shuffled")],
+        openapi_extra=_BATCH,
+        **answers(BatchOutcome),
+    )
     async def batches(request: Request, task_id: str) -> dict[str, Any]:
         key = request.headers.get("idempotency-key", "")
         if not 0 < len(key) <= 200:
@@ -209,12 +211,32 @@ def _shuffled(body: bytes) -> Shuffled:
     return Shuffled(plain["round"], plain["slots"], plain["reports"])
 
 
-def _said(kind: str) -> dict[str, Any]:
-    return {"responses": {"200": {"description": "OK", "content": {kind: {"schema": {}}}}}}
+# -- their description in the OpenAPI document -----------------------------------------------------
+
+
+def _said(kind: str, name: str, *, tagged: bool = True) -> dict[str, Any]:
+    found = answers(None, tagged=tagged)
+    found["responses"][200] |= {"content": {kind: {"schema": message(name)}}, "model": None}
+    return {**found, "response_class": Response}
+
+
+def _announced() -> dict[str, Any]:
+    found = _said(ANNOUNCEMENT, "announcement")
+    found["responses"][204] = {"description": "No place is free: ask again after Retry-After."}
+    return found
 
 
 def _taken() -> dict[str, Any]:
-    one = {"schema": {"type": "object"}}
-    lines = {"schema": {"type": "string"}}
-    body = {"required": True, "content": {REPORT: one, REPORTS: lines}}
-    return {"requestBody": body, **_said(OUTCOMES)}
+    lines = {"schema": {"type": "string", "description": "A report a line."}}
+    content = {REPORT: {"schema": message("report")}, REPORTS: lines}
+    extra = {"requestBody": {"required": True, "content": content}}
+    return {**_said(OUTCOMES, "outcomes", tagged=False), "openapi_extra": extra}
+
+
+_BATCH = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": message("shuffled")}},
+    },
+    "parameters": [idempotency_parameter(required=True)],
+}

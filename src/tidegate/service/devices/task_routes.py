@@ -6,7 +6,7 @@ import asyncio
 import base64
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.errors import SettingError
@@ -18,6 +18,9 @@ from tidegate.service.access import Access
 from tidegate.service.devices.answers_by_time import collected, described
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.stored_tasks import TaskFacts
+from tidegate.service.devices.task_models import Collection, TaskPlain, TaskState
+from tidegate.service.http_etags import tagged
+from tidegate.service.openapi_document import answers
 
 _ID_BYTES = 32
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"  # as of streams
@@ -62,27 +65,34 @@ def task_routes(queue: DeviceQueue, access: Access) -> APIRouter:
     read, manage = [access.allowed("read")], [access.allowed("manage")]
     facts_of = [access.allowed("read facts")]
 
-    @routes.post("", status_code=201, dependencies=manage)
+    @routes.post("", dependencies=manage, **answers(TaskPlain, 201))
     async def begin(new: NewTask) -> dict[str, Any]:
         facts = await asyncio.to_thread(new.facts)
         made = await asyncio.wrap_future(queue.create(facts))
         return made.plain()
 
-    @routes.get("", dependencies=facts_of)
-    async def listed() -> list[dict[str, Any]]:
-        return [one.plain() for one in await asyncio.to_thread(queue.listed)]
+    @routes.get("", dependencies=facts_of, **answers(list[TaskPlain], tagged=True))
+    async def listed(request: Request) -> Response:
+        found = await asyncio.to_thread(queue.listed)
+        return tagged(request, [one.plain() for one in found])
 
-    @routes.get("/{task_id}", dependencies=facts_of)
-    async def one(task_id: str) -> dict[str, Any]:
-        return await asyncio.to_thread(described, queue, task_id)
+    @routes.get("/{task_id}", dependencies=facts_of, **answers(TaskState, tagged=True))
+    async def one(request: Request, task_id: str) -> Response:
+        return tagged(request, await asyncio.to_thread(described, queue, task_id))
 
-    @routes.post("/{task_id}/retire", dependencies=manage)
+    @routes.post("/{task_id}/retire", dependencies=manage, **answers(TaskPlain))
     async def retire(task_id: str) -> dict[str, Any]:
         return (await asyncio.wrap_future(queue.retire(task_id))).plain()
 
-    @routes.get("/{task_id}/collection", dependencies=read, openapi_extra=_COLLECTION)
-    async def collection(request: Request, task_id: str) -> dict[str, Any]:
-        return await asyncio.to_thread(collected, queue, task_id, request.query_params)
+    @routes.get(
+        "/{task_id}/collection",
+        dependencies=read,
+        openapi_extra=_COLLECTION,
+        **answers(Collection, tagged=True),
+    )
+    async def collection(request: Request, task_id: str) -> Response:
+        asked = request.query_params
+        return tagged(request, await asyncio.to_thread(collected, queue, task_id, asked))
 
     return routes
 

@@ -215,9 +215,8 @@ class FiltersOfManyStreams:
 
     def inflate_level(self, codes: IntArray, shares: FloatArray) -> None:
         """Caps changed, and may have moved levels by these shares of themselves."""
-        for here, padded, filters in self._chunks(codes):
-            filters.inflate_level(self._each(shares[here], padded))
-            self._put_back(codes[here], filters)
+        level = LEVEL * (SIZE + 1) + LEVEL
+        self._augmented[level, codes] += (shares[:, np.newaxis] * self.means(LEVEL, codes)) ** 2
 
     def forecast(self, codes: IntArray, width: int) -> FloatArray:
         """Expected sums of the values of the next cells, all of one width."""

@@ -7,15 +7,20 @@ positions. Options, borders of blocks and costs of trees are the same for all an
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaves
 from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
+from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
+    FIRST_COUNTS,
+    FIRST_LEVELS,
+    STEP_COUNTS,
+    STEP_LEVELS,
+    observe_blocks,
+)
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import FiltersOfManyStreams
 from tidegate.estimate.mixture.many_streams.layout_tables import (
     NO_LEAF,
@@ -55,8 +60,6 @@ class MixtureOfManyStreams:
         "position", "choice", "row", "chunk", "number", "cell", "filled", "width", "cap", "total"
     )  # fmt: skip
     _LEVELS: ClassVar[tuple[str, ...]] = ("prediction", "measured", "doubt")
-    _STEP_COUNTS: ClassVar[tuple[str, ...]] = ("step", "tried", "patience", "wait", "seen")
-    _STEP_LEVELS: ClassVar[tuple[str, ...]] = ("before", "pace", "refused", "home", "weight")
 
     position: IntArray
     choice: IntArray
@@ -87,8 +90,8 @@ class MixtureOfManyStreams:
             setattr(self, name, np.zeros(0, dtype=np.int64))
         for name in self._LEVELS:
             setattr(self, name, np.zeros(0))
-        self._step_counts: IntArray = np.zeros((0, len(self._STEP_COUNTS)), dtype=np.int64)
-        self._step_levels: FloatArray = np.zeros((0, len(self._STEP_LEVELS)))
+        self._step_counts: IntArray = np.zeros((0, len(STEP_COUNTS)), dtype=np.int64)
+        self._step_levels: FloatArray = np.zeros((0, len(STEP_LEVELS)))
 
     def grow(self, room: int) -> None:
         """Room for more streams, each at its beginning: they all begin alike."""
@@ -97,7 +100,7 @@ class MixtureOfManyStreams:
         for name in (*self._PLACES, *self._LEVELS):
             old = getattr(self, name)
             setattr(self, name, np.concatenate((old, np.zeros(more, dtype=old.dtype))))
-        rest = more, len(self._STEP_COUNTS)
+        rest = more, len(STEP_COUNTS)
         self._step_counts = np.concatenate((self._step_counts, np.zeros(rest, dtype=np.int64)))
         self._step_levels = np.concatenate((self._step_levels, np.zeros(rest)))
         self.filters.grow(room)
@@ -113,9 +116,7 @@ class MixtureOfManyStreams:
         here = np.array([code])
         for name in (*self._PLACES, *self._LEVELS):
             getattr(self, name)[here] = 0
-        first = CapSteps()
-        self._step_counts[here] = [getattr(first, name) for name in self._STEP_COUNTS]
-        self._step_levels[here] = [getattr(first, name) for name in self._STEP_LEVELS]
+        self._step_counts[here], self._step_levels[here] = FIRST_COUNTS, FIRST_LEVELS
         self.filters.begin(here)
 
     def _copy(self, source: int, targets: IntArray) -> None:
@@ -136,6 +137,18 @@ class MixtureOfManyStreams:
         `sums` are noisy, of the leaves that end; anything where none does. Gives the whole sums of
         the cells, in units, and the streams that began a block.
         """
+        wholes, last = self.publish_cells(codes, sums)
+        ended, going = codes[last], codes[~last]
+        if ended.size:
+            self.begin_blocks(ended)
+        if going.size:
+            self._begin_cells(going)
+        return wholes, ended
+
+    def publish_cells(
+        self, codes: IntArray, sums: IntArray
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The same without what follows; and with which of the cells a block ends."""
         tables, row, cell = self.tables, self.row[codes], self.cell[codes]
         closing = tables.leaf[row, cell] != NO_LEAF
         self.total[codes[closing]] += sums[closing]
@@ -152,15 +165,11 @@ class MixtureOfManyStreams:
             facts = int(width[first]), self.position[some], leaves, self._unit_of(some)
             wholes[same] = self.filters.end_cells(some, *facts)
         self.cell[codes] = cell + 1
-        last = cell + 1 == tables.count[row]
-        ended, going = codes[last], codes[~last]
-        if ended.size:
-            self.measured[ended] = ratios(self.total[ended], tables.length[row[last]])
-            self.doubt[ended] = tables.doubt[row[last]]
-            self.begin_blocks(ended)
-        if going.size:
-            self._begin_cells(going)
-        return wholes, ended
+        last: NDArray[np.bool_] = cell + 1 == tables.count[row]
+        ended = codes[last]
+        self.measured[ended] = ratios(self.total[ended], tables.length[row[last]])
+        self.doubt[ended] = tables.doubt[row[last]]
+        return wholes, last
 
     def _begin_cells(self, codes: IntArray) -> None:
         row, cell = self.row[codes], self.cell[codes]
@@ -242,21 +251,9 @@ class MixtureOfManyStreams:
 
     def _cap_steps(self, codes: IntArray, highest: int, threshold: int) -> IntArray:
         """Let the cap of each stream follow the mean of its last block."""
-        steps, names = CapSteps(), (*self._STEP_COUNTS, *self._STEP_LEVELS)
-        known, of_steps = vars(steps), itemgetter(*names)
-        counts, levels = self._step_counts[codes].tolist(), self._step_levels[codes].tolist()
-        many = len(self._STEP_COUNTS)
-        measured = (self.measured[codes] / threshold).tolist()
-        doubts = (self.doubt[codes] / threshold).tolist()
-        inflated = np.zeros(codes.size)
-        for at in np.flatnonzero(self.measured[codes]).tolist():
-            known.update(zip(names, counts[at] + levels[at], strict=True))
-            before = steps.step
-            steps.observe(measured[at], doubts[at], highest)
-            found = of_steps(known)
-            counts[at], levels[at] = list(found[:many]), list(found[many:])
-            if steps.step != before:
-                inflated[at] = moved(before, steps.step)
+        counts, levels = self._step_counts[codes], self._step_levels[codes]
+        shares = self.measured[codes] / threshold, self.doubt[codes] / threshold
+        inflated = observe_blocks(counts, levels, *shares, highest)
         self._step_counts[codes], self._step_levels[codes] = counts, levels
         changed = np.flatnonzero(inflated)
         if changed.size:

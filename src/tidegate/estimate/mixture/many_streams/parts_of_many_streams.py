@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,6 +54,14 @@ def alike(kinds: NDArray[np.signedinteger]) -> list[IntArray]:
         return [np.arange(kinds.size)]
     order = np.argsort(kinds, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+
+
+def groups_alike(*columns: list[int]) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Rows with the same numbers in all columns: the numbers, and which rows these are."""
+    found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for row, each in enumerate(zip(*columns, strict=True)):
+        found[each].append(row)
+    return list(found.items())
 
 
 def ratios(numerators: IntArray, denominators: int | IntArray) -> FloatArray:

@@ -6,7 +6,9 @@ numbers cost more than the calls: here only entries that change are touched.
 
 P is symmetric but for the last bits: one half is kept whole, of the other half by how many units in
 the last place it differs, in 16 bits. Where that is not enough, the difference is kept by itself.
-Models without a swing have zeros in its row and column, which are left out.
+Models without a swing have zeros in its row and column, which are left out. Of the rest, too, more
+than half are zeros (nodes of trees that are not open, halves that do not differ): a bit each. How
+long all that is follows from what was released, as [P | m] does.
 """
 
 from __future__ import annotations
@@ -91,17 +93,29 @@ def packed_filters(
     large = np.flatnonzero((last_bits < _SMALL.min) | (last_bits > _SMALL.max))
     small = last_bits.copy()
     small[large] = 0
+    kept_bits = np.concatenate(whole).view(np.int64)
     return {
-        "covariance": np.concatenate(whole),
-        "asymmetry": small.astype(np.int16),
+        "covariance": kept_bits[kept_bits != 0].view(np.float64),
+        "covaries": np.packbits(kept_bits != 0),
+        "asymmetry": small[small != 0].astype(np.int16),
+        "differs": np.packbits(small != 0),
         "asymmetric": large.astype(np.int32),
         "asymmetries": last_bits[large],
     }
 
 
+def _with_zeros(items: NDArray[np.generic], places: NDArray[np.uint8]) -> NDArray[np.generic]:
+    """Items that are not 0, at their places; up to seven zeros follow the last one."""
+    used = np.unpackbits(places) > 0
+    found = np.zeros(used.size, dtype=items.dtype)
+    found[used] = items
+    return found
+
+
 def unpacked_filters(state: State, streams: int, swings: NDArray[np.bool_]) -> FloatArray:
     """What `packed_filters` was given."""
-    last_bits = state["asymmetry"].astype(np.int64)
+    covariance = _with_zeros(state["covariance"], state["covaries"])
+    last_bits = _with_zeros(state["asymmetry"], state["differs"]).astype(np.int64)
     last_bits[state["asymmetric"]] = state["asymmetries"]
     found = np.zeros((SIZE * (SIZE + 1), streams, swings.size))
     at = difference_at = 0
@@ -109,13 +123,13 @@ def unpacked_filters(state: State, streams: int, swings: NDArray[np.bool_]) -> F
         columns = int(np.count_nonzero(chosen))
         some = np.zeros((SIZE * (SIZE + 1), streams, columns))
         size = len(kept) * streams * columns
-        some[kept] = state["covariance"][at : at + size].reshape(len(kept), streams, columns)
+        some[kept] = covariance[at : at + size].reshape(len(kept), streams, columns)
         at += size
         bits, size = some.view(np.int64), len(lower) * streams * columns
         part = last_bits[difference_at : difference_at + size]
         bits[lower] = bits[upper] + part.reshape(len(lower), streams, columns)
         difference_at += size
         found[:, :, chosen] = some
-    if at != state["covariance"].size or difference_at != last_bits.size:
+    if -(-at // 8) != state["covaries"].size or -(-difference_at // 8) != state["differs"].size:
         raise ValueError("the state is of another number of streams")
     return found

@@ -1,0 +1,39 @@
+"""`CapSteps` of many streams, in arrays: whole numbers and levels, a row for each."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+import numpy as np
+
+from tidegate.estimate.mixture.cap_steps import CapSteps, moved
+from tidegate.lattice import FloatArray, IntArray
+
+STEP_COUNTS = ("step", "tried", "patience", "wait", "seen")
+STEP_LEVELS = ("before", "pace", "refused", "home", "weight")
+_NAMES = (*STEP_COUNTS, *STEP_LEVELS)
+# Before anything was measured.
+FIRST_COUNTS = [getattr(CapSteps(), name) for name in STEP_COUNTS]
+FIRST_LEVELS = [getattr(CapSteps(), name) for name in STEP_LEVELS]
+
+
+def observe_blocks(
+    counts: IntArray, levels: FloatArray, means: FloatArray, doubts: FloatArray, highest: int
+) -> FloatArray:
+    """Take the means of blocks in θ (0: none was measured); both arrays are moved on.
+
+    Gives the share of itself by which a new cap may have moved the level of each stream.
+    """
+    steps, many = CapSteps(), len(STEP_COUNTS)
+    known, of_steps = vars(steps), itemgetter(*_NAMES)
+    inflated = np.zeros(means.size)
+    measured, errors = means.tolist(), doubts.tolist()
+    for at in np.flatnonzero(means).tolist():
+        known.update(zip(_NAMES, counts[at].tolist() + levels[at].tolist(), strict=True))
+        before = steps.step
+        steps.observe(measured[at], errors[at], highest)
+        found = of_steps(known)
+        counts[at], levels[at] = found[:many], found[many:]
+        if steps.step != before:
+            inflated[at] = moved(before, steps.step)
+    return inflated

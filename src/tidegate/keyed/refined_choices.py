@@ -1,0 +1,300 @@
+"""Choices of θ of many keys at once: the ends of warm-ups and of windows.
+
+warm-ups │ values ─ counts ─ θ ─ noisy sums ─ filters ┐
+windows  │ counts ─────────── θ ─ filters rescaled ───┴ phases: shares, noise, trees, records
+
+`RefinementRun` has the rules, and a key alone goes through it, which takes a millisecond; keys in
+lock-step would all choose in the same tick. Here is the same in arrays.
+
+Privacy: counts, scores, coins, caps, scales and noise are those of `RefinementRun`, bit for bit (a
+law test compares them), so its argument holds for every key.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
+from tidegate.estimate.mixture.many_streams.parts_of_many_streams import groups_alike
+from tidegate.estimate.mixture.outgrown_cap import MOVED_SURE, RISEN, CapWatch
+from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
+from tidegate.keyed.noise_of_many_keys import KeySource, PhaseSecret, first_words
+from tidegate.keyed.refined_state import RefinedState
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.randomness import Keystream
+from tidegate.run.phased_run import choice_identity, noise_identity
+from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
+from tidegate.run.refinement_state import CLIMBING, climbs_from
+from tidegate.run.selection_counts import facts_of_window, stage_of_choice
+from tidegate.run.two_sided_caps import Ends
+from tidegate.stages import Layout
+from tidegate.threshold import TailQuantile
+from tidegate.threshold.choices_of_many_streams import (
+    Facts,
+    choose_rows,
+    counts_above,
+    words_of_choice,
+)
+from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen, least_threshold
+
+BoolArray = NDArray[np.bool_]
+
+
+class RefinedChoices(RefinedState):
+    """All keys in arrays, by code, and what ends with a choice of θ."""
+
+    # -- warm-ups --------------------------------------------------------------------------------
+
+    def end_warm_ups(self, codes: IntArray, units: IntArray) -> tuple[FloatArray, FloatArray]:
+        """`RefinementRun._end_warm_up` of keys whose warm-ups end with these values.
+
+        All have as many values, and all are first ones, or none is. Gives values and levels.
+        """
+        mixture, pipeline, refinement = self.mixture, self._pipeline, self._refinement
+        first, count = not self.phase[codes[0]], int(self.held.size[codes[0]])
+        share = refinement.warm_up_share(pipeline.threshold, pipeline.perturber, first=first)
+        values = np.concatenate((self.held.rows(codes, count - 1), units[:, np.newaxis]), axis=1)
+        stage, _ = stage_of_choice(pipeline, refinement, count, share, age=count)
+        secrets = self._secrets_of(codes)
+        above = counts_above(values, stage.candidates(pipeline.lattice))
+        thetas = self._chosen(stage, above, self._warm_up_facts(codes, stage), secrets, codes)
+        mixture.position[codes] += 1
+        evidence, kept = int(16 * share * count), np.zeros(codes.size, dtype=np.bool_)
+        if not first:
+            kept = self._right_caps(codes, thetas, stage, evidence)
+            caps = np.maximum(mixture.threshold[codes], self.watch_cap[codes])
+            thetas = np.where(kept, caps, thetas)
+        mean = np.maximum(self.fair[codes], self.watch_mean[codes])
+        self.fair[codes] = np.where(kept, mean, 0.0)
+        changed = codes[~kept]
+        mixture.warm_up_start[changed], self.evidence[changed] = self.phase_start[changed], evidence
+        if first:
+            mixture.threshold[codes] = thetas
+        else:
+            mixture.rescale(codes, thetas)
+            mixture.filters.forget_level(codes)
+        sums, variances = self._warm_up_sums(codes, values, share, secrets)
+        for raw in (values, above):
+            raw.fill(0)  # not kept longer than needed
+        self.held.wipe(codes)
+        self.measuring[codes] = True
+        totals = mixture.at_once(codes, count, sums.noisy, variances)
+        if not first:
+            for at in np.flatnonzero(~kept).tolist():
+                facts = sums.noisy.item(at) / count, sums.doubts.item(at) / count
+                totals[at] += self._hidden(int(codes[at]), *facts)
+        self._settle(codes, (sums.noisy + 2 * sums.doubts) / count)
+        self._note_phases(codes, secrets, sums)
+        self._begin_phases(codes)
+        return totals - (count - 1) * self.published[codes], mixture.prediction[codes]
+
+    def _warm_up_facts(self, codes: IntArray, stage: TailQuantile) -> list[Facts]:
+        if not self.phase[codes[0]]:
+            lowest = least_threshold(stage, self._pipeline.lattice)
+            return [(max(floor, lowest), None, 1, None) for floor in self.floor[codes].tolist()]
+        crowd = stage.holdout // 2
+        return [(floor, crowd, floor, None) for floor in self.floor[codes].tolist()]
+
+    def _right_caps(
+        self, codes: IntArray, thetas: IntArray, stage: TailQuantile, evidence: int
+    ) -> BoolArray:
+        """Whether the old θ stays: its cap was full, and not too low after all."""
+        most = [KEEP * stage.extrapolation * cap for cap in self.watch_cap[codes].tolist()]
+        near = [theta <= each for theta, each in zip(thetas.tolist(), most, strict=True)]
+        home = ALIKE * self.home[codes] * self.mixture.threshold[codes]
+        knew = self.evidence[codes] > 4 * evidence
+        return np.array(near, dtype=np.bool_) & (self.watch_mean[codes] <= home) & knew
+
+    def _hidden(self, code: int, mean: float, doubt: float) -> int:
+        watch = CapWatch()
+        vars(watch).update(self._watch(code))
+        return math.floor(watch.missing(mean, doubt) + 0.5)
+
+    def _warm_up_sums(
+        self, codes: IntArray, values: IntArray, share: Fraction, secrets: list[PhaseSecret]
+    ) -> tuple[WarmUpSums, FloatArray]:
+        """Noisy sums of warm-ups, capped at θ; and the variances of their noise, in θ².
+
+        Privacy: as `noisy_sum`. Values are capped here, next to the noise.
+        """
+        pipeline, count = self._pipeline, values.shape[1]
+        noisy: IntArray = np.empty(codes.size, dtype=np.int64)
+        doubts, variances = np.empty(codes.size), np.empty(codes.size)
+        measured: dict[int, tuple[int, Layout]] = {}
+        thetas = self.mixture.threshold[codes].tolist()
+        for (theta, start), same in groups_alike(thetas, self.phase_start[codes].tolist()):
+            number, layout = self._trees.warm_up(1 - share, count, theta, pipeline.ceiling)
+            measured[theta] = number, layout
+            identity = noise_identity(pipeline, Ends(theta), start, values=count)
+            sources = [KeySource.of(secrets[at].key(b"warm-up", identity)) for at in same]
+            level = 0, 1, layout.scales[0]
+            (noise,) = self._draws.draw(sources, [(0, 0)] * len(same), [level])
+            noisy[same] = np.minimum(values[same], layout.cap).sum(axis=1) + noise[:, 0]
+            (leaf,) = noise_path(layout.nodes, [each / theta**2 for each in layout.variances])
+            doubts[same], variances[same] = math.sqrt(layout.variances[0]), leaf.inner or 0.0
+        numbers, layouts = zip(*map(measured.__getitem__, thetas), strict=True)
+        return WarmUpSums(list(layouts), list(numbers), noisy, doubts), variances
+
+    # -- windows ---------------------------------------------------------------------------------
+
+    def choose_again(self, codes: IntArray) -> None:
+        """`RefinementRun._choose_again` of keys whose windows ended with a block."""
+        mixture, lattice = self.mixture, self._pipeline.lattice
+        level, doubt = mixture.measured[codes], mixture.doubt[codes]
+        self._next_phases(codes)
+        fallen, theta = np.array(self._fallen(codes)), mixture.threshold[codes]
+        surely = level - 2 * doubt
+        likely = np.maximum(surely, LIKELY * mixture.mean(codes))
+        surely = np.where(fallen > 1, likely, surely)
+        positive = np.minimum(1.0, np.maximum(0.0, surely / theta))
+        known = np.floor(positive * self.windows.size[codes])
+        secrets, thetas = self._secrets_of(codes), np.empty(codes.size, dtype=np.int64)
+        ages = mixture.position[codes] - mixture.warm_up_start[codes]
+        sizes = self.windows.size[codes], mixture.part[codes], ages
+        for (values, part, age), same in groups_alike(*(each.tolist() for each in sizes)):
+            some, share = codes[same], 1 - self._trees.blocks[part]
+            stage, _ = stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
+            places = self.floor[some], theta[same], known[same].astype(np.int64)
+            levels = fallen[same] > 0, np.maximum(0.0, surely[same])
+            each = zip(*(one.tolist() for one in (*places, *levels)), strict=True)
+            facts = [facts_of_window(stage, lattice, *one) for one in each]
+            above = self.windows.rows(some, stage.candidates(lattice).size)
+            mine = [secrets[at] for at in same]
+            thetas[same] = self._chosen(stage, above, facts, mine, some)
+            above.fill(0)
+            self.evidence[some] = int(16 * share * values)
+        self.windows.wipe(codes)
+        mixture.rescale(codes, thetas)
+        self._settle(codes, level + 2 * doubt)
+        self._note_phases(codes, secrets, None)
+        self._begin_phases(codes)
+        self.published[codes] = mixture.prediction[codes]
+
+    def opens_window(self, codes: IntArray, level: FloatArray, doubt: FloatArray) -> BoolArray:
+        """Whether blocks that end with the next value, at these levels, open a window.
+
+        `RefinementState._opens_window`, which is asked before that value is taken.
+        """
+        mixture, theta = self.mixture, self.mixture.threshold[codes]
+        found: BoolArray = level - MOVED_SURE * doubt > RISEN * self.home[codes] * theta
+        found &= theta < self._pipeline.lattice.top
+        for at in np.flatnonzero(found).tolist():
+            code = int(codes[at])
+            places = mixture.position.item(code) + 1, mixture.warm_up_start.item(code)
+            facts = self._trees.horizon, *places, self.evidence.item(code)
+            found[at] = self._refinement.window_again(*facts) is not None
+        return found
+
+    def open_windows(self, codes: IntArray) -> None:
+        """The same once the value was taken: θ stays, in a phase of its own, and can only rise."""
+        mixture = self.mixture
+        self.floor[codes] = np.maximum(self.floor[codes], mixture.threshold[codes])
+        self._next_phases(codes)
+        self._note_phases(codes, self._secrets_of(codes), None)
+        self._begin_phases(codes, again=True)
+        self.published[codes] = mixture.prediction[codes]
+
+    # -- both ------------------------------------------------------------------------------------
+
+    def _next_phases(self, codes: IntArray) -> None:
+        self.phase[codes] += 1
+        self.phase_start[codes] = self.mixture.position[codes]
+
+    def _secrets_of(self, codes: IntArray) -> list[PhaseSecret]:
+        numbers = self.phase[codes].tolist()
+        return list(map(self._secrets.of, codes.tolist(), numbers))
+
+    def _chosen(
+        self,
+        stage: TailQuantile,
+        above: IntArray,
+        facts: list[Facts],
+        secrets: list[PhaseSecret],
+        codes: IntArray,
+    ) -> IntArray:
+        """θ of each key, from counts."""
+        pipeline, lattice = self._pipeline, self._pipeline.lattice
+        identities = {
+            number: choice_identity(pipeline, number, stage.holdout)
+            for number in np.unique(self.phase[codes]).tolist()
+        }
+        keys = [
+            secret.key(b"threshold", identities[number])
+            for secret, number in zip(secrets, self.phase[codes].tolist(), strict=True)
+        ]
+        words = first_words(keys, words_of_choice(stage, lattice))
+        found, others = choose_rows(stage, above, lattice, facts, words)
+        for row in others:
+            least, positive, start, end = facts[row]
+            found[row] = stage.choose_from(
+                above[row],
+                lattice,
+                Keystream(keys[row]),
+                at_least=least,
+                positive=positive,
+                climbing_from=start,
+                climbing_to=end,
+            )
+        return found
+
+    def _settle(self, codes: IntArray, highest: FloatArray) -> None:
+        """`CapWatch.settle`: θ was chosen when levels were at most these, in units."""
+        self.home[codes] = np.maximum(0.0, highest) / self.mixture.threshold[codes]
+        self.excess[codes] = self.variance[codes] = 0.0
+
+    def _fallen(self, codes: IntArray) -> list[int]:
+        """`RefinementState._fallen` of each key."""
+        epsilon, top = self._trees.epsilon, self._pipeline.lattice.top
+        found: IntArray = np.zeros(codes.size, dtype=np.int64)
+        thetas, evidence = self.mixture.threshold[codes], self.evidence[codes]
+        low = (self.home[codes] < MOSTLY_ZERO).tolist()
+        for (theta, known, _), same in groups_alike(thetas.tolist(), evidence.tolist(), low):
+            home = self.home.item(codes[same[0]])
+            found[same] = how_fallen(home, theta, top, Fraction(known, 16) * epsilon)
+        return [int(one) for one in found]
+
+    def _begin_climbs(self, codes: IntArray) -> None:
+        """Keys whose θ has fallen so low that released sums raise it."""
+        lattice, thetas = self._pipeline.lattice, self.mixture.threshold[codes].tolist()
+        low = np.array([climbs_from(lattice, theta) for theta in thetas])
+        some = codes[low & (self.evidence[codes] > 0) & self._refinement.windows]
+        some = some[np.array(self._fallen(some), dtype=np.int64) > 0]
+        self.evidence[some], self.watch_old[some] = CLIMBING, 0.0
+
+    def _begin_phases(self, codes: IntArray, *, again: bool = False) -> None:
+        """`RefinementState._begin_phase`: windows, noise and first blocks of new phases.
+
+        `again`: a window opens that the schedule does not have.
+        """
+        mixture, pipeline, refinement = self.mixture, self._pipeline, self._refinement
+        parts: IntArray = np.zeros(codes.size, dtype=np.int64)
+        if not again:
+            self._begin_climbs(codes)
+        starts, evidence = mixture.warm_up_start[codes].tolist(), self.evidence[codes].tolist()
+        places = mixture.position[codes].tolist()
+        self.windows.wipe(codes)
+        for (at, begun, known, fallen), same in groups_alike(
+            places, starts, evidence, self._fallen(codes)
+        ):
+            horizon, facts = self._trees.horizon, {"warm_up_start": begun, "evidence": known}
+            if again:
+                due = refinement.window_again(horizon, at, **facts)
+            else:
+                first = pipeline.warm_up
+                due = refinement.window(horizon, at=at, first=first, fallen=fallen, **facts)
+            if due is not None:
+                values, share = due
+                age = at + values - begun
+                stage, _ = stage_of_choice(pipeline, refinement, values, share, age=age)
+                candidates = stage.candidates(pipeline.lattice)
+                self.windows.begin_empty(codes[same], values, candidates)
+                parts[same] = self._trees.blocks.index(1 - share)
+        for code in codes.tolist():
+            self._noise.change(code, None)  # made with the noise, which is not needed yet
+        mixture.begin_phases(codes, parts)
+        self._note_blocks(codes)
+        self._noise.expect(codes)
