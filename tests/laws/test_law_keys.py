@@ -280,7 +280,8 @@ def test_the_refined_law_meets_everything(met: Counter[str]) -> None:
     climbing = tg.keyed(REFINED["mostly zero"], keys=range(5)).start(tg.seeded(1), record=False)
     for part in refined_pushes(0, 5, 12, 800, 0.9):
         climbing.push(*part)
-    assert len(met) == 8, met  # of several keys together: not here
+    together = {"end_warm_ups", "choose_again", "_right_caps", "_hidden"}  # not here
+    assert len(met.keys() - together) == 8, met
     assert max(count for _, count, _ in columns.released_keys()) > 600
 
 

@@ -19,8 +19,10 @@ from tidegate.run.two_sided_caps import Ends
 CLIMB = 16  # the factor by which θ climbs at a time
 # What the phase so far must show for the next step: so many values that are not 0, by so many
 # standard errors of noise (both at the bottom, and later), and this part of the share of them that
-# was seen before. Less than that where so many should have come (as surely): θ has arrived.
-BOTTOM, LATER, CLIMB_PART, MANY = (4, 3.5), (2, 2.5), 0.4, 40
+# was seen before. Less than that where many should have come, or surely half of that where some
+# should have: θ has arrived.
+BOTTOM, LATER, CLIMB_PART = (4, 3.5), (2, 2.5), 0.5
+SOME, MANY = 16, 40
 # After a climb: θ in means of the values that are not 0, the lowest θ of later choices in the same,
 # and ε × the values that are not 0 which half of the first choice should see.
 ABOVE_MEAN, LEAST_MEAN, FIRST_KNOWN = 4, 2, 15
@@ -54,7 +56,9 @@ class RefinementLevelPhases(RefinementState):
                 self._arrive(count / values, share)
             else:
                 self._go_on_with(min(top, CLIMB * theta), share)
-        elif expected > max(MANY, noise / CLIMB_PART):
+        elif expected > max(MANY, noise / CLIMB_PART) or (
+            expected > SOME and count + noise < CLIMB_PART / 2 * expected
+        ):
             self._arrive(count / values, share)
         else:
             return False
