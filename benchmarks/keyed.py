@@ -93,7 +93,7 @@ def report(keys: int, count: int, few: int, method: tg.Pipeline) -> None:
     rate, median = keys * count / found.sum() / 1e6, np.median(later)
     longest = found.max() / np.median(found)
     print(f"| columns, in order | {rate:.2f} | {median * 1e3:.2f} | {longest:.1f} | {used:.0f} |")
-    if method.warm_up:  # choices of a threshold come together, key by key
+    if method.warm_up:  # all keys choose a threshold in the same ticks
         slow = np.sort(found)[::-1][:4]
         rate = keys * (count - 4) / (found.sum() - slow.sum()) / 1e6
         said = ", ".join(f"{tick:.1f}" for tick in slow)

@@ -158,3 +158,13 @@ def test_a_range_after_all_rows_says_so(tmp_path):
     assert "from is after the last row, 2024-01-30T23:00:00" in late.stderr
     early = run("query", output, "--to", "2020-01-01")
     assert "to is before the first row, 2024-01-01T00:00:00" in early.stderr
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_released_file_as_input_is_noticed(tmp_path, kind):
+    source = write(tmp_path / "in.csv", np.full(COUNT, 9))
+    once, twice = tmp_path / f"once.{kind}", tmp_path / "twice.csv"
+    words = "was released by Tidegate before. A second release adds noise"
+    assert words not in run("release", source, "-o", once, *HOW).stderr
+    again = run("release", once, "-o", twice, "--column", "value", "--epsilon", "5", *HOW[-2:])
+    assert words in again.stderr

@@ -213,7 +213,9 @@ def test_the_command_line_goes_on(tmp_path: Path) -> None:
 def test_how_often_warm_ups_were_ended_is_kept(tmp_path: Path) -> None:
     """The service tells answers apart by it: they change without a row."""
     for expected in range(3):
-        with DurableKeyed.open(tmp_path / "s", specification("objects and columns"), key=KEY) as state:
+        with DurableKeyed.open(
+            tmp_path / "s", specification("objects and columns"), key=KEY
+        ) as state:
             assert state.finishes == expected
             state.push_rows(["a"], [1.0])
             state.finish()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate.local.announcements_and_reports import Report
-from tidegate.local.canonical_json import MessageError
+from tidegate.local.canonical_json import VERSION, MessageError, written_json
 from tidegate.local.message_schemas import schemas
 from tidegate.local.report_checks import REASONS
 from tidegate.local.task_messages import FINAL, RoundMessage, outcomes_from_json, outcomes_json
@@ -90,6 +90,12 @@ def test_what_tidegate_says_is_valid(validator: Any) -> None:
 
 def test_outcomes_are_those_of_the_server(validator: Any) -> None:
     assert {"accepted", *REASONS} == FINAL
+    names = ["a", None, 'q"\\', "!~", "b"]
+    said = ["accepted", "malformed", "late", "duplicate", "slot"]
+    rows = [{"report_id": a, "outcome": b} for a, b in zip(names, said, strict=True)]
+    plain = {"tidegate": VERSION, "kind": "outcomes", "outcomes": rows}
+    assert outcomes_json(names, said) == written_json(plain)  # every byte as the encoder has it
+    assert outcomes_json([], []) == written_json({**plain, "outcomes": []})
     text = outcomes_json(["a", None], ["accepted", "malformed"])
     validator.validate(json.loads(text))
     assert outcomes_from_json(text) == ["accepted", "malformed"]

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from jsonschema import Draft202012Validator
+
+_document: dict[str, Any] = {}
+
+
+def described_answers(fetch: Callable[[], Any]) -> DescribedAnswers:
+    """What the document allows; it is the same of every service, and fetched once by a process."""
+    if not _document:
+        _document.update(fetch().json())
+    return DescribedAnswers(_document)
 
 
 class DescribedAnswers:

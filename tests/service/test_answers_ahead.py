@@ -115,7 +115,7 @@ def test_a_first_table_is_ready_where_keys_are_few(tmp_path: Any, monkeypatch: A
 def test_it_rests_forgets_and_survives(tmp_path: Any) -> None:
     service = Place(tmp_path / "gate", None).opened()
     now = [0.0]
-    ahead = AnswersAhead(service.gate, lambda: now[0])
+    ahead = AnswersAhead(service.gate, lambda: now[0], lambda: now[0])
 
     def slow(view: View) -> None:
         now[0] += 3

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.service.conftest import PLAIN, Place, served
-from tests.service.described_answers import DescribedAnswers
+from tests.service.described_answers import DescribedAnswers, described_answers
 from tidegate.errors import RefusedError
 from tidegate.local.client import Client
 from tidegate.local.report_delivery import (
@@ -63,8 +63,9 @@ def fleet_with_a_task(folder: Path, **more: Any) -> Iterator[Served]:
         for role in ("admin", "device", "reader", "shuffler")
     }
     with served(service) as address:
-        document = httpx.get(f"{address}/v1/openapi.json", verify=PLAIN).json()
-        made = Served(service, address, tokens, "", DescribedAnswers(document))
+        document = f"{address}/v1/openapi.json"
+        described = described_answers(lambda: httpx.get(document, timeout=240, verify=PLAIN))
+        made = Served(service, address, tokens, "", described)
         new = {"name": "steps", "epsilon": "1", "bound": 100, "settings": {"threshold": 20}}
         task = made.request("POST", f"{address}/v1/tasks", "admin", json={**new, **more}).json()
         assert task["guarantee"].startswith("ε = 1 per event")

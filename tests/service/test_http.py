@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.service.conftest import PLAIN, Place, served
-from tests.service.described_answers import DescribedAnswers
+from tests.service.described_answers import described_answers
 from tidegate.service.service_process import Service
 from tidegate.service.tokens import make_token_in
 
@@ -46,8 +46,8 @@ def http(tmp_path: Path) -> Iterator[Clients]:
         served(service) as address,
         httpx.Client(base_url=address, timeout=240, verify=PLAIN) as client,
     ):
-        document = client.get("/v1/openapi.json").json()
-        client.event_hooks["response"].append(DescribedAnswers(document).check)
+        described = described_answers(lambda: client.get("/v1/openapi.json"))
+        client.event_hooks["response"].append(described.check)
         yield Clients(client, made, service)
 
 

@@ -142,6 +142,20 @@ def test_what_has_not_changed_is_not_sent_again(http: Clients) -> None:  # noqa:
     assert later.status_code == 200
 
 
+def test_head_is_get_without_its_body(http: Clients) -> None:  # noqa: F811
+    create(http)
+    http("producer", "POST", "/v1/streams/meters/values", json={"values": [10.0] * 200})
+    for path in ("/v1/streams", "/v1/streams/meters/values", "/v1/ledger", "/healthz", "/"):
+        whole, head = (http("admin", verb, path) for verb in ("GET", "HEAD"))
+        assert (head.status_code, head.content) == (200, b""), path
+        for name in ("content-length", "content-type", "cache-control"):
+            assert head.headers[name] == whole.headers[name], (path, name)
+        assert head.headers.get("etag") == whole.headers.get("etag")
+    assert http("producer", "HEAD", "/v1/ledger").status_code == 403
+    for path in ("/v1/streams/meters/live", "/v1/tasks/a/announcement"):
+        assert http("admin", "HEAD", path).status_code == 405
+
+
 def test_json_and_arrow_pages_have_tags_of_their_own(http: Clients) -> None:  # noqa: F811
     create(http)
     path, arrow = "/v1/streams/meters/values", "application/vnd.apache.arrow.stream"

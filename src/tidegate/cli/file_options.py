@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tidegate.cli.exit_codes_and_signals import complain
 from tidegate.cli.option_builders import FORMATS, offering
-from tidegate.errors import SettingError
+from tidegate.errors import SettingError, TidegateError
 
 Source = Annotated[
     str,
@@ -97,6 +98,21 @@ def check_output(source: str, output: str | None, output_format: str | None) -> 
         return
     if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
         raise SettingError("output", "is the input: it would be overwritten")
+
+
+def warn_of_released(source: str, format: str | None) -> None:  # noqa: A002  # as elsewhere
+    """Say so if the input is what Tidegate has written: its facts are inside it, or beside it."""
+    from tidegate.io.metadata_files import read_metadata
+
+    try:
+        facts = read_metadata(source, format) if Path(source).is_file() else None
+    except TidegateError:  # not to be read as one; as an input it is read elsewhere
+        return
+    if facts and "guarantee" in facts:
+        complain(
+            f"warning: {source} was released by Tidegate before. A second release adds noise and "
+            f"protects nothing: ask the file, with `tidegate query {source}`"
+        )
 
 
 def holds_something(output: str) -> bool:

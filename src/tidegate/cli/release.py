@@ -9,7 +9,7 @@ import typer
 
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, plain_errors, stopping
-from tidegate.cli.file_options import Source, check_output, holds_something
+from tidegate.cli.file_options import Source, check_output, holds_something, warn_of_released
 from tidegate.cli.option_builders import EMITTED, LATE, PIPES, of_one_column
 from tidegate.cli.pipeline_from_options import build_pipeline, with_config, with_length, with_rows
 from tidegate.cli.release_broker import check_broker, of_broker, run_broker
@@ -51,6 +51,7 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
                     raise SettingError(name, "needs exactly one --column")
             if of_broker(source, options):
                 raise SettingError("column", "can be given only once with a broker")
+            warn_of_released(source, options.get("format"))
             release_columns(source, options)
         else:
             _run_release(source, of_one_column(options))
@@ -67,6 +68,7 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
         run_broker(source, options)
         return
     check_release_options(source, options)
+    warn_of_released(source, options.get("format"))
     if not release_events.of_events(options):
         options = with_rows(options, source, source_options(options))
     if "by" in options:

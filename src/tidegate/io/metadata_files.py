@@ -27,7 +27,7 @@ def encode(metadata: Mapping[str, object]) -> str:
     """Encode as JSON; equal facts give equal text."""
     try:
         return _indented(dict(metadata), "\n")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         raise SettingError("metadata", "must be plain JSON: text, numbers, lists, maps") from None
 
 
@@ -38,7 +38,7 @@ def _indented(fact: object, line: str) -> str:
     indented text without C.)
     """
     inner = line + " "
-    if isinstance(fact, dict) and fact:
+    if isinstance(fact, dict) and fact and all(type(name) is str for name in fact):
         pairs = [f"{_compact(name)}: {_indented(fact[name], inner)}" for name in sorted(fact)]
         return "{" + inner + f",{inner}".join(pairs) + line + "}"
     if isinstance(fact, list | tuple) and any(isinstance(item, dict) for item in fact):

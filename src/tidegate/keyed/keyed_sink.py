@@ -26,7 +26,7 @@ from tidegate.keyed.keyed_row_text import RowText, names_of
 from tidegate.keyed.rows import KeyedRows
 from tidegate.tables.optional_libraries import require_for_files
 
-_PIECE = 1 << 16  # rows turned into text at once
+_PIECE = 1 << 15  # rows turned into text at once: what they need fits into a cache
 
 
 def open_keyed_sink(

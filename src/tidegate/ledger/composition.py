@@ -58,8 +58,8 @@ def by_part(charges: Collection[Costing]) -> list[list[Costing]]:
     own: dict[str, list[Costing]] = {}  # one pass: a source may have thousands of parts
     for charge in charges:
         own.setdefault(charge.part, []).append(charge)
-    common = own.pop("", [])
-    return [[*common, *own[part]] for part in sorted(own)] or [common]
+    common: list[Costing] = own.pop("", [])
+    return [common + own[part] for part in sorted(own)] or [common]
 
 
 class ComposedAmount(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any
 
 from tidegate.errors import SettingError
@@ -73,12 +74,15 @@ def _text(plain: dict[str, Any], name: str) -> str:
 
 
 def outcomes_json(clients: Sequence[str | None], outcomes: Sequence[str]) -> str:
-    """What became of reports, in their order; a report's id is its device's name in the round."""
+    """What became of reports, in their order; a report's id is its device's name in the round.
+
+    Written out, as `written_json` would: every report gets one, and that took a tenth of its time.
+    """
     rows = [
-        {"report_id": client, "outcome": outcome}
-        for client, outcome in zip(clients, outcomes, strict=True)
+        f'{{"report_id":{"null" if client is None else _quoted(client)},"outcome":{_quoted(said)}}}'
+        for client, said in zip(clients, outcomes, strict=True)
     ]
-    return written_json({"tidegate": VERSION, "kind": "outcomes", "outcomes": rows})
+    return f'{{"tidegate":{VERSION},"kind":"outcomes","outcomes":[{",".join(rows)}]}}'
 
 
 def outcomes_from_json(text: str | bytes) -> list[str]:

@@ -15,8 +15,8 @@ import math
 from tidegate.estimate.mixture.outgrown_cap import level_has_moved
 from tidegate.run.refinement_state import LOWEST, RefinementState
 from tidegate.run.two_sided_caps import Ends
+from tidegate.threshold.least_threshold import CLIMB
 
-CLIMB = 16  # the factor by which θ climbs at a time
 # What the phase so far must show for the next step: so many values that are not 0, by so many
 # standard errors of noise (both at the bottom, and later), and this part of the share of them that
 # was seen before. Less than that where many should have come, or surely half of that where some

@@ -50,10 +50,16 @@ class AnswersAhead:
     Args:
         gate: whose streams these are.
         clock: seconds that only go forward.
+        processor: seconds of a processor that a thread has used.
     """
 
-    def __init__(self, gate: Gate, clock: Callable[[], float] = time.monotonic) -> None:
-        self._gate, self._clock = gate, clock
+    def __init__(
+        self,
+        gate: Gate,
+        clock: Callable[[], float] = time.monotonic,
+        processor: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._gate, self._clock, self._processor = gate, clock, processor
         self._tables: dict[str, _Table] = {}  # by the name of a stream
         self._changed: set[str] = set()
         self._unasked: dict[str, int] = {}  # streams that are ready for a first reader: their keys
@@ -111,20 +117,24 @@ class AnswersAhead:
 
     async def work(self, name: str) -> None:
         """Work out the table of a stream."""
-        begin, asked = self._clock(), self._tables.get(name)
+        used, asked = 0.0, self._tables.get(name)
         self._changed.discard(name)
 
         def look(run: Run) -> View | None:
             return self._view(name, run) if asked is None else view_of(run, asked.keys)
 
-        answer = _by_day if asked is None else asked.answer
+        def work_out(view: View) -> float:
+            begin = self._processor()
+            (_by_day if asked is None else asked.answer)(view)
+            return self._processor() - begin
+
         try:
             view = await asyncio.to_thread(self._gate.ask, name, look)
             if view is not None:
-                await self._gate.work_out(lambda: answer(view))
+                used = await self._gate.work_out(lambda: work_out(view))
         except TidegateError:  # whoever asks is told: the key may be gone, or the database
             self._tables.pop(name, None)
-        self._rested = self._clock() + (self._clock() - begin) * (1 / _SHARE - 1)
+        self._rested = self._clock() + used * (1 / _SHARE - 1)
 
     async def run(self) -> None:
         """Until cancelled."""

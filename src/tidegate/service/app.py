@@ -48,7 +48,14 @@ class _App(FastAPI):
     front: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, or the beginning and the end of the service."""
+        """One request, or the beginning and the end of the service.
+
+        HEAD is answered as GET, and the server leaves out the body; but not where that never ends
+        (`live`), or where asking does something (`announcement`).
+        """
+        head = scope["type"] == "http" and scope["method"] == "HEAD"
+        if head and not scope["path"].endswith(("/live", "/announcement")):
+            scope = {**scope, "method": "GET"}
         await (self.front if scope["type"] == "http" else self.framework)(scope, receive, send)
 
     async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:

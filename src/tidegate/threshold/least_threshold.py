@@ -21,6 +21,7 @@ _USEFUL = 2048
 _LIFTED, _FALLEN, HARDLY = 7, Fraction(1, 2), 4
 # The same where released levels are below this part of θ: most values are 0 then.
 STRAYED, MOSTLY_ZERO = 64, 0.1
+CLIMB = 16  # the factor by which θ climbs at a time, by released sums (`refinement_level_phases`)
 
 
 def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:

@@ -219,6 +219,10 @@ class KalmanFilters:
         """Innovations, their variances, and gains."""
         return -self._minus_innovation, self._variance, self._gain[:SIZE]
 
+    def last_projection(self) -> tuple[FloatArray, FloatArray]:
+        """P·h of the last update, and the variances of its innovations."""
+        return self._projected[:SIZE], self._variance
+
     def open_leaf(self, leaf: Leaf | Leaves) -> None:
         """Add the noise of the tree's nodes that begin with this leaf, one for all or for each."""
         if leaf.inner is None:

@@ -19,7 +19,9 @@ from tidegate.estimate.mixture.kalman_filter.block_cells import (
     CellStep,
     cell_steps_of,
 )
+from tidegate.estimate.mixture.kalman_filter.filter_means import FilterMeans
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaves
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     LEVEL,
     SIZE,
@@ -130,30 +132,39 @@ class BlockBatch:
 
         The filter is linear: the response to a unit state gives F, and what it changes in the
         innovations gives J = Σ c·cᵀ/s and η = Σ c·e/s, c the change of the forecast. Each profile
-        has two such columns.
+        has two such columns. From a known state covariances are those of the profile: one filter
+        for each, and means alone for each block (`FilterMeans`).
         """
         count, kinds, which = self.numbers.size, len(self.profiles), self._which
         every = np.arange(kinds)
-        columns = np.concatenate((which, every, every))
-        filters = self._filters(columns)
+        filters = self._filters(every)
+        means = FilterMeans(np.concatenate((which, every, every)))
         levels, swings = slice(count, count + kinds), slice(count + kinds, None)
-        filters.mean[LEVEL, levels] = filters.mean[SWING, swings] = 1.0
+        means.values[LEVEL, levels] = means.values[SWING, swings] = 1.0
         nothing = np.zeros((len(self._noisy), 2 * kinds))
         information, hints = np.zeros((kinds, 2, 2)), np.zeros((count, 2))
-        noisy = np.concatenate((self._noisy, nothing), axis=1)
-        steps = [step.of(columns) for step in self._steps]
-        for step in self._filter(filters, steps, noisy, columns, None):
+        noisy = iter(np.concatenate((self._noisy, nothing), axis=1))
+        for step in self._steps:
+            over = self._over(step, every)
+            if step.opened is not None:
+                filters.open_leaf(step.opened)
+                means.open_leaf(step.opened)
+            filters.predict(over)
+            means.predict(over)
             if step.measured is not None:
-                innovations, variances, _ = filters.last_update()
+                narrow = _direction_of(step.measured)
+                filters.update_along(narrow[:, np.newaxis], narrow, step.measured.contrast, None)
+                projected, variances = filters.last_projection()
+                innovations = means.update(narrow, projected, variances, next(noisy))
                 responses = innovations[count:].reshape(2, kinds).T
-                changes = -responses / variances[levels, np.newaxis]
+                changes = -responses / variances[:, np.newaxis]
                 information -= responses[:, :, np.newaxis] * changes[:, np.newaxis]
                 hints += innovations[:count, np.newaxis] * changes[which]
         across = np.tile(np.eye(len(HANDED_ON)), (kinds, 1, 1))
-        across[:, :, 1] = filters.mean[HANDED_ON, levels].T
-        across[:, :, 2] = filters.mean[HANDED_ON, swings].T
-        noise = filters.covariance[HANDED_ON][:, HANDED_ON, levels].transpose(2, 0, 1)
-        shifts = filters.mean[HANDED_ON, :count].T
+        across[:, :, 1] = means.values[HANDED_ON, levels].T
+        across[:, :, 2] = means.values[HANDED_ON, swings].T
+        noise = filters.covariance[HANDED_ON][:, HANDED_ON].transpose(2, 0, 1)
+        shifts = means.values[HANDED_ON, :count].T
         return BlockTransition(across[which], noise[which], information[which], shifts, hints)
 
     def distances(self, means: FloatArray, covariances: FloatArray) -> FloatArray:
@@ -236,10 +247,14 @@ class BlockBatch:
                 passed.sum_rows[cell] = filters.augmented[SUM]
                 passed.level_rows[cell] = filters.augmented[LEVEL]
             if step.measured is not None:
-                _, _, _, share, contrast = step.measured
-                narrow = np.stack((1.0 - share, share))  # h
+                narrow, contrast = _direction_of(step.measured), step.measured.contrast
                 filters.update_along(narrow[:, np.newaxis], narrow, contrast, next(leaves))
             yield step
+
+
+def _direction_of(leaves: Leaves) -> FloatArray:
+    """The two entries of h that are not 0."""
+    return np.stack((1.0 - leaves.share, leaves.share))
 
 
 def block_batches(blocks: Sequence[MeasuredBlock], ones: Sequence[Models]) -> list[BlockBatch]:
