@@ -9,6 +9,8 @@
 
 PYTHON ?=
 ARGS ?=
+# Of tests one more than two cores: it works while the others wait for browsers, brokers and kills.
+TEST_WORKERS := $(or $(WORKERS),3)
 WORKERS ?= 2
 COUNT ?= 1000000
 
@@ -35,7 +37,7 @@ demo: $(STAMPS)/demo ## a stream goes in, a private one comes out: see it in a m
 
 # worksteal: each worker has a run of files to itself, so that what tests share is made once.
 test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and docs
-	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(RUN) -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
 
 test-cluster: $(STAMPS)/test ## a real Spark cluster and brokers, killed again and again (four minutes)
 	@TIDEGATE_CLUSTER=64 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)

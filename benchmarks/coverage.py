@@ -7,8 +7,9 @@ later, when all values were released. For each cell: how often the interval hold
 the sum of values capped as they were; and the median half-width over the smallest honest one, the
 95 % quantile of the absolute error of these very estimates.
 
-Constants of the intervals were chosen on `choose` alone; `report` is only reported on. `unseen` was
-run for the first time after everything else was final, `fresh` after decision 0080.
+Constants of the intervals were chosen on `choose`, `signed` and `heavy`; `report` is only reported
+on. `unseen` was run for the first time after everything else was final, `fresh` after decision
+0080, `signed_fresh` and `heavy_fresh` after decision 0091.
 """
 
 from __future__ import annotations
@@ -27,7 +28,18 @@ from numpy.typing import NDArray
 
 import tidegate as tg
 from benchmarks.accuracy_adaptive import bounds
-from benchmarks.coverage_streams import CHOOSE, FRESH, TABLES, UNSEEN, of_table
+from benchmarks.coverage_streams import (
+    CHOOSE,
+    FRESH,
+    HEAVY,
+    HEAVY_FRESH,
+    MADE,
+    SIGNED,
+    SIGNED_FRESH,
+    TABLES,
+    UNSEEN,
+    of_table,
+)
 from benchmarks.kinds import KINDS, Values
 from benchmarks.short_streams import HARD
 from benchmarks.timing import progress
@@ -62,6 +74,10 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "unseen": (tuple(TABLES), tuple(UNSEEN)),
     "fresh": ((), tuple(FRESH)),
+    "signed": ((), ("temperatures", "refunds", "drift through 0", *SIGNED)),
+    "heavy": ((), tuple(HEAVY)),
+    "signed_fresh": ((), tuple(SIGNED_FRESH)),
+    "heavy_fresh": ((), tuple(HEAVY_FRESH)),
 }  # fmt: skip
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -103,7 +119,7 @@ def piece(name: str, count: int, seed: int) -> tuple[Values, int, int]:
 
     Shorter streams are extended by mirrored copies.
     """
-    stream = (CHOOSE | UNSEEN | FRESH).get(name)
+    stream = MADE.get(name)
     if stream is not None:
         return stream.values(name, count, seed), stream.bound, stream.lower
     made = HARD.get(name) or KINDS.get(name)

@@ -124,6 +124,76 @@ FRESH = {
         lambda r, n, t: 30 * _cycle(t, 5) + 15 * r.standard_t(5, n) - 10, 3000, -3000
     ),
 }
+
+
+def _back(random: np.random.Generator, count: int, share: float, times: float = 1.0) -> Floats:
+    """1, and now and then −`times`: money that goes back."""
+    return np.where(random.random(count) < share, -times, 1.0)
+
+
+# Ends of signed values were chosen on these (decision 0091), and upper ends of heavy tails too.
+SIGNED = {
+    "till with refunds": Stream(
+        lambda r, n, t: _back(r, n, 0.03) * r.lognormal(6.92, 0.8, n), 50_000, -50_000
+    ),
+    "a year outside": Stream(
+        lambda r, n, t: (
+            100 + 120 * _cycle(t - 0.25, 1) + 50 * _cycle(t, n / 24) + 25 * r.normal(size=n)
+        ),
+        600,
+        -400,
+    ),
+    "battery": Stream(lambda r, n, t: 220 * _cycle(t, n / 96) + 90 * r.normal(size=n), 500, -500),
+    "level far from 0": Stream(lambda r, n, t: 200 + 15 * r.normal(size=n), 1000, -1000),
+    "mostly losses": Stream(lambda r, n, t: -_back(r, n, 0.05) * r.gamma(2, 30, n), 5000, -5000),
+    "Laplace around 0": Stream(lambda r, n, t: r.laplace(0, 40, n), 10_000, -10_000),
+    "heavy around a level": Stream(
+        lambda r, n, t: 30 + 20 * r.standard_t(2.5, n), 100_000, -100_000
+    ),
+    "signed Pareto 1.6": Stream(
+        lambda r, n, t: _back(r, n, 0.3) * 10 * (1 + r.pareto(1.6, n)), 1_000_000, -1_000_000
+    ),
+    "lognormal 1.5, a tenth back": Stream(
+        lambda r, n, t: _back(r, n, 0.1) * r.lognormal(4, 1.5, n), 200_000, -200_000
+    ),
+}
+HEAVY = {
+    "Pareto 1.4": Stream(lambda r, n, t: 10 * (1 + r.pareto(1.4, n)), 1_000_000),
+    "lognormal 1.8": Stream(lambda r, n, t: r.lognormal(4, 1.8, n), 500_000),
+    "Weibull 0.4": Stream(lambda r, n, t: 50 * r.weibull(0.4, n), 500_000),
+    "Burr 1.5": Stream(lambda r, n, t: 60 * (1 / r.random(n) - 1) ** (1 / 1.5), 500_000),
+    "1 in 100 is 25 times": Stream(
+        lambda r, n, t: r.gamma(2, 20, n) * np.where(r.random(n) < 0.01, 25, 1), 100_000
+    ),
+}
+# Run once, after that.
+SIGNED_FRESH = {
+    "shop with dear returns": Stream(
+        lambda r, n, t: _back(r, n, 0.06, 1.5) * r.lognormal(3.2, 0.7, n), 20_000, -20_000
+    ),
+    "a room": Stream(lambda r, n, t: 210 + 15 * _cycle(t, 4) + 8 * r.normal(size=n), 500, -300),
+    "sun and load": Stream(
+        lambda r, n, t: 400 * np.maximum(_cycle(t, n / 96), 0) - r.gamma(2, 60, n), 2000, -2000
+    ),
+    "transfers": Stream(
+        lambda r, n, t: _back(r, n, 0.4) * r.lognormal(4, 1.2, n), 200_000, -200_000
+    ),
+    "tide": Stream(lambda r, n, t: 100 * _cycle(t, n / 150) + 20 * r.normal(size=n), 500, -500),
+    "delays": Stream(lambda r, n, t: r.gamma(1.2, 60, n) - 30, 6000, -300),
+    "answers from -3 to 3": Stream(lambda r, n, t: r.integers(-3, 4, n), 3, -3),
+    "profit, heavy": Stream(lambda r, n, t: 10 + 30 * r.standard_t(2.2, n), 50_000, -50_000),
+}
+HEAVY_FRESH = {
+    "Pareto 1.3": Stream(lambda r, n, t: 20 * (1 + r.pareto(1.3, n)), 1_000_000),
+    "lognormal 2.2": Stream(lambda r, n, t: r.lognormal(3, 2.2, n), 1_000_000),
+    "log-logistic 1.4": Stream(lambda r, n, t: 40 * (1 / r.random(n) - 1) ** (1 / 1.4), 500_000),
+    "inverse gamma 1.5": Stream(lambda r, n, t: 50 / r.gamma(1.5, 1, n), 500_000),
+    "1 in 300 is 40 times": Stream(
+        lambda r, n, t: r.lognormal(3, 0.5, n) * np.where(r.random(n) < 1 / 300, 40, 1), 100_000
+    ),
+    "Weibull 0.35": Stream(lambda r, n, t: 30 * r.weibull(0.35, n), 500_000),
+}
+MADE = CHOOSE | UNSEEN | FRESH | SIGNED | HEAVY | SIGNED_FRESH | HEAVY_FRESH
 # Of tables: file, column (or "" to count rows per interval, in seconds), factor, bound, lower.
 TABLES = {
     "taxi fares, refunds": ("taxi_trips", "fare", 100, 50_000, -50_000),

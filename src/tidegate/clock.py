@@ -123,6 +123,10 @@ def zone_name(zone: object) -> str | None:
     return name
 
 
+# Names that mean another zone on another machine.
+_OF_THIS_MACHINE = ("localtime", "posixrules")
+
+
 @lru_cache(maxsize=64)
 def _clock_zone(name: str) -> tzinfo:
     if name in ("UTC", "Z"):
@@ -131,6 +135,8 @@ def _clock_zone(name: str) -> tzinfo:
         hours, minutes = name[1:3], name[3:].removeprefix(":") or "0"
         offset = timedelta(hours=int(hours), minutes=int(minutes))
         return timezone(-offset if name[0] == "-" else offset)
+    if name in _OF_THIS_MACHINE:
+        raise ValueError(name)
     return ZoneInfo(name)
 
 

@@ -82,12 +82,12 @@ def shares(narrower: float = 1.0) -> dict[tuple[str, str, str], float]:
 
 
 def check(found: dict[tuple[str, str, str], float]) -> None:
-    """At least 94 % in the mean, and 90 % of every class and on every stream."""
-    assert np.mean(list(found.values())) >= 0.94, found
+    """98 % in the mean, and 94 % of every class and on every stream: their tails are ordinary."""
+    assert np.mean(list(found.values())) >= 0.98, found
     for place, names in ((0, STREAMS), (1, CLASSES), (2, ("at once", "later"))):
         for name in names:
             mean = np.mean([share for cell, share in found.items() if cell[place] == name])
-            assert mean >= 0.90, (name, found)
+            assert mean >= 0.94, (name, found)
 
 
 def test_intervals_hold_the_true_sum() -> None:
@@ -210,3 +210,58 @@ def test_a_calm_level_near_its_cap_hid_nothing_before_it_grew(seed: int) -> None
     found = release.query(0, 1200)
     assert found.low < values.sum() < found.high
     assert found.estimate == pytest.approx(values.sum(), rel=0.02)
+
+
+# -- values below 0 ------------------------------------------------------------------------------
+
+
+def _signed_tail(level: float, below: int, *, depth: int = 10_000, ceiling: int = 10_000):
+    """What truncation took from 20 values of this level, in ends −`below` and 100."""
+    threshold, edges = 100 + below, np.array([0, 10, 20])
+    known = SimpleNamespace(edges=edges, sums=edges * level / threshold)
+    trees = tg.perturb.AdaptiveTrees(epsilon=1, horizon=320)
+    leaves = RingBuffer(block=1, most=None)
+    facts = trees, threshold, ceiling, 1.0, 0, 20, leaves, []
+    cap = SimpleNamespace(start=0, layout=SimpleNamespace(cap=threshold))
+    recorded = Recorded(*facts, below, depth)
+    tail = TruncatedTail(known, recorded, [cap], 0.005, Aim(0.01))
+    places = (np.array([0]), np.array([0])), (np.array([20]), np.array([1]))
+    return tail.between(places, float(threshold))
+
+
+def test_an_end_at_its_bound_cuts_nothing() -> None:
+    found = _signed_tail(10.0, 50, depth=50)
+    assert found.fallen == found.lower == 0
+    assert found.upper > 0
+    found = _signed_tail(10.0, 50, ceiling=100)
+    assert found.expected == found.upper == 0
+    assert found.lower > 0
+
+
+def test_ends_follow_the_scale_the_shape_and_the_side_of_the_level() -> None:
+    """In values × share × scale: 3 on the level's side, 1.2 on the other, 1 more if narrowed."""
+    one = 20 * 0.01 * 100
+    wide = _signed_tail(10.0, 100)
+    assert (wide.upper / one, wide.lower / one) == (pytest.approx(3.0), pytest.approx(1.2))
+    other = _signed_tail(-10.0, 100)
+    assert (other.upper / one, other.lower / one) == (pytest.approx(1.2), pytest.approx(3.0))
+    narrowed = _signed_tail(10.0, 13)
+    assert (narrowed.upper / one, narrowed.lower / one) == (pytest.approx(3), pytest.approx(2.2))
+    # Values crowd around a level that is half of the scale: hardly any tail.
+    assert _signed_tail(50.0, 100).upper == pytest.approx(0.2 * wide.upper)
+
+
+def test_signed_amounts_of_a_short_file_have_an_interval_of_use() -> None:
+    """6,000 amounts with refunds, ε = 1, nobody said how many: ± 10 % of the sum, it was 14 %."""
+    held, halves = 0, []
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        amounts = random.lognormal(np.log(14) - 0.32, 0.8, 6000)
+        values = np.round(np.where(random.random(6000) < 0.03, -amounts, amounts), 2)
+        release = tg.adaptive(1, 500, lower=-500).start(tg.seeded(seed))
+        release.push(values)
+        found = release.query()
+        held += found.low <= values.sum() <= found.high
+        halves.append((found.high - found.low) / 2 / values.sum())
+    assert held >= 5
+    assert np.median(halves) < 0.12

@@ -225,3 +225,9 @@ def test_one_long_text_among_many_times_does_not_take_memory_for_each_of_them():
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("zone", ["localtime", "posixrules"])
+def test_a_zone_that_depends_on_the_machine_is_refused(zone):
+    with pytest.raises(SettingError, match="Europe/Berlin"):
+        read_times(["2024-03-31T01:30"], zone=zone)

@@ -276,5 +276,18 @@ def test_nor_is_a_key_in_columns_taken_for_older_than_it_is(
     assert releases[0].snapshot() == releases[1].snapshot()
 
 
+@pytest.mark.parametrize("ask", ["released_keys", "unmeasured", "view"])
+def test_questions_that_wake_keys_wait_for_a_push(ask: str) -> None:
+    """A key that both wake would go on from where it rested: its noise comes again."""
+    release = REFINED.start(tg.seeded(1))
+    release.push(["a"] * 30, np.full(30, 3.0))
+    thread = threading.Thread(target=getattr(release, ask))
+    with release._ownership.lock:  # as a push holds it
+        thread.start()
+        thread.join(0.1)
+        assert thread.is_alive()
+    thread.join()
+
+
 def interrupt() -> None:
     raise Interrupted

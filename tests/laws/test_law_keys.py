@@ -188,8 +188,17 @@ REFINED = {
 }
 
 
+def longest(name: str) -> int:
+    """Rows of a push: by hand a pipeline meets what it meets at the gate, two thirds as often."""
+    return 900 if name == "long warm-ups" else depth(450, 900)
+
+
 def refined_pushes(
+<<<<<<< HEAD
     seed: int, keys: int, pushes: int, longest: int, zeros: float = 0.0
+=======
+    seed: int, keys: int, pushes: int, most: int
+>>>>>>> main
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """A row of every key, or many of some; levels that move, and jump by a factor of 30."""
     random = np.random.default_rng(seed)
@@ -198,7 +207,7 @@ def refined_pushes(
         some = random.permutation(keys)
         if number % 4:
             chances = random.dirichlet(np.ones(keys))
-            some = random.choice(keys, random.integers(1, longest), p=chances)
+            some = random.choice(keys, random.integers(1, most), p=chances)
         levels *= np.exp(random.normal(0, 0.4, keys))
         if number == pushes // 2:
             levels *= random.choice([1, 30], keys)
@@ -224,8 +233,12 @@ def test_refined_columns_give_the_bits_of_single_releases(
     epoch, releases = tg.seeded(1).new_epoch(), {}
     for key in range(count):
         releases[key] = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
+<<<<<<< HEAD
     zeros = 0.9 if name == "mostly zero" else 0.0
     for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, 800, zeros)):
+=======
+    for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, longest(name))):
+>>>>>>> main
         found = columns.push(keys, values)
         for key in np.unique(keys):
             first = releases[key].position
@@ -271,11 +284,18 @@ def met(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_the_refined_law_meets_everything(met: Counter[str]) -> None:
+<<<<<<< HEAD
     """The law is not vacuous: caps fill, windows and horizons end, blocks look full, θ climbs."""
     columns = tg.keyed(REFINED["windows and restarts"], keys=range(5)).start(
         tg.seeded(1), record=False
     )
     for part in refined_pushes(0, 5, 12, 800):
+=======
+    """The law above is not vacuous: caps fill, windows end, horizons end, blocks look full."""
+    name = "windows and restarts"
+    columns = tg.keyed(REFINED[name], keys=range(5)).start(tg.seeded(1), record=False)
+    for part in refined_pushes(0, 5, 12, longest(name)):
+>>>>>>> main
         columns.push(*part)
     climbing = tg.keyed(REFINED["mostly zero"], keys=range(5)).start(tg.seeded(1), record=False)
     for part in refined_pushes(0, 5, 12, 800, 0.9):
@@ -335,7 +355,7 @@ def test_many_rows_a_key_leave_what_single_releases_leave(
     for key in range(count):
         alone[key] = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
     clock, through_columns = 1_700_000_000, 0
-    for number, (keys, values) in enumerate(refined_pushes(3, count, 10, 900)):
+    for number, (keys, values) in enumerate(refined_pushes(3, count, 10, longest(name))):
         when = clock + np.arange(keys.size) if times else None
         clock += keys.size
         found = release.push(keys, values, when)

@@ -22,21 +22,32 @@ THREE = Fraction(3)
 LOPSIDED = ValueQuestion.fitted(
     9, [[2**31 - 9, 1, 2, 3, 1, 1], [1, 1, 3, 2, 1, 2**31 - 9]], [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0]
 )
-QUESTIONS = {
-    "stochastic rounding": stochastic_rounding(40, THREE),
-    "stochastic rounding of a bit": stochastic_rounding(1, THREE),
-    "piecewise": piecewise(40, Fraction(5)),
-    "piecewise, one row": piecewise(7, Fraction(1, 10)),
-    "piecewise, not looked up": piecewise(2**53, THREE),
-    "hybrid": hybrid(1_000, THREE),
-    "optimal": optimal(40, THREE),
-    "lopsided": LOPSIDED,
-    "wave": square_wave(1657, Fraction(1)),
-    "wave of a byte": square_wave(255, THREE),
-    "wave that throws words away": WaveQuestion(top=9, bins=10, half=1, high=2**28, low=2**27),
-    "tail": TailQuestion.at(20.0, Fraction(1), dither=1.0),
-    "tail, undithered": TailQuestion.at(20.5, THREE, dither=0.0),
+TABLES = {
+    "stochastic rounding": lambda: stochastic_rounding(40, THREE),
+    "stochastic rounding of a bit": lambda: stochastic_rounding(1, THREE),
+    "piecewise": lambda: piecewise(40, Fraction(5)),
+    "piecewise, one row": lambda: piecewise(7, Fraction(1, 10)),
+    "piecewise, not looked up": lambda: piecewise(2**53, THREE),
+    "hybrid": lambda: hybrid(1_000, THREE),
+    "optimal": lambda: optimal(40, THREE),
+    "lopsided": lambda: LOPSIDED,
 }
+QUESTIONS = {
+    **TABLES,
+    "wave": lambda: square_wave(1657, Fraction(1)),
+    "wave of a byte": lambda: square_wave(255, THREE),
+    "wave that throws words away": lambda: WaveQuestion(
+        top=9, bins=10, half=1, high=2**28, low=2**27
+    ),
+    "tail": lambda: TailQuestion.at(20.0, Fraction(1), dither=1.0),
+    "tail, undithered": lambda: TailQuestion.at(20.5, THREE, dither=0.0),
+}
+
+
+@pytest.fixture(scope="module")
+def question(request):
+    """Made when it is asked for: a linear program takes half a second of whoever imports this."""
+    return QUESTIONS[request.param]()
 
 
 class Script:
@@ -63,7 +74,7 @@ def values_for(question, count=4_000):
     return np.concatenate(([0, largest, largest - 1, -7, largest + 7], drawn))
 
 
-@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+@pytest.mark.parametrize("question", QUESTIONS, indirect=True)
 def test_bulk_answers_are_the_answers_of_each_device(question):
     values = values_for(question)
     total = getattr(question, "total", 2**32)
@@ -102,11 +113,7 @@ def answers_to(question, value, pairs):
     return bulk
 
 
-@pytest.mark.parametrize(
-    "question",
-    [question for question in QUESTIONS.values() if question.form == "value"],
-    ids=[name for name, question in QUESTIONS.items() if question.form == "value"],
-)
+@pytest.mark.parametrize("question", TABLES, indirect=True)
 def test_every_column_gets_exactly_its_weight_of_the_words(question):
     # The last word as coin never leaves the row below, the first always does: rows 0 and −1. The
     # first and the last word of every cell fall into it: it has as many words as its weight.
@@ -156,7 +163,7 @@ def test_the_coin_mixes_two_rows_to_the_value_itself():
         assert len(set(chosen)) == 2
 
 
-@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+@pytest.mark.parametrize("question", QUESTIONS, indirect=True)
 def test_values_that_are_no_steps_are_refused(question):
     words = seeded(1).new_epoch().keystream("test", b"").at()
     for values in (np.array([1.5]), np.array([True]), np.array([np.nan]), np.array([[1, 2]])):
@@ -165,7 +172,7 @@ def test_values_that_are_no_steps_are_refused(question):
     assert question.answers(np.array([], dtype=np.int64), words).size == 0
 
 
-@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+@pytest.mark.parametrize("question", QUESTIONS, indirect=True)
 def test_any_width_of_integer_gives_the_same_reports(question):
     def answered(values):
         words = seeded(1).new_epoch().keystream("test", b"").at()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,7 @@ FILTERS = tuple(
         "portable_math",
     )
 )
+HOME = Path(tg.__file__).parent
 USER = tg.units.UserHorizon(most=1)
 SAVED = "run/release_snapshots_and_forks.py"
 
@@ -200,6 +202,49 @@ def test_interrupted_readers_change_nothing() -> None:
                 assert repr(reader(release)) == expected
         assert events > 10
         assert contents(release) == state
+
+
+def counted(release: tg.Release) -> tg.Release:
+    release.push([1, 8, 3, 9, 2, 7])
+    return release
+
+
+def logged(release: tg.Release) -> tg.Release:
+    release.push(["2024-01-02", "2024-01-01", "2024-01-02"])
+    return release
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "before", "pushed"),
+    [
+        (tg.adaptive(epsilon=8, bound=9, horizon=1000), [1, 8] * 30, counted),
+        (tg.events(epsilon=1, every="1d", start="2024-01-01", horizon=50), [], logged),
+    ],
+    ids=["window", "events"],
+)
+def test_snapshots_that_are_interrupted_count_no_value_twice(
+    pipeline: tg.Pipeline, before: list[int], pushed: Callable[[tg.Release], tg.Release]
+) -> None:
+    """What waits is counted for a snapshot: a value that waits on would move a choice by 2."""
+    first = pipeline.start(tg.seeded(1))
+    if before:
+        first.push(before)
+        assert first._run._blocks.window is not None  # type: ignore[union-attr]
+    state = first.snapshot()
+    expected = pushed(pipeline.resume(state)).snapshot()
+    followed = ("run/selection_counts.py", "run/event_log.py")
+    modules = (str(path.relative_to(HOME)) for path in HOME.rglob("*.py"))
+    pure = tuple(one for one in modules if one not in followed)
+    events = 0
+    for at, release in all_interruptions(
+        lambda: pushed(pipeline.resume(state)),
+        tg.Release.snapshot,
+        bytecodes=followed[1:],
+        pure=pure,
+    ):
+        assert release.snapshot() == expected, at
+        events += 1
+    assert events > 10
 
 
 def test_pieces_for_a_journal_are_handed_over_or_the_release_refuses() -> None:

@@ -17,7 +17,9 @@ from tests.privacy.measured_blocks import charge_blocks
 from tests.privacy.test_tail_quantile import law, scored
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.randomness import Epoch
+from tidegate.run import refinement_run, selection_counts
 from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
+from tidegate.run.two_sided_caps import shaped
 from tidegate.threshold import TailQuantile
 
 
@@ -26,18 +28,26 @@ def spent(monkeypatch, pipeline: tg.Pipeline, values: np.ndarray) -> tuple[list[
     paid = [Fraction(0)] * values.size
     release = pipeline.start(tg.seeded(5))
     choices, original = [], TailQuantile.choose_from
+    shapes: list[Fraction] = []  # of both ends, scale and shape are chosen in sequence
 
     def choose_from(stage, above, lattice, keystream, **public):
         choices.append((release.position, stage))
         return original(stage, above, lattice, keystream, **public)
 
+    def choose_shape(scale, counts, epsilon, *public):
+        shapes.append(epsilon)
+        return shaped(scale, counts, epsilon, *public)
+
     monkeypatch.setattr(TailQuantile, "choose_from", choose_from)
+    for reader in (refinement_run, selection_counts):
+        monkeypatch.setattr(reader, "shaped", choose_shape)
     release.push(values)
     monkeypatch.undo()
-    theta, *shape = pipeline.choices  # of both ends, scale and shape are chosen in sequence
-    for end, stage in choices:
+    signed = pipeline.lattice.bottom > 0
+    for (end, stage), shape in zip(choices, shapes or [0] * len(choices), strict=True):
+        assert (shape > 0) is signed
         for at in range(end - stage.holdout, end):
-            paid[at] += stage.epsilon * (theta + sum(shape)) / theta
+            paid[at] += stage.epsilon + shape
     charge_blocks(paid, release.record)
     return paid, len(choices)
 

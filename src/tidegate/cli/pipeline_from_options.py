@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time
 from inspect import signature
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 import tidegate as tg
 from tidegate.errors import MissingError, SettingError
 from tidegate.exact_numbers import said
-from tidegate.methods import registered
+from tidegate.methods import LOCAL, find, names
 from tidegate.methods._cycle_periods import in_rows, is_length, spacing
 from tidegate.methods._preset import HORIZON
 from tidegate.stages import Estimator
@@ -63,11 +63,27 @@ def _spacing(source: str, reading: dict[str, Any]) -> int:
     return spacing(times.ticks)
 
 
+class _Presets(Mapping[str, Callable[..., tg.Pipeline]]):
+    """The methods of the central model by their names on the command line.
+
+    One is imported when it is looked up: importing all of them takes a tenth of every start.
+    """
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.replace("_", "-") for name in names() if name not in LOCAL)
+
+    def __len__(self) -> int:
+        return len(names()) - len(LOCAL)
+
+    def __getitem__(self, name: str) -> Callable[..., tg.Pipeline]:
+        if name not in tuple(self):
+            raise KeyError(name)
+        return find(name.replace("-", "_")).preset
+
+
 FEW_ROWS = 8  # of a file with hardly a row, its length is not what is wrong
 DEFAULT_PRESET = "adaptive"
-PRESETS: dict[str, Callable[..., tg.Pipeline]] = {
-    method.name: method.preset for method in registered() if method.model == "central"
-}
+PRESETS = _Presets()
 SMOOTHERS: dict[str, Callable[[], Estimator]] = {
     "recent": tg.estimate.Recent,
     "mean": tg.estimate.Mean,

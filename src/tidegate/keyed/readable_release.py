@@ -127,11 +127,12 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
 
     def released_keys(self) -> list[tuple[str, int, list[Phase]]]:
         """Each key that has released rows: its name, how many, and its thresholds."""
-        if self._engine is None:
-            return []
-        counts, names = self._engine.positions().tolist(), self._names.names
-        found = [code for code, count in enumerate(counts) if count]
-        return [(names[code], counts[code], self._engine.phases(code)) for code in found]
+        with self._ownership.lock:  # it wakes keys that rest: never while another thread pushes
+            if self._engine is None:
+                return []
+            counts, names = self._engine.positions().tolist(), self._names.names
+            found = [code for code, count in enumerate(counts) if count]
+            return [(names[code], counts[code], self._engine.phases(code)) for code in found]
 
     def counts(self) -> IntArray:
         """How many rows of each key were released, in the order of `keys`."""
@@ -141,7 +142,8 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
 
     def unmeasured(self) -> int:
         """How many keys have rows, and nothing measured: their warm-up or hold-out is open."""
-        return 0 if self._engine is None else self._engine.unmeasured()
+        with self._ownership.lock:
+            return 0 if self._engine is None else self._engine.unmeasured()
 
     def _plotted(
         self, key: Any, keys: Iterable[Any] | None, window: int | None, confidence: float, ax: Any

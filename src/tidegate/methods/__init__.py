@@ -28,7 +28,9 @@ from tidegate.methods._registration import Method, series_schemes
 from tidegate.run.stages_by_kind import more_stages
 from tidegate.settings import Spec
 
-__all__ = ["Method", "find", "names", "registered", "series_schemes"]
+__all__ = ["LOCAL", "Method", "find", "names", "registered", "series_schemes"]
+
+LOCAL = frozenset({"topl"})  # methods of the local model: known without importing any
 
 
 @cache
@@ -48,6 +50,8 @@ def find(name: str) -> Method:
     method: Method = import_module(f"{__name__}.{name}").METHOD
     if method.preset.__name__ != name:
         raise AssertionError(f"methods/{name}.py must define the preset {name}")
+    if (method.model == "local") != (name in LOCAL):
+        raise AssertionError(f"methods/{name}.py and LOCAL must agree on the model of {name}")
     return method
 
 

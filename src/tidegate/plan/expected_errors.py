@@ -141,7 +141,8 @@ def _expect_adaptive(
 ) -> list[Expectation]:
     stage = pipeline.perturber
     step = pipeline.lattice.step
-    record = played_adaptive(stage, pipeline.estimator, units, pipeline.ceiling, roughness, below)
+    bounds = pipeline.ceiling, pipeline.lattice.bottom
+    record = played_adaptive(stage, pipeline.estimator, units, bounds, roughness, below)
     return [
         Expectation(
             length,

@@ -43,13 +43,17 @@ def played_adaptive(
     stage: Perturber,
     estimator: Estimator,
     threshold: int,
-    ceiling: int,
+    bounds: tuple[int, int],
     roughness: float,
     below: int,
 ) -> Segment:
-    """The record of one horizon of a stream that behaves as assumed, in lattice units."""
-    model = kind_of(roughness)
-    method = SegmentMethod(stage, estimator, ceiling, step=1.0, history=stage.horizon + 1)
+    """The record of one horizon of a stream that behaves as assumed, in lattice units.
+
+    `bounds`: how far above and below 0 values can count.
+    """
+    model, (ceiling, depth) = kind_of(roughness), bounds
+    history = stage.horizon + 1
+    method = SegmentMethod(stage, estimator, ceiling, step=1.0, history=history, depth=depth)
     record = Segment(method, threshold=threshold, origin=0, epoch="", below=below)
     # Where the level hardly moves, nobody can tell that values do not scatter widely around it.
     calm = model <= _CALM

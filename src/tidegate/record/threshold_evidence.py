@@ -125,8 +125,13 @@ def _wider(segments: Sequence[Segment], same: list[int], seen: list[float]) -> f
     first, last = same[0], same[-1]
     if seen[first] < _APART * seen[last]:
         return 1.0
-    ends = (segments[at].threshold - segments[at].below for at in (last, first))
+    ends = (_scale(segments[at]) for at in (last, first))
     return _heaviness(*ends, seen[first] / seen[last])
+
+
+def _scale(segment: Segment) -> int:
+    """What was chosen by the sizes of values: θ, or the larger of both ends."""
+    return max(segment.threshold - segment.below, segment.below)
 
 
 @lru_cache(maxsize=256)

@@ -49,24 +49,30 @@ class Hidden(NamedTuple):
 
     share: float = 0.0
     each: float = 0.0  # in the unit of the data
+    beneath: float = 0.0  # the same of values below the lower end
 
-    def reach(self, sums: FloatArray, sizes: IntArray, cap: float) -> FloatArray:
-        """How much larger sums over `sizes` values may be.
+    def reach(
+        self, sums: FloatArray, sizes: IntArray, cap: float, each: float | None = None
+    ) -> FloatArray:
+        """How much larger sums over `sizes` values may be, if each is short of so much.
 
         A share of a range may be higher than that of its segment, up to its sum in caps; and few
         large values come by chance.
         """
         shares = np.clip(sums / np.maximum(sizes * cap, 1e-300), self.share, 1.0)
         counts = shares * sizes
-        found: FloatArray = np.minimum(counts + _SURE * np.sqrt(counts), sizes) * self.each
+        found: FloatArray = np.minimum(counts + _SURE * np.sqrt(counts), sizes)
+        found *= self.each if each is None else each
         return found
 
     def added(
         self, excess: Excess, sums: FloatArray, sizes: IntArray, segment: Segment
     ) -> tuple[Excess, FloatArray]:
         """An excess whose ends reach as far, and how far that is."""
-        found = self.reach(sums, sizes, segment.threshold * segment.method.step)
-        lower = np.maximum(excess.lower, found) if segment.below else excess.lower
+        cap, lower = segment.threshold * segment.method.step, excess.lower
+        found = self.reach(sums, sizes, cap)
+        if segment.below:
+            lower = np.maximum(lower, self.reach(sums, sizes, cap, self.beneath))
         return excess._replace(upper=np.maximum(excess.upper, found), lower=lower), found
 
 
@@ -81,24 +87,38 @@ def unseen(segments: Sequence[Segment]) -> list[Hidden]:
     shares, evidence, climbs = [], Fraction(0), False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
         evidence = _evidence(before, segment, evidence)
+<<<<<<< HEAD
         climbs = before is not None and _climbed(before, segment, climbs)
         shares.append(sum(_held(segment)) if climbs else _unseen(segment, evidence))
     caps = [one.threshold - one.below for one in segments]
+=======
+        shares.append(_unseen(segment, evidence))
+    caps = [max(one.threshold - one.below, one.below) for one in segments]
+>>>>>>> main
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
     highest = max((cap for one, cap, share in known if one.measured and not share), default=0)
     found = []
     for one, cap, share in zip(segments, caps, shares, strict=True):
-        top = highest or one.method.ceiling
         right = not share or (highest and cap * _SAME >= highest)
-        found.append(NOTHING if right else Hidden(share, max(top - cap, 0) * one.method.step))
+        found.append(NOTHING if right else Hidden(share, *_short(one, highest)))
     return found
+
+
+def _short(segment: Segment, highest: int) -> tuple[float, float]:
+    """What a value that was cut may be short of, at both ends; `highest`: the θ to believe in."""
+    method, below = segment.method, segment.below
+    above, beneath = method.ceiling, method.depth
+    if highest:
+        above, beneath = min(above, highest), min(beneath, highest)
+    cap = segment.threshold - below
+    return max(above - cap, 0) * method.step, max(beneath - below, 0) * method.step
 
 
 def _unseen(segment: Segment, evidence: Fraction) -> float:
     """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
-    method, theta = segment.method, segment.threshold - segment.below
-    stage, bound = method.budgets, method.ceiling
+    method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
+    stage, bound = method.budgets, max(method.ceiling, method.depth)
     if stage is None or not segment.blocks or theta >= bound:
         return 0.0
     if not evidence:

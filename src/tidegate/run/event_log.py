@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,12 @@ from tidegate.lattice import IntArray
 from tidegate.stages import NO_SUMS
 
 _MOST_PIECES = 64  # that wait to be added up
+
+
+class _Events(NamedTuple):
+    ticks: list[IntArray]
+    units: list[IntArray]
+    ordered: bool
 
 
 class EventLog:
@@ -21,15 +27,14 @@ class EventLog:
 
     Privacy: each event is truncated by itself to [−θ, θ], then added to its tick. One event more or
     less moves one sum, by at most θ. (Sums count up to ±`most`, far beyond any real one: 64 bits
-    must not overflow. That moves no sum further.)
+    must not overflow. That moves no sum further.) One assignment changes ticks and values together:
+    snapshots join them, and may be interrupted and go on.
     """
 
     def __init__(self, most: int, cap: int | None = None) -> None:
         self._most = most
         self.cap = cap  # θ, if it cannot change any more
-        self._ticks: list[IntArray] = []
-        self._units: list[IntArray] = []
-        self._ordered = True
+        self._events = _Events([], [], ordered=True)
 
     def __repr__(self) -> str:
         return "<EventLog>"  # neither values nor their number
@@ -37,16 +42,16 @@ class EventLog:
     @property
     def waiting(self) -> bool:
         """Whether there are events. For the operator alone."""
-        return any(ticks.size for ticks in self._ticks)
+        return any(ticks.size for ticks in self._events.ticks)
 
     def add(self, ticks: IntArray, units: IntArray) -> None:
         """Take events; `ticks` are the positions of theirs."""
         if not ticks.size:
             return
-        self._ordered = False
-        self._ticks.append(ticks.copy())
-        self._units.append(units.copy() if self.cap is None else truncated(units, self.cap))
-        if self.cap is not None and len(self._ticks) > _MOST_PIECES:
+        events = self._events = self._events._replace(ordered=False)
+        events.ticks.append(ticks.copy())
+        events.units.append(units.copy() if self.cap is None else truncated(units, self.cap))
+        if self.cap is not None and len(events.ticks) > _MOST_PIECES:
             self._fold()
 
     def values(self, start: int, end: int) -> IntArray:
@@ -66,7 +71,7 @@ class EventLog:
         values = NO_SUMS if self.cap is not None else np.sort(units[here])
         sums: IntArray = np.zeros(end - start, dtype=np.int64)
         np.add.at(sums, ticks[here] - start, truncated(units[here], cap, self.cap))
-        self._ticks, self._units = [ticks[last:]], [units[last:]]
+        self._events = _Events([ticks[last:]], [units[last:]], ordered=True)
         units[:last].fill(0)  # raw values are not kept longer than needed
         return np.clip(sums, -self._most, self._most), values
 
@@ -75,21 +80,21 @@ class EventLog:
         if self.cap is not None:
             return
         ticks, units = self._joined()
-        self._ticks, self._units = [ticks], [truncated(units, cap)]
+        self._events = _Events([ticks], [truncated(units, cap)], ordered=True)
         units.fill(0)
         self.cap = cap
         self._fold()
 
     def _joined(self) -> tuple[IntArray, IntArray]:
         """All of them, in the order of their ticks."""
-        if len(self._ticks) != 1 or not self._ordered:
-            ticks = np.concatenate((NO_SUMS, *self._ticks))
-            order, pieces = np.argsort(ticks, kind="stable"), self._units
-            whole = np.concatenate((NO_SUMS, *pieces))
-            self._ticks, self._units, self._ordered = [ticks[order]], [whole[order]], True
+        some, pieces, ordered = self._events
+        if len(some) != 1 or not ordered:
+            ticks = np.concatenate((NO_SUMS, *some))
+            order, whole = np.argsort(ticks, kind="stable"), np.concatenate((NO_SUMS, *pieces))
+            self._events = _Events([ticks[order]], [whole[order]], ordered=True)
             for piece in (*pieces, whole):
                 piece.fill(0)
-        return self._ticks[0], self._units[0]
+        return self._events.ticks[0], self._events.units[0]
 
     def _fold(self) -> None:
         """One sum for each tick."""
@@ -97,7 +102,7 @@ class EventLog:
         known, at = np.unique(ticks, return_inverse=True)
         sums: IntArray = np.zeros(known.size, dtype=np.int64)
         np.add.at(sums, at.reshape(-1), units)
-        self._ticks, self._units = [known], [sums]
+        self._events = _Events([known], [sums], ordered=True)
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on; the same for any order of the same events."""
@@ -110,8 +115,8 @@ class EventLog:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
         self.cap = state["cap"]
-        self._ticks, self._units = [state["ticks"].copy()], [state["units"].copy()]
-        self._ordered = True  # `state` sorts them
+        ticks, units = state["ticks"].copy(), state["units"].copy()
+        self._events = _Events([ticks], [units], ordered=True)  # `state` sorts them
 
 
 def truncated(units: IntArray, cap: int, known: int | None = None) -> IntArray:

@@ -172,10 +172,10 @@ class Pipeline(Spec):
     @cached_property
     def method(self) -> SegmentMethod:
         """How values are measured and estimated: what records must know."""
-        step, history = self.lattice.step, self.kept_history
-        bounded, budgets = self.ticks is None, self.schedule.budgets(self)
-        stages = self.measurer, self.estimator
-        return SegmentMethod(*stages, self.ceiling, step, history, bounded, budgets)
+        stages, lattice, history = (self.measurer, self.estimator), self.lattice, self.kept_history
+        bounded, budgets, depth = self.ticks is None, self.schedule.budgets(self), lattice.bottom
+        step = lattice.step
+        return SegmentMethod(*stages, self.ceiling, step, history, bounded, budgets, depth)
 
     @cached_property
     def lattice(self) -> Lattice:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ _MOST = 1 << 15  # values that are counted at once
 _FEW = 4  # up to here they are counted one by one
 
 
+<<<<<<< HEAD
 def facts_of_window(
     stage: TailQuantile,
     grid: Lattice,
@@ -53,12 +54,25 @@ def facts_of_window(
     # others lay at the present θ: they pay for the climb up to there.
     start = max(floor, int(level / 2))
     return max(lift, start), positive // 2, start, before
+=======
+class _Tally(NamedTuple):
+    """Values that were counted, and those that wait to be."""
+
+    counts: IntArray
+    outside: IntArray  # what each shape of each scale would cut, where values below 0 count
+    taken: int  # values so far, without `singles`
+    pieces: list[IntArray]  # values that wait: in arrays,
+    singles: list[int]  # and one by one
+>>>>>>> main
 
 
 class SelectionCounts:
     """How many values of an open window exceed each candidate. As secret as the values.
 
     Counts of pieces add up to those of the whole, so that any split of the stream gives the same.
+
+    Privacy: a value is counted once, wherever an exception arrives: it waits or is counted, and one
+    assignment turns the one into the other. Snapshots count, and may be interrupted and go on.
     """
 
     def __init__(
@@ -69,14 +83,10 @@ class SelectionCounts:
         self._lattice, self._shape = lattice, shape
         self._grid = lattice.scale if lattice.bottom else lattice
         candidates = stage.candidates(self._grid)
-        self._counts: IntArray = np.zeros(candidates.size, dtype=np.int64)
-        # What each shape of each scale would cut, where values below 0 count.
         rows = candidates.size if lattice.bottom else 0
-        self._outside: IntArray = np.zeros((rows, len(SHAPES)), dtype=np.int64)
-        self._pieces: list[IntArray] = []  # values that wait to be counted: in arrays,
-        self._singles: list[int] = []  # and one by one
-        self._waiting = 0  # values in the arrays
-        self._taken = 0  # values so far, without `_singles`
+        outside = np.zeros((rows, len(SHAPES)), dtype=np.int64)
+        self._tally = _Tally(np.zeros(candidates.size, dtype=np.int64), outside, 0, [], [])
+        self._waiting = 0  # values in the arrays, about
 
     @cached_property
     def _scales(self) -> list[int]:
@@ -92,19 +102,20 @@ class SelectionCounts:
     @property
     def full(self) -> bool:
         """Whether all of them have come."""
-        return self._taken + len(self._singles) == self.values
+        return self._tally.taken + len(self._tally.singles) == self.values
 
     def add(self, units: IntArray) -> None:
         """Count these, too."""
-        self._taken += units.size
-        self._pieces.append(units.copy())
+        tally = self._tally
+        tally.pieces.append(units.copy())
+        self._tally = tally._replace(taken=tally.taken + units.size)
         self._waiting += units.size
         if self._waiting >= _MOST:
             self._count()
 
     def add_one(self, unit: int) -> None:
         """The same for one value."""
-        singles = self._singles
+        singles = self._tally.singles
         singles.append(unit)
         if len(singles) >= _MOST:
             self._count()
@@ -131,7 +142,7 @@ class SelectionCounts:
         climb = at_least.above, before.above, known, fallen, level
         least, payers, start, end = facts_of_window(stage, self._grid, *climb)
         theta = stage.choose_from(
-            self._counts,
+            self._tally.counts,
             self._grid,
             keystream("threshold"),
             at_least=max(least, at_least.below),
@@ -141,47 +152,51 @@ class SelectionCounts:
         )
         if not lattice.bottom:
             return Ends(theta)
-        counts = self._outside[self._scales.index(theta)]
+        counts = self._tally.outside[self._scales.index(theta)]
         words = keystream("shape")
         found = shaped(theta, counts, self._shape, lattice, words, stage.wanted, before)
         return found.at_least(at_least)
 
     def _count(self) -> None:
-        units = np.concatenate((*self._pieces, np.array(self._singles, dtype=np.int64)))
-        if units.size:
-            sizes = np.abs(units) if self._outside.size else units
-            if units.size <= _FEW:  # the last value of a window, often
-                self._count_few(sizes)
-            else:
-                self._counts += self.stage.above(sizes, self._grid)
-            if self._outside.size:
-                self._outside += outside(units, self._scales)
-        for piece in (*self._pieces, units):
+        counts, outside_, taken, pieces, singles = self._tally
+        units = np.concatenate((*pieces, np.array(singles, dtype=np.int64)))
+        if not units.size:
+            return
+        sizes = np.abs(units) if outside_.size else units
+        if units.size <= _FEW:  # the last value of a window, often
+            counts = self._with_few(counts, sizes)
+        else:
+            counts = counts + self.stage.above(sizes, self._grid)
+        if outside_.size:
+            outside_ = outside_ + outside(units, self._scales)
+        self._tally = _Tally(counts, outside_, taken + len(singles), [], [])
+        self._waiting = 0
+        for piece in (*pieces, units):
             piece.fill(0)  # raw values are not kept longer than needed
-        self._taken += len(self._singles)
-        self._pieces, self._singles, self._waiting = [], [], 0
 
-    def _count_few(self, sizes: IntArray) -> None:
+    def _with_few(self, counts: IntArray, sizes: IntArray) -> IntArray:
+        counts = counts.copy()
         last, parts = last_exceeded(sizes, self.stage.candidates(self._grid))
         for place, part in zip(last.tolist(), parts.tolist(), strict=True):
             if place >= 0:
-                self._counts[:place] += PARTS
-                self._counts[place] += part
+                counts[:place] += PARTS
+                counts[place] += part
+        return counts
 
     def wipe(self) -> None:
         """Forget the counts: they are not kept longer than needed."""
         self._count()
-        self._counts.fill(0)
-        self._outside.fill(0)
+        self._tally.counts.fill(0)
+        self._tally.outside.fill(0)
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on."""
         self._count()
-        early = self.share == EARLY_SHARE
-        facts = {"early": early, "values": self.values, "taken": self._taken}
-        counts = {"counts": self._counts.copy()}
-        if self._outside.size:
-            counts["outside"] = self._outside.reshape(-1).copy()
+        early, tally = self.share == EARLY_SHARE, self._tally
+        facts = {"early": early, "values": self.values, "taken": tally.taken}
+        counts = {"counts": tally.counts.copy()}
+        if tally.outside.size:
+            counts["outside"] = tally.outside.reshape(-1).copy()
         return {**facts, **counts}
 
     @staticmethod
@@ -191,10 +206,10 @@ class SelectionCounts:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
-        self._taken = state["taken"]
-        self._counts[:] = state["counts"]
-        if self._outside.size:
-            self._outside[:] = state["outside"].reshape(self._outside.shape)
+        tally = self._tally
+        cut = state["outside"].reshape(tally.outside.shape) if tally.outside.size else tally.outside
+        counts = state["counts"].astype(np.int64)  # a copy
+        self._tally = _Tally(counts, cut.astype(np.int64), state["taken"], [], [])
 
 
 def stage_of_choice(

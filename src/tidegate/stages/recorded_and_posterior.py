@@ -97,6 +97,7 @@ class Recorded(NamedTuple):
         leaves: the released sums.
         blocks: those that are kept, oldest first.
         below: how much of θ lies below 0, in lattice units.
+        depth: how far below 0 values can count: the lower bound.
     """
 
     perturber: Perturber
@@ -108,6 +109,7 @@ class Recorded(NamedTuple):
     leaves: Leaves
     blocks: Sequence[Block]
     below: int = 0
+    depth: int = 0
 
 
 class Excess(NamedTuple):

@@ -13,8 +13,10 @@ law, (1 + cap/(8·level))^−8 lie above the cap. (A cycle that was low when θ 
 where θ was chosen, and cuts nothing more.)
 
 It is a rough estimate: streams differ in their tails, and a stream without a tail has no excess. So
-intervals reach down to no excess, and up to U/F times the estimate. They reach further where more
-is known, or less:
+intervals reach down to no excess, and up to U/F times the estimate. U grows with home·ln(1/t) as
+long as tails are not light: a θ that lies far above the level has cut little, whatever the tail,
+and one that lies low, for a share t above it, may have come out too low. They reach further where
+more is known, or less:
 
 - A level that has grown until it fills its cap says nothing about how far it has grown. Up to half
   of the cap that is what exponential values would hide, and at the cap it is open: up to the bound.
@@ -23,15 +25,20 @@ is known, or less:
 
 No more values can lie above the cap than the level has caps: that bounds all of it. (Where all of
 the level may come from values that are cut, ends are open: `tidegate.record.values_no_choice_saw`.)
-Where values below 0 count, both ends have been chosen by the rule and each has its own excess;
-the share beyond an end grows with the fourth power as the level comes nearer to it.
+Where values below 0 count, the scale was chosen by the rule, from the sizes of values, and then the
+shape of both ends. So what lies beyond an end is measured in scales, and not in what the end is: an
+end that is narrower than the scale by chance cuts as much as the other. The upper end is U scales
+for each value beyond, more on the side of 0 on which the level lies and at a narrowed end. It is
+less where the level is a large part of the scale, as values crowd around it. The share beyond an
+end grows with the fourth power as the level comes nearer to it. An end at its bound cuts nothing.
 
-F, L, U are chosen so that intervals hold on the streams of `choose` in `benchmarks.coverage`, and
-on no others.
+F, L, U are chosen so that intervals hold on the streams of `choose`, `signed` and `heavy` in
+`benchmarks.coverage`, and on no others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -44,8 +51,10 @@ from tidegate.stages import Aim, Block, Excess, Recorded
 
 # t over the share of θ that is added to every published value for truncation, where no `Aim` is.
 _EXCEEDING = 15.0
-# F, U, and L for light tails.
-_SCALE, _UPPER, _LIGHT = 0.1, 5.0, 1.2
+# F, and L for light tails; the most and the least of U, and by how much it grows with home·ln(1/t).
+_SCALE, _LIGHT = 0.1, 1.2
+_MOST_UPPER, _LEAST_UPPER, _RISE = 8.0, 3.5, 10.0
+_UNAIMED = 5.0  # U where no `Aim` is: t is rougher still
 _LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
 _HOME, _LEAST_HOME = 32, 0.01
@@ -61,6 +70,11 @@ _FULL, _FULL_UP = 0.5, 0.7
 _CUT, _CUT_UP = 0.92, 0.99
 # Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
 _HIDDEN, _FOLLOWED, _SEEN = 2.0, 3.0, 1.5
+# U where values below 0 count: of an end at the scale, of a narrowed one (below this part of it),
+# and how much more on the level's side, from this home·ln(1/t) on; and L, with its least factor.
+_WHOLE, _NARROW, _LEANING = 2.1, 3.1, 0.9
+_NARROWED, _LEANS = 0.7, 0.3
+_CALM, _LEAST_CALM = 0.85, 0.2
 # By how much the level may be wrong, where it bounds how many values lie above the cap.
 _MARGIN = 1.5
 
@@ -112,11 +126,17 @@ class TruncatedTail:
         fallen = lower = np.zeros_like(caps)
         if below:
             floor = below / threshold
-            share = _near(caps - levels, float(caps[0]) - home, aimed)
-            fallen = _SCALE * floor * _near(levels + floor, home + floor, aimed)
-            lower = fallen * (_UPPER / _SCALE)
-            each = _SCALE * caps
-            expected, upper = share * each, _UPPER * aim.wider * share * caps
+            scale = np.maximum(caps, floor)
+            beneath = max(recorded.depth / threshold - floor, 0.0)  # 0: the floor is the bound
+            ratio = home / float(scale[0]) * _rarity(aimed)
+            light = min(max((_CALM / max(abs(ratio), _LEAST_HOME)) ** 2, _LEAST_CALM), 1.0)
+            over = _near(caps - levels, float(caps[0]) - home, aimed)
+            under = _near(levels + floor, home + floor, aimed)
+            share, each = over + under, _SCALE * light * scale
+            expected, fallen = over * each, np.minimum(under * each, beneath)
+            reach = light * math.sqrt(aim.wider) * scale
+            upper = over * reach * _signed_upper(caps / scale, ratio)
+            lower = np.minimum(under * reach * _signed_upper(floor / scale, -ratio), beneath)
         else:
             home = max(home, _LEAST_HOME)
             rarity = home * _rarity(aimed)
@@ -124,7 +144,9 @@ class TruncatedTail:
             growth = np.maximum(levels, _LEAST_LEVEL) / (home * caps)
             share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
             each = _SCALE * light * caps
-            expected, upper = share * each, _UPPER * aim.wider * light * share * caps
+            expected = share * each
+            most = _upper(rarity) if aim.share else _UNAIMED
+            upper = most * aim.wider * light * share * caps
             full = _between(levels / caps, _FULL, _FULL_UP)
             grown = _between(growth, _GROWN, _GROWN_UP) * full
             if aim.following:
@@ -191,6 +213,18 @@ def _near(distances: FloatArray, home: float, aimed: float) -> FloatArray:
     nearer = max(home, _LEAST_HOME) / np.maximum(distances, _LEAST_HOME)
     nearer *= nearer
     found: FloatArray = np.minimum(aimed * np.maximum(nearer * nearer, 1.0), 0.5)
+    return found
+
+
+def _upper(rarity: float) -> float:
+    """U, by home·ln(1/t)."""
+    return min(max(_RISE * rarity, _LEAST_UPPER), _MOST_UPPER)
+
+
+def _signed_upper(ends: FloatArray, ratio: float) -> FloatArray:
+    """U of an end, by its part of the scale and by how far the level lies on its side."""
+    side = min(max(ratio / _LEANS, -1.0), 1.0)
+    found: FloatArray = np.where(ends < _NARROWED, _NARROW, _WHOLE) + _LEANING * side
     return found
 
 

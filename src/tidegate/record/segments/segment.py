@@ -43,6 +43,7 @@ class SegmentMethod:
     history: int  # how many values are kept
     bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
     budgets: BlockBudgets | None = None  # of its blocks, if they pay for choices of θ
+    depth: int = 0  # how far below 0 values can count, in lattice units
 
 
 class Segment:
@@ -93,7 +94,7 @@ class Segment:
         self._known: tuple[tuple[int, int], Posterior] | None = None
         # A table is often asked again, or its totals: the last question, and what was found.
         self.answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
-        self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, float], ...]] | None = None
+        self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, ...], ...]] | None = None
         self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
 
     # -- facts -----------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ class Segment:
         """All that estimators answer from, as it is now."""
         method = self.method
         facts = method.perturber, self.threshold, method.ceiling, method.step, self.origin, self.end
-        return Recorded(*facts, self.leaves, self.blocks, self.below)
+        return Recorded(*facts, self.leaves, self.blocks, self.below, method.depth)
 
     @property
     def leaves(self) -> RingBuffer:

@@ -25,6 +25,11 @@ const watched = new ResizeObserver((changes) => {
   }
 });
 
+/** The chart reads a little HTML: a key or a stream could be named like a link. @param {string} text */
+export function escaped(text) {
+  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
+}
+
 /** What all charts share. @param {HTMLElement} place @param {any[]} traces @param {any} layout */
 export function plotted(place, traces, layout) {
   const quiet = colour("--quiet");
@@ -143,11 +148,11 @@ export class Chart {
       {
         ...common,
         y: found.middle,
-        name: several ? one.name : `${of === "mean" ? this.words.mean : this.words.sum}, with 95 % interval`,
+        name: escaped(several ? one.name : `${of === "mean" ? this.words.mean : this.words.sum}, with 95 % interval`),
         showlegend: of === "mean" || !several,
         line: { color: line, width: 2, shape },
         customdata: found.low.map((low, index) => [low ?? "?", found.high[index] ?? "?"]),
-        hovertemplate: `%{y:${number}} (%{customdata[0]:${number}} to %{customdata[1]:${number}})<extra>${several ? one.name : of}</extra>`,
+        hovertemplate: `%{y:${number}} (%{customdata[0]:${number}} to %{customdata[1]:${number}})<extra>${several ? escaped(one.name) : of}</extra>`,
       },
     ];
   }
@@ -159,7 +164,7 @@ export class Chart {
     const means = this.bands.flatMap((one, at) => this.#band(one, at, "mean"));
     const sums = this.bands.flatMap((one, at) => (one.sum ? this.#band(one, at, "sum") : []));
     const line = { color: colour("--quiet"), width: 1, shape: "hv" };
-    const level = { name: this.words.level, mode: "lines", line, hovertemplate: "%{y:,.4~r}<extra>level</extra>" };
+    const level = { name: escaped(this.words.level), mode: "lines", line, hovertemplate: "%{y:,.4~r}<extra>level</extra>" };
     const { x, levels } = this.history ?? { x: this.x, levels: this.levels };
     const shownLevels = x.length ? [{ x, y: levels, ...level }] : [];
     if (![...means, ...shownLevels].length) return;

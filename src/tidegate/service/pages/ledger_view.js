@@ -1,7 +1,7 @@
 // The ledger as a picture: what each source has spent of its budget, and where that comes from.
 
 import { get } from "./api.js";
-import { axis, cleared, colour, COLOURS, plotted } from "./chart.js";
+import { axis, cleared, colour, COLOURS, escaped, plotted } from "./chart.js";
 import { element, row } from "./dom.js";
 import { shown } from "./times.js";
 
@@ -52,7 +52,7 @@ export class LedgerView {
 
   #options() {
     const select = /** @type {HTMLSelectElement} */ (element("source"));
-    const names = this.sources.map((one) => one.source);
+    const names = this.sources.map((one) => escaped(one.source));
     const known = [...select.options].map((one) => one.value);
     if (names.join("\n") === known.join("\n")) return;
     if (!names.includes(this.chosen)) this.chosen = names[0] ?? "";
@@ -112,7 +112,7 @@ export class LedgerView {
     const labels = ranges.map(rowsOf);
     const traces = kinds.map((name, at) => ({
       type: "bar",
-      name,
+      name: escaped(name),
       x: labels,
       y: ranges.map((/** @type {any} */ one) =>
         one.charges.filter((/** @type {any} */ charge) => kind(charge) === name).reduce((/** @type {number} */ sum, /** @type {any} */ charge) => sum + number(charge.epsilon), 0),
@@ -168,9 +168,4 @@ function kind(charge) {
 /** @param {any} range */
 function rowsOf(range) {
   return range.end === null ? `from ${shown(range.start, 15)} on` : `${shown(range.start, 15)} to ${shown(range.end - 1, 15)}`;
-}
-
-/** The chart reads a little HTML. @param {string} text */
-function escaped(text) {
-  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
 }
