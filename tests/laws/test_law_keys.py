@@ -190,15 +190,11 @@ REFINED = {
 
 def longest(name: str) -> int:
     """Rows of a push: by hand a pipeline meets what it meets at the gate, two thirds as often."""
-    return 900 if name == "long warm-ups" else depth(450, 900)
+    return 900 if name in ("long warm-ups", "mostly zero") else depth(450, 900)
 
 
 def refined_pushes(
-<<<<<<< HEAD
-    seed: int, keys: int, pushes: int, longest: int, zeros: float = 0.0
-=======
-    seed: int, keys: int, pushes: int, most: int
->>>>>>> main
+    seed: int, keys: int, pushes: int, most: int, zeros: float = 0.0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """A row of every key, or many of some; levels that move, and jump by a factor of 30."""
     random = np.random.default_rng(seed)
@@ -233,12 +229,8 @@ def test_refined_columns_give_the_bits_of_single_releases(
     epoch, releases = tg.seeded(1).new_epoch(), {}
     for key in range(count):
         releases[key] = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
-<<<<<<< HEAD
-    zeros = 0.9 if name == "mostly zero" else 0.0
-    for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, 800, zeros)):
-=======
-    for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, longest(name))):
->>>>>>> main
+    most, zeros = longest(name), 0.9 if name == "mostly zero" else 0.0
+    for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, most, zeros)):
         found = columns.push(keys, values)
         for key in np.unique(keys):
             first = releases[key].position
@@ -284,18 +276,10 @@ def met(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_the_refined_law_meets_everything(met: Counter[str]) -> None:
-<<<<<<< HEAD
     """The law is not vacuous: caps fill, windows and horizons end, blocks look full, θ climbs."""
-    columns = tg.keyed(REFINED["windows and restarts"], keys=range(5)).start(
-        tg.seeded(1), record=False
-    )
-    for part in refined_pushes(0, 5, 12, 800):
-=======
-    """The law above is not vacuous: caps fill, windows end, horizons end, blocks look full."""
     name = "windows and restarts"
     columns = tg.keyed(REFINED[name], keys=range(5)).start(tg.seeded(1), record=False)
     for part in refined_pushes(0, 5, 12, longest(name)):
->>>>>>> main
         columns.push(*part)
     climbing = tg.keyed(REFINED["mostly zero"], keys=range(5)).start(tg.seeded(1), record=False)
     for part in refined_pushes(0, 5, 12, 800, 0.9):

@@ -87,14 +87,9 @@ def unseen(segments: Sequence[Segment]) -> list[Hidden]:
     shares, evidence, climbs = [], Fraction(0), False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
         evidence = _evidence(before, segment, evidence)
-<<<<<<< HEAD
         climbs = before is not None and _climbed(before, segment, climbs)
         shares.append(sum(_held(segment)) if climbs else _unseen(segment, evidence))
-    caps = [one.threshold - one.below for one in segments]
-=======
-        shares.append(_unseen(segment, evidence))
     caps = [max(one.threshold - one.below, one.below) for one in segments]
->>>>>>> main
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
     highest = max((cap for one, cap, share in known if one.measured and not share), default=0)

@@ -25,7 +25,6 @@ _MOST = 1 << 15  # values that are counted at once
 _FEW = 4  # up to here they are counted one by one
 
 
-<<<<<<< HEAD
 def facts_of_window(
     stage: TailQuantile,
     grid: Lattice,
@@ -54,7 +53,8 @@ def facts_of_window(
     # others lay at the present θ: they pay for the climb up to there.
     start = max(floor, int(level / 2))
     return max(lift, start), positive // 2, start, before
-=======
+
+
 class _Tally(NamedTuple):
     """Values that were counted, and those that wait to be."""
 
@@ -63,7 +63,6 @@ class _Tally(NamedTuple):
     taken: int  # values so far, without `singles`
     pieces: list[IntArray]  # values that wait: in arrays,
     singles: list[int]  # and one by one
->>>>>>> main
 
 
 class SelectionCounts:
