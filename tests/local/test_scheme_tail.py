@@ -9,13 +9,12 @@ import pytest
 from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import SurveyTally
+from tidegate.local.tail.tail_bits import TailBits, weighted_quantiles
 from tidegate.local.tail.tail_location_and_posterior import (
-    TailBits,
     Tails,
     located_tail,
     location_levels,
     posterior,
-    weighted_quantiles,
 )
 from tidegate.local.tail.threshold_decision import (
     best_share,
@@ -116,6 +115,43 @@ def test_the_posterior_finds_the_tail(name):
     for other in TAILS:
         if other != name:  # the wrong tails are far off at the same level
             assert not best / 1.7 < TAILS[other](at[1]) < best * 1.7
+
+
+def _two_scales(x):
+    """One value in fifty is of a scale twenty times as large."""
+    return 0.98 * math.exp(-x / 10) + 0.02 * math.exp(-((x / 200) ** 1.5))
+
+
+def _exponential(x):
+    return math.exp(-x / 10)
+
+
+def test_a_second_scale_that_answers_show_is_found_and_moves_the_threshold_so_far():
+    shares = {
+        "two scales": _two_scales,
+        "one": _exponential,
+        "a cliff": lambda x: 0.12 if x < 38 else 0.0,
+    }
+    chances, thetas, simple = {}, {}, {}
+    for name, share in shares.items():
+        bits = _bits(share, np.tile([21.0, 30.0, 39.0, 60.0], 6), count=8_000)
+        tails = posterior(bits, 21.0, 0.12)
+        chances[name] = tails.weights[tails.second > 0].sum()
+        settings = {"top": 5000, "horizon": 180_000, "variance": 4.3}
+        thetas[name] = decide(tails, **settings).threshold
+        simple[name] = decide(tails.of_one_scale(), **settings).threshold
+    assert chances["two scales"] > 0.33  # 0.2 before any answer
+    assert chances["one"] < 0.1
+    assert chances["a cliff"] < 0.01
+    assert 1.4 * simple["two scales"] < thetas["two scales"] <= 1.6 * simple["two scales"] + 1
+    assert thetas["one"] < 1.2 * simple["one"]
+
+
+def test_a_second_scale_that_answers_cannot_show_is_not_hoped_for():
+    """200 answers a question: three standard deviations of a share are above a tenth."""
+    tails = posterior(_bits(_two_scales, np.tile([21.0, 30.0, 39.0], 2), count=200), 21.0, 0.12)
+    assert not tails.second.any()
+    assert tails.of_one_scale() is tails
 
 
 def test_without_bits_the_prior_speaks():

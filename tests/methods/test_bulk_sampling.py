@@ -20,7 +20,7 @@ from tidegate.noise import (
 )
 from tidegate.noise.laplace_from_words import discrete_laplace_from, words_for
 from tidegate.perturb.position_noise import MeasurementNoise, PositionNoise
-from tidegate.perturb.sampled_values import Stretch, one_by_one
+from tidegate.perturb.sampled_values import CENTRE, WHOLE, Stretch, one_by_one
 from tidegate.state_as_bytes import state_of
 from tidegate.units import Window
 
@@ -104,7 +104,7 @@ def test_samplers_sweep_what_they_push(name: str, filled: int) -> None:
                 slow.measured(number, place + 1 - opened, scale)
                 expected.append((place, number, scale))
                 opened = place + 1
-        stretch = Stretch(values, np.array(values), at, stop, at, filled, noise)
+        stretch = Stretch(np.array(values), at, stop, at, filled, noise)
         assert list(zip(*runs[1]._sweep(stretch), strict=True)) == expected
         assert state_of(slow) == state_of(quick)
         total += len(expected)
@@ -112,18 +112,44 @@ def test_samplers_sweep_what_they_push(name: str, filled: int) -> None:
     assert total > 50
 
 
-@pytest.mark.parametrize("name", ["distribution", "rescue"])
-@pytest.mark.parametrize("constant", ["WHOLE", "CENTRE"])
+def test_a_window_that_has_nothing_left_is_swept() -> None:
+    """After a hundred measurements a long window is spent: whole stretches without one."""
+    values = (np.random.default_rng(2).random(6000)[3000:] < 0.3).astype(np.int64)
+    stage = tg.rescue_dp(epsilon=10_000, bound=100, unit=Window(length=300)).perturber
+    slow, quick = (stage.run(100, 100, KEYSTREAM)._sampler for _ in range(2))
+    noise = MeasurementNoise(KEYSTREAM)
+    filled = empty = 0
+    for at in range(0, values.size, 64):
+        stretch = Stretch(values, at, min(at + 64, values.size), at, filled, noise)
+        due = slow.due <= at
+        expected = list(zip(*one_by_one(slow, stretch), strict=True))
+        assert list(zip(*quick.sweep(stretch), strict=True)) == expected
+        assert state_of(slow) == state_of(quick)
+        empty += due and not expected
+        filled = stretch.stop - expected[-1][0] - 1 if expected else filled + 64
+    assert empty
+
+
+@pytest.mark.parametrize(
+    ("name", "constant", "wrong"),
+    [
+        ("distribution", "WHOLE", 2 * WHOLE),  # parts and scales are even numbers only
+        ("distribution", "CENTRE", 2 * CENTRE),  # noise is
+        ("rescue", "WHOLE", 2 * WHOLE),
+        ("rescue", "_DOWN", WHOLE),  # parts and noise are rounded, not rounded down
+    ],
+)
 def test_a_float_that_was_rounded_wrongly_is_noticed(
-    name: str, constant: str, monkeypatch: pytest.MonkeyPatch
+    name: str, constant: str, wrong: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts and scales (WHOLE) or noise (CENTRE) that are even numbers only: `push` decides."""
+    """Then `push` decides."""
     stage: Any = PIPELINES[name].perturber
     values = np.random.default_rng(4).integers(0, 101, size=3000)
     expected = stage.run(100, 100, KEYSTREAM).push(values)
     run = stage.run(100, 100, KEYSTREAM)
     module = sys.modules[type(run._sampler).__module__]
-    monkeypatch.setattr(module, constant, 2 * getattr(module, constant))
+    assert getattr(module, constant) != wrong
+    monkeypatch.setattr(module, constant, wrong)
     decided = 0
 
     def counted(*given: Any) -> Any:

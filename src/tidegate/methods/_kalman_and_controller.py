@@ -18,6 +18,7 @@ _PROPORTIONAL, _INTEGRAL, REMEMBERED = 0.9, 0.1, 5
 _SET_POINT, _STEP = 0.1, 10.0
 _FARTHEST = 50.0  # of an exponent
 _MARGIN = 1e-6  # for rounding: numbers that are compared with it are below 1,000
+_OF_TOTAL, _CLEAR = _INTEGRAL / REMEMBERED, _SET_POINT * (1 + 1e-9)
 SURE = 1.01 * _SET_POINT / _PROPORTIONAL  # an error from which on an interval of 1 stays 1
 
 
@@ -86,6 +87,14 @@ class Feedback:
         kept.append(error)
         self.errors = kept
         self.interval = next_interval(self.interval, error, kept)
+
+
+def stays(error: float, total: float) -> bool:
+    """Whether an interval of 1 surely stays 1, with `total` as the sum of the last errors, nearly.
+
+    It says less than `next_interval` while fewer than five errors are remembered.
+    """
+    return _PROPORTIONAL * error + _OF_TOTAL * total > _CLEAR
 
 
 def next_interval(interval: float, error: float, errors: Collection[float]) -> float:

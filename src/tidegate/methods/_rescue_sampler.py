@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from decimal import Context, Decimal
 from fractions import Fraction
+from itertools import islice
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -15,10 +17,10 @@ from tidegate.methods._kalman_and_controller import (
     SURE,
     Feedback,
     next_interval,
+    stays,
 )
 from tidegate.perturb.position_noise import USUAL_SCALES
 from tidegate.perturb.sampled_values import (
-    CENTRE,
     WHOLE,
     Measurements,
     Stretch,
@@ -36,6 +38,7 @@ _ROUGH_SHARE, _ROUGH_MOST = float(_SHARE), float(_MOST_SHARE)
 _DIGITS = Context(prec=30)
 _DOUBT = 1e-5  # 2^32 times the error of a share is below 1.2e-6
 _MANY = 1 << 20  # values of which all sums are exact
+_DOWN = WHOLE - 0.5  # added to a float of at least ½, before WHOLE is taken away, it rounds down
 
 
 class _Budgeted(Protocol):
@@ -95,123 +98,132 @@ class BudgetSampler(Feedback):
         rounded to; afterwards it is seen, for all values at once, whether one was so near to an
         integer that this was wrong. Then the definition decides.
         """
-        _, units, start, stop, position, filled, noise = stretch
+        units, start, stop, position, filled, noise = stretch
         window, count = self._window, stop - start
         skip = max(0, self.due - position)
         if self._huge or count > _MANY:
             return one_by_one(self, stretch)
         if skip >= count:
             return [], [], []
-        # What comes back at each value: written a window ahead of where it is read.
+        # What comes back at each value. The list grows while it is read: what is spent at a value
+        # is added to it, and comes back a window later.
         ahead = min(window, count)
-        returns = [0.0] * (count + ahead)
+        returned = [0.0] * ahead
         left, later = float(PARTS), []
         for place, spent in zip(self.places, self.parts, strict=True):
-            back = max(place + window - position, 0)
+            when = max(place + window - position, 0)
             left -= spent
-            if back < count:
-                returns[back] += spent
+            if when < count:
+                returned[when] += spent
             else:
                 later.append((place, spent))
         first_left, ratio = left, self._ratio
         exact, variance, interval = self.exact, self.variance, self.interval
         step, errors = self._step_variance, self.errors.copy()
-        numbers: list[float] = []
-        by_integers: set[int] = set()  # which numbers have noise that was found so
+        known: dict[int, float] = {}  # noise that was found by integers, by the value's place
         # Since where which interval and share hold.
         changes, intervals, shares = [0], [interval], [_rough_share(interval)]
         values, logs = units[start:stop].astype(np.float64), noise.between(position, count)
-        offsets, logarithms = (values - CENTRE).tolist(), logs.tolist()
+        # `_DOWN` with the sign of the noise, and these, round noise towards 0 and add the value.
+        offsets = values - np.copysign(WHOLE, logs)
         # Below `low` the next value is no usual one: the interval is not 1, or nothing is left, or
         # the value before was not measured. Below `sure` an error may change the interval.
         low, sure = math.inf, SURE if interval == 1.0 else math.inf
         opened, due, stuck = -filled, self.due - position, False
-        at, share, most, whole, centre = skip, shares[0], float(_MOST), WHOLE, CENTRE
-        left += sum(returns[:at])
-        while at < count:
-            left += returns[at]
-            part = left * share - 0.5 + whole - whole
+        share, part, whole, down, up = shares[0], 0.0, WHOLE, _DOWN, -_DOWN
+        least, most = float(LEAST), float(_MOST)
+        rows = zip(logs.tolist(), offsets.tolist(), returned, strict=False)
+        if skip:
+            left += _passed_over(rows, returned, ahead, skip)
+        for logarithm, offset, back in rows:
+            left += back - part
+            part = left * share + down - whole
             if part >= low:
                 variance += step
             else:
+                at = len(returned) - ahead
                 if low < math.inf:
                     opened = due = at
                 if part < LEAST:
-                    if not stuck or returns[at]:
+                    if not stuck or back:
                         stuck = self._part_of(int(left), interval) < LEAST
                     if stuck:
-                        low = math.inf
-                        at += 1
+                        low, part = math.inf, 0.0
+                        returned.append(part)
                         continue
                 stuck = False
                 part = min(part, most)
-                low = LEAST if interval == 1.0 else math.inf
+                low = least if interval == 1.0 else math.inf
                 variance += (at + 1 - opened) * step
             scale = ratio / part + 0.5 + whole - whole
-            logarithm = logarithms[at]
-            if logarithm > 0.0:
-                drawn = scale * logarithm - 0.5 + centre
-            else:
-                drawn = scale * logarithm + 0.5 + centre
-            if drawn == centre:  # 0, or −0, which is thrown away
-                drawn += noise.scaled(logarithm, int(scale), at + position)
-                by_integers.add(len(numbers))
-            number = drawn + offsets[at]
-            numbers.append(number)
+            number = scale * logarithm
+            if number >= 1.0:
+                number += down
+            elif number <= -1.0:
+                number += up
+            else:  # 0, or −0, which is thrown away
+                at = len(returned) - ahead
+                known[at] = float(noise.scaled(logarithm, int(scale), at + position))
+                number = known[at] + (float(values[at]) - offset)
             # What `follow` does.
             gain = variance / (variance + 2.0 * scale * scale)
             before = exact
-            exact += gain * (number - before)
+            exact += gain * (number + offset - before)
             variance *= 1.0 - gain
             error = exact - before if exact > before else before - exact
             if exact > 1.0:
                 error /= exact
             errors.append(error)
-            returns[at + ahead] = part
-            left -= part
-            at += 1
+            returned.append(part)
             if error < sure:
-                before, interval = interval, next_interval(interval, error, errors[-REMEMBERED:])
+                last = errors[-REMEMBERED:]
+                if sure < math.inf and stays(error, sum(last)):
+                    continue
+                before, interval = interval, next_interval(interval, error, last)
                 if interval != 1.0:
                     low = sure = math.inf
                     share = _rough_share(interval)
-                    opened = at
-                    due = at + (round(interval) if interval < window else window) - 1
-                    left += sum(returns[at:due])
-                    at = due
+                    opened = due = len(returned) - ahead
+                    if skip := (round(interval) if interval < window else window) - 1:
+                        due += skip
+                        left += _passed_over(rows, returned, ahead, skip)
                 elif before != 1.0:
-                    low, sure, share = LEAST, SURE, _LEAST_SHARE
+                    low, sure, share = least, SURE, _LEAST_SHARE
                 else:
                     continue
-                changes.append(at)
+                changes.append(len(returned) - ahead)
                 intervals.append(interval)
                 shares.append(share)
-        moved = np.array(returns)
-        paid = moved[ahead:]
+        moved = np.array(returned)
+        paid = moved[ahead : ahead + count]
         places = paid.nonzero()[0]
-        parts, released = paid[places], np.array(numbers)
+        parts, logs = paid[places], logs[places]
         rough = ratio / parts
         scales = rough + 0.5 + WHOLE - WHOLE
+        draws = scales * logs
+        draws += np.copysign(_DOWN, draws)
+        draws -= np.copysign(WHOLE, draws)
+        by_integers = np.searchsorted(places, list(known)).tolist()
+        draws[by_integers] = list(known.values())
         lefts = (np.cumsum(moved[:count] - paid) + first_left)[places] + parts
-        draws = released - values[places]
         if not (
             self._right_parts(lefts, parts, places, (changes, intervals, shares))
             and self._right_scales(rough, scales, parts)
-            and noise.right(draws, scales, logs[places], places + position, by_integers)
+            and noise.right(draws, scales, logs, places + position, set(by_integers))
         ):
             return one_by_one(self, stretch)
         read = count
         if not stuck:
-            read, due = int(places[-1]) + 1, at
+            read, due = int(places[-1]) + 1, len(returned) - ahead
         self.due = due + position
         self.exact, self.variance, self.interval = exact, variance, interval
         self.errors = errors[-REMEMBERED:]
-        unread = enumerate(returns[read:count], position - window + read)
-        new = enumerate(returns[count:], position - ahead + count)
+        unread = enumerate(returned[read:count], position - window + read)
+        new = enumerate(returned[count:], position - ahead + count)
         kept = [(place, int(part)) for place, part in unread if part] + later
         kept += [(place, int(part)) for place, part in new if part]
         self.places, self.parts = [place for place, _ in kept], [part for _, part in kept]
-        return places + start, released, scales
+        return places + start, values[places] + draws, scales
 
     def _right_parts(
         self,
@@ -222,11 +234,13 @@ class BudgetSampler(Feedback):
     ) -> bool:
         """Whether these are the parts to spend of what is left, where floats proposed them."""
         changes, intervals, shares = since
-        which = np.searchsorted(changes, places, side="right") - 1
-        rest = np.minimum(lefts * np.array(shares)[which], _MOST + 0.5) - parts
+        # How many measurements were made between changes.
+        made = np.diff([*np.searchsorted(places, changes), places.size])
+        rest = np.minimum(lefts * np.repeat(shares, made), _MOST + 0.5) - parts
+        doubted = near_integers(rest, _DOUBT)
+        since_last = np.repeat(intervals, made) if doubted else ()
         return all(
-            self._part_of(int(lefts[at]), intervals[which[at]]) == parts[at]
-            for at in near_integers(rest, _DOUBT)
+            self._part_of(int(lefts[at]), float(since_last[at])) == parts[at] for at in doubted
         )
 
     def _right_scales(self, rough: FloatArray, scales: FloatArray, parts: FloatArray) -> bool:
@@ -257,3 +271,13 @@ def _rough_share(interval: float) -> float:
     """The share of what is left that a measurement takes, nearly."""
     share = _ROUGH_SHARE * math.log(interval + 1)
     return share if share < _ROUGH_MOST else _ROUGH_MOST
+
+
+def _passed_over(
+    rows: Iterator[tuple[float, float, float]], returned: list[float], ahead: int, count: int
+) -> float:
+    """What comes back while nothing is measured of so many values."""
+    at = len(returned) - ahead
+    returned += [0.0] * count
+    next(islice(rows, count, count), None)
+    return sum(returned[at : at + count])

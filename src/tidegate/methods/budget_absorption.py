@@ -97,7 +97,7 @@ class AbsorbingSampler(DissimilaritySampler):
 
     def sweep(self, stretch: Stretch) -> Measurements:
         """`push` and `measured` for many values, without those whose shares are spent."""
-        values, units, start, stop, position, _, noise = stretch
+        units, start, stop, position, _, noise = stretch
         places: list[int] = []
         numbers: list[float] = []
         marks: list[float] = []
@@ -128,7 +128,7 @@ class AbsorbingSampler(DissimilaritySampler):
                     draw = int(product)
                     if not (draw and EDGE < abs(product - draw) < BEYOND and scale < USUAL_SCALES):
                         draw = noise.scaled(logarithm, scale, place + shift)
-                    published = values[place] + draw
+                    published = (above + below) // 2 + draw
                     places.append(place)
                     numbers.append(published)
                     marks.append(scale)

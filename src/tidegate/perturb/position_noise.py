@@ -151,7 +151,7 @@ class MeasurementNoise:
         known: Container[int],
     ) -> bool:
         """Whether `scaled` gives these draws: those far from integers are, and `known` ones."""
-        rest = np.abs(np.abs(scales * logarithms - draws) - 0.5)
+        rest = np.abs(np.abs(scales * logarithms) - np.abs(draws) - 0.5)
         doubt = edge(int(scales.max(initial=1.0)))
         return all(
             self.scaled(float(logarithms[at]), int(scales[at]), int(positions[at])) == draws[at]

@@ -28,13 +28,12 @@ WHOLE, CENTRE = 2.0**52, 1.5 * 2.0**52
 
 
 class Stretch(NamedTuple):
-    """values[start], …, values[stop − 1] of one block, to be seen at once.
+    """units[start], …, units[stop − 1] of one block, to be seen at once.
 
     The first of them is at `position`; `filled` values of the open leaf came before.
     """
 
-    values: list[int]
-    units: IntArray  # the same as an array
+    units: IntArray
     start: int
     stop: int
     position: int
@@ -72,14 +71,14 @@ class Sampler(Protocol):
 
 def one_by_one(sampler: Sampler, stretch: Stretch) -> Measurements:
     """The definition of `sweep`."""
-    values, _, start, stop, position, filled, noise = stretch
+    units, start, stop, position, filled, noise = stretch
     places: list[int] = []
     numbers: list[float] = []
     scales: list[float] = []
     opened, shift = start - filled, position - start
-    for place in range(start, stop):
-        if scale := sampler.push(values[place], place + shift):
-            number = values[place] + noise.of(place + shift, scale)
+    for place, value in enumerate(units[start:stop].tolist(), start):
+        if scale := sampler.push(value, place + shift):
+            number = value + noise.of(place + shift, scale)
             sampler.measured(number, place + 1 - opened, scale)
             opened = place + 1
             places.append(place)
@@ -171,13 +170,12 @@ class SampledRun(IrregularRun):
         """Take raw units, not beyond the block's end; give what was measured of them."""
         found: list[Measurements] = []  # where leaves end, as indices of values; numbers, marks
         units = np.minimum(values, self._threshold)
-        raw: list[int] = units.tolist()
         at, opened = 0, -self.filled
-        while at < len(raw):
+        while at < units.size:
             length = self._lengths[self.blocks]
-            stop = min(len(raw), at + length - self.place)
+            stop = min(units.size, at + length - self.place)
             measured = self._sweep(
-                Stretch(raw, units, at, stop, self.position, at - opened, self._noise)
+                Stretch(units, at, stop, self.position, at - opened, self._noise)
             )
             if len(measured[0]):
                 found.append(measured)
@@ -196,22 +194,23 @@ class SampledRun(IrregularRun):
         spans = ends.copy()
         spans[1:] -= ends[:-1]
         spans[:1] += self.filled + 1
-        self.filled = len(raw) - opened
+        self.filled = units.size - opened
         return Noisy(numbers, spans, marks)
 
     def _by_finding(self, stretch: Stretch) -> Measurements:
         """The sweep of a sampler that has none of its own."""
-        values, _, start, stop, position, filled, noise = stretch
+        units, start, stop, position, filled, noise = stretch
+        values: list[int] = units[start:stop].tolist()
         places: list[int] = []
         numbers: list[float] = []
         scales: list[float] = []
-        at, opened, shift = start, start - filled, position - start
-        while at < stop:
-            found, scale = self._find(values, at, stop, at + shift)
+        at, opened = 0, -filled
+        while at < len(values):
+            found, scale = self._find(values, at, len(values), at + position)
             if not scale:
                 break
-            number = values[found] + noise.of(found + shift, scale)
-            places.append(found)
+            number = values[found] + noise.of(found + position, scale)
+            places.append(found + start)
             numbers.append(number)
             scales.append(scale)
             self._sampler.measured(number, found + 1 - opened, scale)

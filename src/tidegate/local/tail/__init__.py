@@ -17,9 +17,11 @@ for ε = 0.2, 0.5 and 1; `taxi_green_hail_dist_cmi`, 1.2 times for ε = 0.5 and 
 runs can be far off: the reports leave the threshold to the prior. (On
 `taxi_green_hail_fare_cents` their mean error is four times the median.)
 
-Tried and left out: tails that are a sum of two scales (made-up ones gain, the eight streams lose:
-every threshold is pushed out), and a likelihood in which one round in ten may be far off (the eight
-streams gain nothing sure, narrow distributions lose, which are then located worse).
+(These errors are from before tails could have a second scale, decision 0089.)
+
+Tried and left out: second scales that answers cannot show (made-up ones gain, the eight streams
+lose: every threshold is pushed out), and a likelihood in which one round in ten may be far off (the
+eight streams gain nothing sure, narrow distributions lose, which are then located worse).
 The threshold stays after the first eighth of the horizon: a stream that outgrows it is cut.
 """
 

@@ -1,4 +1,4 @@
-"""Answers to one-bit questions: how likely a tail makes them, and where the tail begins.
+"""Tails of which answers tell: where they begin, and how they fall.
 
 First: where, in orders of magnitude, does the tail begin (`located_tail`)? Second: how fast does it
 fall from there? A posterior over a family of tails (`posterior`).
@@ -7,86 +7,19 @@ fall from there? A posterior over a family of tails (`posterior`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 
-from tidegate.lattice import FloatArray
-from tidegate.local.integer_weights import WORDS
-from tidegate.local.questions import TailQuestion
-from tidegate.local.survey import SurveyTally
-
-# Relative standard deviation of the share above a level, between rounds.
-_DRIFT = 0.3
-
-
-@dataclass(frozen=True)
-class TailBits:
-    """`ones` of `count` devices that were asked about `level` said that they were above it.
-
-    A device lies with the probability `lie`, so P(1) = lie + (1 − 2·lie)·S(level), where S(x) is
-    the share of values above x.
-    """
-
-    level: FloatArray
-    ones: FloatArray
-    count: FloatArray
-    lie: FloatArray
-
-    @classmethod
-    def of(cls, tallies: Sequence[SurveyTally]) -> TailBits:
-        """All of them, in the order in which they were asked."""
-        rows = [
-            (question.level, counts[1], sum(counts), question.lie / WORDS)
-            for tally in tallies
-            for question, counts in zip(tally.questions, tally.counts, strict=True)
-            if isinstance(question, TailQuestion) and sum(counts) > 0
-        ]
-        level, ones, count, lie = np.array(rows, dtype=np.float64).reshape(-1, 4).T
-        return cls(level, ones, count, lie)
-
-    def above(self, level: float) -> TailBits:
-        """The questions about `level` or more."""
-        kept = self.level >= level
-        return TailBits(self.level[kept], self.ones[kept], self.count[kept], self.lie[kept])
-
-    def log_likelihood(self, shares: FloatArray) -> FloatArray:
-        """ln P(bits) up to a constant, for each row of shares S(level).
-
-        Normal, not binomial, with more variance than coins have: streams have days and seasons, so
-        that the share above a level differs between rounds. By how much is in proportion to the
-        share. So a round that met a busy hour cannot outvote the others, least of all on levels in
-        the body of the data.
-        """
-        signal = 1 - 2 * self.lie
-        chance = self.lie + signal * shares
-        variance = chance * (1 - chance) / self.count + np.square(_DRIFT * signal * shares)
-        misses = np.square(self.ones / self.count - chance)
-        likelihood: FloatArray = -(np.log(variance) + misses / variance).sum(axis=-1) / 2
-        return likelihood
-
-
-def normalised(log_weights: FloatArray) -> FloatArray:
-    """Weights that add up to 1, from logarithms up to a constant."""
-    weights = np.exp(log_weights - log_weights.max())
-    result: FloatArray = weights / weights.sum()
-    return result
-
-
-def weighted_quantiles(
-    columns: FloatArray, weights: FloatArray, quantiles: tuple[float, ...]
-) -> FloatArray:
-    """For each column the least value below which such a part of the weights lies."""
-    order = np.argsort(columns, axis=0)
-    cumulative = np.cumsum(weights[order], axis=0)
-    found = np.empty((len(quantiles), columns.shape[1]))
-    for row, quantile in enumerate(quantiles):
-        index = np.minimum((cumulative < quantile).sum(axis=0), len(columns) - 1)
-        found[row] = np.take_along_axis(columns, order, axis=0)[index, np.arange(columns.shape[1])]
-    return found
-
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.local.tail.second_scales import (
+    SECOND_CHANCE,
+    tails_of_two_scales,
+    visible_shares,
+    with_second_scale,
+)
+from tidegate.local.tail.tail_bits import TailBits, normalised, weighted_quantiles
 
 _SLOPES = np.geomspace(0.004, 40.0, 42)
 _CURVATURES = np.array([0, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.3, 1.7, 2.2, 3, 4, 6, 9])
@@ -95,8 +28,9 @@ _LEAST_CURVATURE = 0.1  # what a power law counts as in logarithms: as good as s
 _SLOPE, _SLOPE_SCALE = 1.8, 0.6
 _CURVATURE, _CURVATURE_SD = 0.8, 0.8
 _TAIL, _BULK = 0.12, 0.7  # up to this share above the anchor; the largest there is
-_KEPT = 2000  # tails, at most; and none that is e^15 times less likely than the likeliest
+_KEPT = 2000  # tails of each kind, at most; and none that is e^15 times less likely than the best
 _NEGLIGIBLE = 15.0
+_OFFSETS = 27  # of the share at the anchor, from −3.2 to 3.2
 _ANCHOR_SD = 1.2  # of ln S at the anchor
 # Levels below this part of the top rung belong to the body, of which the family says nothing. (At
 # 0.6, one busy hour that was asked about the body made tails look steep.)
@@ -105,10 +39,11 @@ BODY = 0.9
 
 @dataclass(frozen=True)
 class Tails:
-    """Weighted tails: ln S(x) = ln S0 − h·((x/x0)^s − 1)/s.
+    """Weighted tails: S(x) = S0·exp(−h·((x/x0)^s − 1)/s) + p·exp(−(x/(k·x0))^1.5).
 
     s → 0 is a power law (Pareto), 1 an exponential tail, 2 one like the normal distribution's; h is
-    the slope −d ln S/d ln x at x0.
+    the slope −d ln S/d ln x at x0. p is 0, or the share of values of a second, larger scale, k
+    times as far out.
     """
 
     anchor: float
@@ -116,6 +51,17 @@ class Tails:
     slope: FloatArray
     curvature: FloatArray
     weights: FloatArray
+    second: FloatArray = field(default_factory=lambda: np.zeros(1))
+    reach: FloatArray = field(default_factory=lambda: np.ones(1))
+
+    def of_one_scale(self) -> Tails:
+        """Those without a second scale; all, if none is left."""
+        kept = self.second == 0
+        if kept.all() or not kept.any():
+            return self
+        columns = ("log_share", "slope", "curvature", "weights", "second", "reach")
+        found = {name: getattr(self, name)[kept] for name in columns}
+        return replace(self, **{**found, "weights": found["weights"] / found["weights"].sum()})
 
     @property
     def unknown_anchor(self) -> float:
@@ -126,9 +72,11 @@ class Tails:
 
     def shares_above(self, levels: FloatArray) -> FloatArray:
         """S(level): a row for each tail, a column for each level."""
-        return np.exp(
-            _log_shares_of_tail(self.log_share, self.slope, self.curvature, levels / self.anchor)
-        )
+        ratios = levels / self.anchor
+        first = np.exp(_log_shares_of_tail(self.log_share, self.slope, self.curvature, ratios))
+        if not self.second.any():
+            return first
+        return with_second_scale(first, self.second[:, None], ratios / self.reach[:, None])
 
     def mean_shares(self, levels: FloatArray) -> FloatArray:
         """The posterior mean of S at each level."""
@@ -159,17 +107,37 @@ def posterior(bits: TailBits, anchor: float, top_share: float, mass: float = 1.0
     That is all: one more prior, on the slope where the threshold will lie, was worth 5 nats against
     the cliff in which many streams end, more than some ten thousand bits say.
 
+    A second scale has a chance of 0.2, but only if answers can show it: its share is 3 or 6
+    standard deviations of a share, by the answers about the upper half of the levels, and below
+    0.4 of `top_share`. Smaller ones would be left to the prior, which would push every threshold
+    out; with few answers (ε = 0.5 and 30,000 of them) there is none that they could show.
+
     `mass` is the share of the values on this side of 0: what counts for the slope is the share
     above the anchor among them.
     """
     log_share, slope, curvature, prior = _grid_of_tails(top_share, min(top_share / mass, _BULK))
-    shares = np.exp(_log_shares_of_tail(log_share, slope, curvature, bits.level / anchor))
-    log_weights = prior + bits.log_likelihood(shares)
-    best = np.argsort(-log_weights, kind="stable")[:_KEPT]
-    best = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
-    return Tails(
-        anchor, log_share[best], slope[best], curvature[best], normalised(log_weights[best])
-    )
+    ratios = bits.level / anchor
+    shares = np.exp(_log_shares_of_tail(log_share, slope, curvature, ratios))
+    likely = prior + bits.log_likelihood(shares)
+    which = _likeliest(likely)
+    second, reach, likely = np.zeros(which.size), np.ones(which.size), likely[which]
+    if parts := visible_shares(bits, top_share):
+        grid = _OFFSETS, _SLOPES.size, _CURVATURES.size
+        two = tails_of_two_scales(bits, ratios, shares, prior.reshape(grid), parts)
+        kept = _likeliest(two.log_weights)
+        which = np.concatenate((which, two.first[kept]))
+        second = np.concatenate((second, two.share[kept]))
+        reach = np.concatenate((reach, two.reach[kept]))
+        likely = np.concatenate((likely + math.log(1 - SECOND_CHANCE), two.log_weights[kept]))
+    weights = normalised(likely)
+    return Tails(anchor, log_share[which], slope[which], curvature[which], weights, second, reach)
+
+
+def _likeliest(log_weights: FloatArray) -> IntArray:
+    """Those that are kept, the likeliest first."""
+    best: IntArray = np.argsort(-log_weights, kind="stable")[:_KEPT]
+    kept: IntArray = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
+    return kept
 
 
 @lru_cache(maxsize=4)
@@ -185,7 +153,7 @@ def _grid_of_tails(
     slope_deviations = (np.log(_SLOPES) - math.log(expected)) / _SLOPE_SCALE
     slope_prior = -2 * np.log1p(np.square(slope_deviations) / 3)
     curvature_prior = _normal((straight - math.log(_CURVATURE)) / _CURVATURE_SD) + width
-    offsets = np.linspace(-3.2, 3.2, 27)
+    offsets = np.linspace(-3.2, 3.2, _OFFSETS)
     offset, slope, curvature = (
         grid.ravel() for grid in np.meshgrid(offsets, _SLOPES, _CURVATURES, indexing="ij")
     )

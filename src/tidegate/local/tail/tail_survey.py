@@ -18,9 +18,9 @@ from tidegate.local.mechanisms import hybrid_variance
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import SurveyDecision, SurveyRound, SurveyTally
 from tidegate.local.tail.survey_size import PlannedSurvey
+from tidegate.local.tail.tail_bits import TailBits
 from tidegate.local.tail.tail_location_and_posterior import (
     BODY,
-    TailBits,
     TailLocation,
     Tails,
     crossings,

@@ -11,7 +11,8 @@ import numpy as np
 
 from tidegate.lattice import FloatArray
 from tidegate.local.survey import SurveyDecision
-from tidegate.local.tail.tail_location_and_posterior import Tails, weighted_quantiles
+from tidegate.local.tail.tail_bits import weighted_quantiles
+from tidegate.local.tail.tail_location_and_posterior import Tails
 
 _HIGHEST_TOP = 0.12
 _VISIBLE = 2.0  # standard deviations from which on a share can be told from none
@@ -54,6 +55,7 @@ def ladder_shares(best: float, seen: float = 0.0) -> tuple[float, ...]:
 
 
 _PER_OCTAVE = 16
+_FARTHEST = 1.6  # times what tails of one scale say: a second one moves θ no farther
 _ADDED = 0.8  # of the median excess: all of it would be too much if reports were cut too late
 _UNKNOWN = 0.5  # of the median excess: what the family of tails does not know of itself
 
@@ -75,6 +77,9 @@ def decide(
     does not know of itself. Its fourth root is averaged: in the mean of the error or of its square
     the farthest tails of the prior would rule, and they push the threshold out on every stream.
 
+    Second scales move θ to at most 1.6 times what tails of one scale say: where there is one, that
+    is most of the gain; where there is none, noise grows by no more than 2.6 in the square.
+
     The range of the best threshold is that of each tail's own best one. As far as the bits left the
     share at the anchor open, the anchor itself is no better known than the first round knew it:
     the range is widened by that part of `location_span`.
@@ -87,6 +92,10 @@ def decide(
     unknown = np.square(excess - offset) + np.square(_UNKNOWN * median)
     errors = tails.weights @ np.sqrt(np.sqrt(noise + horizon**2 / 6 * unknown))
     chosen = int(np.argmin(errors))
+    if (simple := tails.of_one_scale()) is not tails:
+        usual = decide(simple, top, horizon=horizon, variance=variance, other=other).threshold
+        far = int(np.searchsorted(levels, _FARTHEST * usual, side="right")) - 1
+        chosen = min(chosen, max(far, 0))
     own = np.argmin(noise + horizon**2 / 6 * np.square(excess), axis=1)
     low, high = weighted_quantiles(levels[own][:, None], tails.weights, (0.05, 0.95))[:, 0]
     widened = location_span ** (tails.unknown_anchor / 2)
