@@ -52,7 +52,7 @@ def test_the_interval_of_values_that_are_mostly_zero_reaches_as_far_as_they_may_
         assert answer.threshold < 1  # the case that this is for
         assert answer.blind
         assert "the upper end is far" in str(answer)
-        assert values.sum() > 5 * answer.estimate
+        assert values.sum() > answer.estimate  # of a climb that was not at its end
 
 
 def test_noise_does_not_pass_for_values_that_were_seen() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.adaptive.test_climbing_threshold import rare
 from tests.adaptive.test_refined_release import HORIZON, PIPELINE, growing
 from tests.adaptive.test_refinement_schedule import ramp, seasonal
 from tests.privacy.measured_blocks import charge_blocks
@@ -80,6 +81,15 @@ def test_values_of_a_window_that_a_moved_level_opens_pay_no_more(monkeypatch) ->
     paid, choices = spent(monkeypatch, pipeline, seasonal())
     _, scheduled = spent(monkeypatch, pipeline, seasonal()[:2731])
     assert choices > scheduled
+    assert max(paid) <= 3 == pipeline.guarantee.epsilon
+    assert sum(one > 3 * (1 - Fraction(1, 10**5)) for one in paid) > 0.9 * len(paid)
+
+
+def test_values_pay_no_more_while_the_threshold_climbs(monkeypatch) -> None:
+    """Blocks of a climb are measured with all of ε, and no choice reads them."""
+    pipeline = tg.adaptive(epsilon=3, bound=1, horizon=16_384)
+    paid, choices = spent(monkeypatch, pipeline, rare())
+    assert choices >= 2  # of the warm-up, and of a window after the climb
     assert max(paid) <= 3 == pipeline.guarantee.epsilon
     assert sum(one > 3 * (1 - Fraction(1, 10**5)) for one in paid) > 0.9 * len(paid)
 

@@ -3,8 +3,8 @@
 warm-ups │ values ─ counts ─ θ ─ noisy sums ─ filters ┐
 windows  │ counts ─────────── θ ─ filters rescaled ───┴ phases: shares, noise, trees, records
 
-`RefinementRun` has the rules, and a key alone goes through it: a choice takes it a millisecond,
-and ten thousand keys in lock-step would all choose in the same tick. Here is the same in arrays.
+`RefinementRun` has the rules, and a key alone goes through it, which takes a millisecond; keys in
+lock-step would all choose in the same tick. Here is the same in arrays.
 
 Privacy: counts, scores, coins, caps, scales and noise are those of `RefinementRun`, bit for bit (a
 law test compares them), so its argument holds for every key.
@@ -28,7 +28,8 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Keystream
 from tidegate.run.phased_run import choice_identity, noise_identity
 from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
-from tidegate.run.selection_counts import stage_of_choice
+from tidegate.run.refinement_state import CLIMBING, climbs_from
+from tidegate.run.selection_counts import facts_of_window, stage_of_choice
 from tidegate.run.two_sided_caps import Ends
 from tidegate.stages import Layout
 from tidegate.threshold import TailQuantile
@@ -38,7 +39,7 @@ from tidegate.threshold.choices_of_many_streams import (
     counts_above,
     words_of_choice,
 )
-from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen, least_threshold, lifted
+from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen, least_threshold
 
 BoolArray = NDArray[np.bool_]
 
@@ -55,8 +56,7 @@ class RefinedChoices(RefinedState):
         """
         mixture, pipeline, refinement = self.mixture, self._pipeline, self._refinement
         first, count = not self.phase[codes[0]], int(self.held.size[codes[0]])
-        stages = pipeline.threshold, pipeline.perturber
-        share = refinement.warm_up_share(*stages, first=first)
+        share = refinement.warm_up_share(pipeline.threshold, pipeline.perturber, first=first)
         values = np.concatenate((self.held.rows(codes, count - 1), units[:, np.newaxis]), axis=1)
         stage, _ = stage_of_choice(pipeline, refinement, count, share, age=count)
         secrets = self._secrets_of(codes)
@@ -95,9 +95,9 @@ class RefinedChoices(RefinedState):
     def _warm_up_facts(self, codes: IntArray, stage: TailQuantile) -> list[Facts]:
         if not self.phase[codes[0]]:
             lowest = least_threshold(stage, self._pipeline.lattice)
-            return [(max(floor, lowest), None, 1) for floor in self.floor[codes].tolist()]
+            return [(max(floor, lowest), None, 1, None) for floor in self.floor[codes].tolist()]
         crowd = stage.holdout // 2
-        return [(floor, crowd, floor) for floor in self.floor[codes].tolist()]
+        return [(floor, crowd, floor, None) for floor in self.floor[codes].tolist()]
 
     def _right_caps(
         self, codes: IntArray, thetas: IntArray, stage: TailQuantile, evidence: int
@@ -154,22 +154,14 @@ class RefinedChoices(RefinedState):
         known = np.floor(positive * self.windows.size[codes])
         secrets, thetas = self._secrets_of(codes), np.empty(codes.size, dtype=np.int64)
         ages = mixture.position[codes] - mixture.warm_up_start[codes]
-        places = self.windows.size[codes], mixture.part[codes], ages
-        for (values, part, age), same in groups_alike(*(each.tolist() for each in places)):
+        sizes = self.windows.size[codes], mixture.part[codes], ages
+        for (values, part, age), same in groups_alike(*(each.tolist() for each in sizes)):
             some, share = codes[same], 1 - self._trees.blocks[part]
             stage, _ = stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
-            facts = []
-            for floor, before, positives, has_fallen in zip(
-                self.floor[some].tolist(),
-                theta[same].tolist(),
-                known[same].astype(np.int64).tolist(),
-                fallen[same].tolist(),
-                strict=True,
-            ):
-                lift = lifted(stage, lattice, positives, fallen=has_fallen > 0)
-                rises = not has_fallen and floor >= before
-                climb = (values, before) if rises else (positives, 1)
-                facts.append((max(floor, lift), *climb))
+            places = self.floor[some], theta[same], known[same].astype(np.int64)
+            levels = fallen[same] > 0, np.maximum(0.0, surely[same])
+            each = zip(*(one.tolist() for one in (*places, *levels)), strict=True)
+            facts = [facts_of_window(stage, lattice, *one) for one in each]
             above = self.windows.rows(some, stage.candidates(lattice).size)
             mine = [secrets[at] for at in same]
             thetas[same] = self._chosen(stage, above, facts, mine, some)
@@ -237,7 +229,7 @@ class RefinedChoices(RefinedState):
         words = first_words(keys, words_of_choice(stage, lattice))
         found, others = choose_rows(stage, above, lattice, facts, words)
         for row in others:
-            least, positive, start = facts[row]
+            least, positive, start, end = facts[row]
             found[row] = stage.choose_from(
                 above[row],
                 lattice,
@@ -245,6 +237,7 @@ class RefinedChoices(RefinedState):
                 at_least=least,
                 positive=positive,
                 climbing_from=start,
+                climbing_to=end,
             )
         return found
 
@@ -262,8 +255,15 @@ class RefinedChoices(RefinedState):
         for (theta, known, _), same in groups_alike(thetas.tolist(), evidence.tolist(), low):
             home = self.home.item(codes[same[0]])
             found[same] = how_fallen(home, theta, top, Fraction(known, 16) * epsilon)
-        fallen: list[int] = found.tolist()
-        return fallen
+        return [int(one) for one in found]
+
+    def _begin_climbs(self, codes: IntArray) -> None:
+        """Keys whose θ has fallen so low that released sums raise it."""
+        lattice, thetas = self._pipeline.lattice, self.mixture.threshold[codes].tolist()
+        low = np.array([climbs_from(lattice, theta) for theta in thetas])
+        some = codes[low & (self.evidence[codes] > 0) & self._refinement.windows]
+        some = some[np.array(self._fallen(some), dtype=np.int64) > 0]
+        self.evidence[some], self.watch_old[some] = CLIMBING, 0.0
 
     def _begin_phases(self, codes: IntArray, *, again: bool = False) -> None:
         """`RefinementState._begin_phase`: windows, noise and first blocks of new phases.
@@ -272,6 +272,8 @@ class RefinedChoices(RefinedState):
         """
         mixture, pipeline, refinement = self.mixture, self._pipeline, self._refinement
         parts: IntArray = np.zeros(codes.size, dtype=np.int64)
+        if not again:
+            self._begin_climbs(codes)
         starts, evidence = mixture.warm_up_start[codes].tolist(), self.evidence[codes].tolist()
         places = mixture.position[codes].tolist()
         self.windows.wipe(codes)

@@ -1,8 +1,8 @@
 """Keys of a refined release in arrays: inside blocks and warm-ups all of them move on together.
 
 What is rare goes through a `RefinementRun` of the one key: the last value of a leaf that outgrows
-its cap, and of a warm-up or a window, unless those of several keys end together
-(`refined_choices`). The run is made from the columns as they are before that
+its cap, of a block of a climb, and of a warm-up or a window, unless those of several keys end
+together (`refined_choices`). The run is made from the columns as they are before that
 value, takes it, and is put back. So the rules about restarts stand in one place.
 
 Privacy: noise, scales, caps and choices are those of `RefinementRun`, bit for bit (a law test
@@ -24,6 +24,7 @@ from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
 from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.run.refinement_state import CLIMBING
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 # Keys from which on choices are made together; and up to which, for less memory.
@@ -165,6 +166,7 @@ class RefinedColumns(RefinedChoices):
         ended = np.flatnonzero(last & (self.windows.size[codes] == 0))
         measured = self._measured(codes[ended], noisy[ended])
         opening[ended] = self.opens_window(codes[ended], *measured)
+        due[ended] |= self.evidence[codes[ended]] == CLIMBING
         if self._restarts:
             length, leaves = tables.length[row], tables.leaves[row]
             widths = (leaf + 1) * length // leaves - leaf * length // leaves

@@ -78,6 +78,7 @@ class RefinedState:
     excess: FloatArray
     variance: FloatArray
     fair: FloatArray
+    watch_old: FloatArray
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
         trees: Any = pipeline.measurer

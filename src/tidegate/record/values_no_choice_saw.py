@@ -10,6 +10,7 @@ if all values were cut, says how many values may lie above θ: hardly more than 
 - θ has *fallen*: it stayed where it began (`has_fallen`). A climb costs 3/ε′ values for each factor
   of e, so it is h·W·ε′ ≤ target + 3 + 3·ln(bound/θ) that says so then. A θ that has climbed was not
   stopped by that price halfway: where it began was cheaper still.
+- θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
 The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is
 seen, and the rest is what tails are like (`tidegate.estimate.mixture.truncated_tail`).
@@ -29,7 +30,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets, Excess
-from tidegate.threshold.least_threshold import HARDLY, has_fallen
+from tidegate.threshold.least_threshold import CLIMB, HARDLY, has_fallen
 from tidegate.threshold.tail_quantile import WANTED
 
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
@@ -83,10 +84,11 @@ def unseen(segments: Sequence[Segment]) -> list[Hidden]:
 
     Nothing where the choice of θ saw enough, and where θ was not chosen by a refined release.
     """
-    shares, evidence = [], Fraction(0)
+    shares, evidence, climbs = [], Fraction(0), False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
         evidence = _evidence(before, segment, evidence)
-        shares.append(_unseen(segment, evidence))
+        climbs = before is not None and _climbed(before, segment, climbs)
+        shares.append(sum(_held(segment)) if climbs else _unseen(segment, evidence))
     caps = [max(one.threshold - one.below, one.below) for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
@@ -126,6 +128,19 @@ def _unseen(segment: Segment, evidence: Fraction) -> float:
     times = HARDLY if share > _FEW else _NEAR_START
     stayed = has_fallen(theta, bound, evidence, times)
     return share if stayed and (held - error) * known <= climb else 0.0
+
+
+def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
+    """Whether θ was raised by released sums, below values that are not 0: all of them may be cut.
+
+    Nothing chose it, as no window was open before; also after a climb, up to the next choice.
+    """
+    stage, bound = segment.method.budgets, segment.method.ceiling
+    if stage is None or segment.below or not (segment.blocks and before.blocks):
+        return False
+    if segment.threshold >= bound or _paid(stage, segment) < 0 or _paid(stage, before, -1) < 1:
+        return False
+    return climbs or before.threshold < segment.threshold == min(bound, CLIMB * before.threshold)
 
 
 def _held(segment: Segment) -> tuple[float, float]:

@@ -19,15 +19,16 @@ from tidegate.record.segments.journal_entry import JournalEntry, Trace
 from tidegate.record.segments.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import Blocks, Row
+from tidegate.run.refinement_level_phases import RefinementLevelPhases
 from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
-from tidegate.run.refinement_state import RefinementState
+from tidegate.run.refinement_state import CLIMBING
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside, raised, shaped
 from tidegate.stages import NO_SUMS, Layout
 from tidegate.threshold.least_threshold import least_threshold
 
 
-class RefinementRun(RefinementState):
+class RefinementRun(RefinementLevelPhases):
     """Hands values to the open warm-up or block, and begins what comes next."""
 
     # -- data ------------------------------------------------------------------------------------
@@ -146,6 +147,8 @@ class RefinementRun(RefinementState):
     def _goes_on(self, blocks: Blocks, tree: Layout, watched: list[WatchedEnd]) -> bool:
         """A block is complete: whether another one follows in the same phase."""
         mean, doubt = self._known_follower().measured
+        if self.evidence == CLIMBING:
+            return not self._climbs(mean, doubt, tree.length)
         for end in watched:
             if end.block(mean, doubt, blocks.level, tree.length):
                 self._begin_warm_up(tree.cap, end)
@@ -258,13 +261,6 @@ class RefinementRun(RefinementState):
             return old, True
         return Ends(max(old.above, watch.cap), old.below), True
 
-    def _positive(self, level: float) -> float | None:
-        """The share of values that surely lie above 0; None: values below 0 hide it.
-
-        A mean of capped values, as a part of their cap, is at most that share.
-        """
-        return None if self._signed else min(1.0, max(0.0, level / self._watch.threshold))
-
     def _hidden(self, mean: float, doubt: float) -> int:
         """What the leaf that outgrew its end hid, if it was like the warm-up, in units."""
         if self.fell:
@@ -284,6 +280,7 @@ class RefinementRun(RefinementState):
             before=self._latest_ends,
             positive=self._positive(surely),
             fallen=fallen > 0,
+            level=max(0.0, surely),
         )
         self.evidence = int(16 * window.share * window.values)
         window.wipe()

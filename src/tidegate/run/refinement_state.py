@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tidegate.estimate import Mixture
-from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch, level_has_moved
+from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
-from tidegate.lattice import IntArray
+from tidegate.lattice import IntArray, Lattice
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
 from tidegate.record.rows_and_levels import Levels
 from tidegate.record.segments.segment import Segment
@@ -26,7 +26,17 @@ from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import how_fallen
 
+# From so few lattice steps θ climbs by released sums (`refinement_level_phases`); `evidence` then.
+LOWEST, CLIMBING = 64, -1
 Past = tuple[list[Phase], list[Segment]]
+
+
+def climbs_from(lattice: Lattice, theta: int) -> bool:
+    """Whether θ is so low that it climbs, if it has fallen.
+
+    On a lattice that is a part of the bound: steps of 1 are often a unit of the data.
+    """
+    return lattice.step < 1 and theta <= min(LOWEST, lattice.top - 1)
 
 
 class RefinementState(PhasedRun):
@@ -114,6 +124,11 @@ class RefinementState(PhasedRun):
         watch, top = self._watch, self._pipeline.lattice.top
         return 0 if self._signed else how_fallen(watch.home, watch.threshold, top, known)
 
+    def _climbs_from(self, theta: int) -> bool:
+        """Whether a θ that has fallen lies so low that released sums raise it, and no window."""
+        low = self._refinement.windows and climbs_from(self._pipeline.lattice, theta)
+        return low and self.evidence > 0 and self._fallen > 0
+
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
         """Both ends were chosen when the level lay between these, in units."""
         self._watch.settle(highest, ends.above)
@@ -146,6 +161,8 @@ class RefinementState(PhasedRun):
             segment.begin(layout, number, model_weights)
             segment.extend(Noisy(sums), np.zeros(1), layout.length)
         self.forget_past()
+        if due is None and self._climbs_from(ends.above):
+            self.evidence, self._watch.old = CLIMBING, 0.0
         at, begun = self.position - self._origin, self.warm_up_start - self._origin
         due = due or self._refinement.window(
             self._trees.horizon,
@@ -159,27 +176,6 @@ class RefinementState(PhasedRun):
         self._blocks = blocks = self._measuring(ends, window)
         blocks.begin()
         return blocks
-
-    def _opens_window(self, level: float, doubt: float) -> bool:
-        """A block had this level: whether it has moved so far that a window opens.
-
-        In a phase of its own; its choice can only raise θ. Privacy: released sums decide.
-        """
-        ends, lattice = self._latest_ends, self._pipeline.lattice
-        full = ends.above >= lattice.top and ends.below >= lattice.bottom
-        floor = self._floor_watch if self._signed else None
-        if full or not level_has_moved(self._watch, floor, level, doubt):
-            return False
-        places = self.position - self._origin, self.warm_up_start - self._origin
-        due = self._refinement.window_again(self._trees.horizon, *places, self.evidence)
-        if due is None:
-            return False
-        self.floor = max(self.floor, ends.above)
-        self.least_below = max(self.least_below, ends.below)
-        self.number, self.start = self.number + 1, self.position
-        self._begin_phase(ends, due=due)
-        self.prediction = self._known_follower().prediction
-        return True
 
     # -- parts -----------------------------------------------------------------------------------
 

@@ -25,6 +25,36 @@ _MOST = 1 << 15  # values that are counted at once
 _FEW = 4  # up to here they are counted one by one
 
 
+def facts_of_window(
+    stage: TailQuantile,
+    grid: Lattice,
+    floor: int,
+    before: int,
+    positive: int | None,
+    fallen: bool,
+    level: float | None,
+) -> tuple[int, int | None, int, int | None]:
+    """What is public about the choice of a window, as `TailQuantile.choose_from` takes it.
+
+    Candidates from `floor` on; θ was `before`; so many values are thought to be `positive`, and
+    their `level` surely is this; None: not known.
+    """
+    if positive is None:
+        return floor, None, 1, None
+    lift = max(floor, lifted(stage, grid, positive, fallen=fallen))
+    if fallen:
+        return lift, positive, 1, None
+    if floor >= before > 0:
+        # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
+        return lift, stage.holdout, before, None
+    if level is None:
+        return lift, positive, 1, None
+    # θ is not below half of the level, and as many values lie above that as could be if the
+    # others lay at the present θ: they pay for the climb up to there.
+    start = max(floor, int(level / 2))
+    return max(lift, start), positive // 2, start, before
+
+
 class _Tally(NamedTuple):
     """Values that were counted, and those that wait to be."""
 
@@ -97,28 +127,27 @@ class SelectionCounts:
         before: Ends,
         positive: float | None = None,
         fallen: bool = False,
+        level: float | None = None,
     ) -> Ends:
         """θ in lattice units, or both ends, from the counts of the whole window.
 
         Privacy: as `two_sided_caps.choose`, from counts instead of values. `positive` is the
-        share of values that are thought to lie above 0, by what was released; `fallen` says that
-        the present θ stayed where it began.
+        share of values that are thought to lie above 0, by what was released, and `level` a mean
+        that they surely have; `fallen` says that the present θ stayed where it began.
         """
         self._count()
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
-        lift = 1 if known is None else lifted(stage, self._grid, known, fallen=fallen)
-        start = 1
-        if known is not None and not fallen and at_least.above >= before.above > 0:
-            # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
-            known, start = self.values, before.above
+        climb = at_least.above, before.above, known, fallen, level
+        least, payers, start, end = facts_of_window(stage, self._grid, *climb)
         theta = stage.choose_from(
             self._tally.counts,
             self._grid,
             keystream("threshold"),
-            at_least=max(*at_least, lift),
-            positive=known,
+            at_least=max(least, at_least.below),
+            positive=payers,
             climbing_from=start,
+            climbing_to=end,
         )
         if not lattice.bottom:
             return Ends(theta)

@@ -13,7 +13,8 @@ from tidegate.threshold.tail_quantile import PARTS, TailQuantile, last_exceeded
 
 _AT_ONCE = 1 << 16  # values, which is for less memory
 
-Facts = tuple[int, int | None, int]  # `at_least`, `positive`, `climbing_from` of `choose_from`
+# `at_least`, `positive`, `climbing_from` and `climbing_to` of `choose_from`
+Facts = tuple[int, int | None, int, int | None]
 
 
 def counts_above(values: IntArray, grid: IntArray) -> IntArray:

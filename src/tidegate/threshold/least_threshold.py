@@ -8,7 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from tidegate.lattice import COARSE, Lattice
-from tidegate.threshold.tail_quantile import LEAST_PRICE, SURE, VISIBLE, TailQuantile
+from tidegate.threshold.price_of_thresholds import LEAST_PRICE
+from tidegate.threshold.tail_quantile import SURE, VISIBLE, TailQuantile
 
 # A first θ starts at most this many lattice steps high, where there are more steps than a default
 # resolution makes of a bound (`tidegate.lattice.COARSE`): they are a unit of the data then.
@@ -20,6 +21,7 @@ _USEFUL = 2048
 _LIFTED, _FALLEN, HARDLY = 7, Fraction(1, 2), 4
 # The same where released levels are below this part of θ: most values are 0 then.
 STRAYED, MOSTLY_ZERO = 64, 0.1
+CLIMB = 16  # the factor by which θ climbs at a time, by released sums (`refinement_level_phases`)
 
 
 def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:

@@ -16,6 +16,7 @@ from tidegate.lattice import IntArray, Lattice, steps_by_information
 from tidegate.noise import permute_and_flip
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
+from tidegate.threshold.price_of_thresholds import SCORE_PARTS, penalties
 
 # How many values of a whole horizon should lie above θ, in units of 1/ε of the stream. The best
 # number is √(6Tκ)/ε for a tree of range error T and a tail of index κ, 15 to 50 and hardly more
@@ -23,15 +24,6 @@ from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
 WANTED = 25
 # Never more than this part of the hold-out: θ must not lie in the lower half of the bulk.
 MOST = Fraction(1, 4)
-# The price of the bound, as a part of the hold-out: with more, the smallest candidate, which nearly
-# all values exceed, would look cheap beside the right one.
-AFFORDABLE = Fraction(1, 2)
-# Where it is known how many values lie above 0, the price of a θ that is e times larger is at most
-# this many targets: chances of a θ that is f times too high fall as f^−6. The kink at the target is
-# then the best place for every tail of index above 2; a heavier one leaves up to twice as many.
-STEEP = 2
-# And at least so much, in 1/ε: chances of a θ that is f times too high fall as f^−2.
-LEAST_PRICE = 2
 # The fewest values above θ that a choice can see, in 1/ε.
 VISIBLE = 3
 # What a candidate must be ahead by, in 1/ε, for noise hardly ever to take the other one.
@@ -42,7 +34,6 @@ TAIL_INDEX = 5
 RATIOS = ((100, "1.25"), (30, "1.5"), (0, "2"))
 # A value counts in full from a sixteenth of θ above it, in proportion below (as in `ScaleFree`).
 NEAR = 16
-_DENOMINATOR = 1 << 20  # scores are integers of this fraction of a value
 PARTS = 1 << 8  # of a value that counts in part; 53 bits of θ leave room for no more
 _DIGITS = 40  # enough for any bound to be hit exactly
 
@@ -179,32 +170,16 @@ class TailQuantile(Spec):
         at_least: int = 1,
         positive: int | None = None,
         climbing_from: int = 1,
+        climbing_to: int | None = None,
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers (of one stream, or in rows), and the denominator."""
         grid = self.candidates(lattice)
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
-        target = round(self.target * _DENOMINATOR)
-        counts = np.maximum(above[..., allowed] * (_DENOMINATOR // PARTS), target)
-        public = _penalties(self, lattice.top, positive, climbing_from)[allowed]
-        return grid[allowed], -(public + counts), _DENOMINATOR
-
-    def _price(self, top: int, positive: int | None, climbing_from: int) -> Fraction:
-        """The penalty of a θ that is e times larger, in values."""
-        with localcontext(Context(prec=_DIGITS)):
-            # Up to the bound; at least a factor of 2, as if the bound were as far.
-            length = Fraction(max(_log(max(top, 2)) - _log(climbing_from), _log(2)))
-        if positive is None:
-            affordable = AFFORDABLE * (self.holdout - self.target) / length
-            return min(self.target, max(self.visible / self.epsilon, affordable))
-        affordable = AFFORDABLE * (positive - self.target) / length
-        return min(STEEP * self.target, max(LEAST_PRICE / self.epsilon, affordable))
-
-    def penalties(self, top: int, positive: int | None, climbing_from: int) -> IntArray:
-        """What each candidate θ costs, price·ln θ, in parts of a value; `top` is the bound."""
-        with localcontext(Context(prec=_DIGITS)):
-            each = _decimal(self._price(top, positive, climbing_from) * _DENOMINATOR)
-            steps = _grid(top, self._ratio).tolist()
-            return np.array([round(each * _log(step)) for step in steps], dtype=np.int64)
+        target = round(self.target * SCORE_PARTS)
+        counts = np.maximum(above[..., allowed] * (SCORE_PARTS // PARTS), target)
+        climb = climbing_from, climbing_to, positive
+        public = penalties(self, lattice.top, *climb)[allowed]
+        return grid[allowed], -(public + counts), SCORE_PARTS
 
     def choose(
         self,
@@ -239,15 +214,17 @@ class TailQuantile(Spec):
         at_least: int = 1,
         positive: int | None = None,
         climbing_from: int = 1,
+        climbing_to: int | None = None,
     ) -> int:
         """Choose θ from counts instead of values.
 
         `positive` is how many of them are thought to lie above 0, a public number: half as many can
         pay for the climb from the smallest candidate, which is why the price depends on it. That
         candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
-        pay, and the rarer is a θ that is too high by chance.
+        pay, and the rarer is a θ that is too high by chance. `climbing_to`: they need not pay for
+        more than the climb up to there; None: to the bound.
         """
-        facts = at_least, positive, climbing_from
+        facts = at_least, positive, climbing_from, climbing_to
         grid, scores, denominator = self.scores(above, lattice, *facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return self.outcome(int(grid[best]), lattice)
@@ -286,14 +263,3 @@ def _grid(top: int, ratio: str) -> IntArray:
     found: IntArray = np.array(sorted(steps), dtype=np.int64)
     found.flags.writeable = False  # everyone gets this one
     return found
-
-
-@lru_cache(maxsize=1024)  # keys whose choices know as much pay the same
-def _penalties(stage: TailQuantile, top: int, positive: int | None, climbing_from: int) -> IntArray:
-    return stage.penalties(top, positive, climbing_from)
-
-
-@lru_cache(maxsize=1024)
-def _log(step: int) -> Decimal:
-    with localcontext(Context(prec=_DIGITS)):
-        return Decimal(step).ln()

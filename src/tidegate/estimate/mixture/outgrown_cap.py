@@ -70,6 +70,16 @@ class CapWatch:
         self.keep(mean, cap, old, length)
         return True
 
+    def climbed(self, count: float, doubt: float, length: int) -> None:
+        """A block of a climb (`refinement_level_phases`) showed so many values above θ.
+
+        No leaf is full then, so its places are free: `old` for the values of the phase, `length`
+        for those that `home` was seen in.
+        """
+        self.excess += count
+        self.variance += doubt * doubt
+        self.old += length
+
     def judge(self, *, right: bool) -> None:
         """Whether the cap of the last full leaf turned out to be right after all."""
         self.fair = max(self.fair, self.mean) if right else 0.0

@@ -45,11 +45,18 @@ class RescaledRun(MixtureRun):
 
     def forget_level(self, *, fell: bool = False) -> None:
         """A cap was full, or the level `fell` below its floor: little is known of the new one."""
+        self._set_level(-NEW_MEAN if fell else NEW_MEAN, NEW_VARIANCE)
+
+    def expect_level(self, share: float) -> None:
+        """θ was moved to where the level is thought to be this share of it, or nothing at all."""
+        self._set_level(share, share * share)
+
+    def _set_level(self, mean: float, variance: float) -> None:
         filters = self._filters
         filters.augmented[LEVEL] = 0.0
         filters.augmented[:, LEVEL] = 0.0
-        filters.mean[LEVEL] = -NEW_MEAN if fell else NEW_MEAN
-        filters.covariance[LEVEL, LEVEL] = NEW_VARIANCE
+        filters.mean[LEVEL] = mean
+        filters.covariance[LEVEL, LEVEL] = variance
         if self._cycle is not None:
             self._cycle.forget_level()
 
@@ -110,6 +117,15 @@ class RescaledRun(MixtureRun):
     def measured(self) -> tuple[float, float]:
         """The mean of the block before, in units, and its standard error; 0: none was measured."""
         return self._measured, self._doubt
+
+    @property
+    def level_and_doubt(self) -> tuple[float, float]:
+        """Expected level as a part of θ, and its standard error, cycles apart."""
+        filters = self._filters
+        means, variances = filters.mean[LEVEL], filters.covariance[LEVEL, LEVEL]
+        level = mixed(self._weights, means.tolist())
+        spread = mixed(self._weights, (variances + (means - level) ** 2).tolist())
+        return level, math.sqrt(spread)
 
     @property
     def mean(self) -> float:

@@ -1,0 +1,116 @@
+"""Phases of a refined release that the released level begins: θ climbs, or a window opens.
+
+Where most values are 0, a first θ lies at the bottom of the lattice. A choice that is to climb from
+there must see 2/ε values above 0 for each factor of e, as it has to fear a θ that is far too high;
+on a lattice of a million steps that is 28/ε of them, at once. Released sums do it in steps:
+
+θ = 1 step ── level/θ = 1 % ──▶ 16 steps ── still 1 % ──▶ 256 steps ── 0.2 %: values lie below 256
+                                                                       └▶ θ = 4 × 51, a window opens
+"""
+
+from __future__ import annotations
+
+import math
+
+from tidegate.estimate.mixture.outgrown_cap import level_has_moved
+from tidegate.run.refinement_state import LOWEST, RefinementState
+from tidegate.run.two_sided_caps import Ends
+from tidegate.threshold.least_threshold import CLIMB
+
+# What the phase so far must show for the next step: so many values that are not 0, by so many
+# standard errors of noise (both at the bottom, and later), and this part of the share of them that
+# was seen before. Less than that where many should have come, or surely half of that where some
+# should have: θ has arrived.
+BOTTOM, LATER, CLIMB_PART = (4, 3.5), (2, 2.5), 0.5
+SOME, MANY = 16, 40
+# After a climb: θ in means of the values that are not 0, the lowest θ of later choices in the same,
+# and ε × the values that are not 0 which half of the first choice should see.
+ABOVE_MEAN, LEAST_MEAN, FIRST_KNOWN = 4, 2, 15
+ROOM = 0.5  # the most that `evidence` is, in horizons: such a window has a quarter of it
+
+
+class RefinementLevelPhases(RefinementState):
+    """What a block's released level says about θ. Privacy: released sums decide all of it."""
+
+    def _climbs(self, level: float, doubt: float, length: int) -> bool:
+        """A block had this level: whether θ is raised, or has arrived, in a phase of its own.
+
+        At the bottom of a lattice that is finer than the data, what is not 0 lies above θ, so the
+        level as a part of θ is the share of such values, and stays what it is while θ climbs below
+        them. θ is hardly ever more than 64 times too high, and that for few blocks. All of ε goes
+        to sums meanwhile. Privacy: caps follow from released sums of blocks before, as everywhere.
+        """
+        watch, top = self._watch, self._pipeline.lattice.top
+        theta, share, lowest = watch.threshold, watch.home, watch.threshold <= LOWEST
+        watch.climbed(level / theta * length, doubt / theta * length, length)
+        values = watch.old
+        fewest, sure = BOTTOM if lowest else LATER
+        count, noise = watch.excess, sure * math.sqrt(watch.variance)
+        expected = 0.0 if lowest else share * values
+        if count >= max(fewest, noise, CLIMB_PART * expected):
+            # Of all values since the first step; the last one ended the first count.
+            before = 0 if lowest else watch.length
+            watch.length = before + int(values)
+            share = (share * before + count - lowest) / watch.length
+            if theta == top:
+                self._arrive(count / values, share)
+            else:
+                self._go_on_with(min(top, CLIMB * theta), share)
+        elif expected > max(MANY, noise / CLIMB_PART) or (
+            expected > SOME and count + noise < CLIMB_PART / 2 * expected
+        ):
+            self._arrive(count / values, share)
+        else:
+            return False
+        return True
+
+    def _arrive(self, level: float, share: float) -> None:
+        """The values that are not 0, this share of all, have this level as a part of θ."""
+        theta = self._watch.threshold
+        mean = min(theta, max(-(-theta // CLIMB), math.ceil(theta * level / share)))
+        self.floor = max(self.floor, -(-mean // LEAST_MEAN))
+        # By the smaller share, if this one was too high; and so that there is room for a window.
+        known = FIRST_KNOWN / (max(level, share / CLIMB) * float(self._trees.epsilon))
+        self.evidence = math.ceil(min(16 * known, ROOM * self._trees.horizon))
+        found = min(theta, ABOVE_MEAN * mean)
+        self._go_on_with(found, max(0.0, level) * theta / found)
+
+    def _go_on_with(self, theta: int, share: float) -> None:
+        """Another θ, of which the level should be this part; blocks begin short again."""
+        self.number, self.start = self.number + 1, self.position
+        self.warm_up_start = self.position
+        follower = self._known_follower()
+        follower.rescale(theta)
+        follower.expect_level(share)
+        self._watch.settle(share * theta, theta)
+        self._watch.old = 0.0
+        self._begin_phase(Ends(theta))
+        self.prediction = follower.prediction
+
+    def _opens_window(self, level: float, doubt: float) -> bool:
+        """A block had this level: whether it has moved so far that a window opens.
+
+        In a phase of its own; its choice can only raise θ. Privacy: released sums decide.
+        """
+        ends, lattice = self._latest_ends, self._pipeline.lattice
+        full = ends.above >= lattice.top and ends.below >= lattice.bottom
+        floor = self._floor_watch if self._signed else None
+        if full or not level_has_moved(self._watch, floor, level, doubt):
+            return False
+        places = self.position - self._origin, self.warm_up_start - self._origin
+        due = self._refinement.window_again(self._trees.horizon, *places, self.evidence)
+        if due is None:
+            return False
+        self.floor = max(self.floor, ends.above)
+        self.least_below = max(self.least_below, ends.below)
+        self.number, self.start = self.number + 1, self.position
+        self._begin_phase(ends, due=due)
+        self.prediction = self._known_follower().prediction
+        return True
+
+    def _positive(self, level: float) -> float | None:
+        """The share of values that surely lie above 0; None: values below 0 hide it.
+
+        A mean of capped values, as a part of their cap, is at most that share.
+        """
+        return None if self._signed else min(1.0, max(0.0, level / self._watch.threshold))

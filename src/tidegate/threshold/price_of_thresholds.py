@@ -1,0 +1,77 @@
+"""What each candidate of `TailQuantile` costs: a price on ln θ, from public settings and facts."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidegate.lattice import IntArray, Lattice
+
+if TYPE_CHECKING:
+    from tidegate.threshold.tail_quantile import TailQuantile
+
+# The price of the bound, as a part of the hold-out: with more, the smallest candidate, which nearly
+# all values exceed, would look cheap beside the right one.
+AFFORDABLE = Fraction(1, 2)
+# Where it is known how many values lie above 0, the price of a θ that is e times larger is at most
+# this many targets: chances of a θ that is f times too high fall as f^−6. The kink at the target is
+# then the best place for every tail of index above 2; a heavier one leaves up to twice as many.
+STEEP = 2
+# And at least so much, in 1/ε: chances of a θ that is f times too high fall as f^−2.
+LEAST_PRICE = 2
+# Where it is known up to which θ values climb (the present one, mostly), no more than this above
+# it, and no less below. The error of a θ that is f times too high grows as f², so 2 would leave the
+# mean error to chance; with much more, a second scale of values could not pay for its θ.
+FAR_PRICE = 3
+SCORE_PARTS = 1 << 20  # scores are integers of this fraction of a value
+_DIGITS = 40
+
+
+@lru_cache(maxsize=1024)  # keys whose choices know as much pay the same
+def penalties(
+    stage: TailQuantile,
+    top: int,
+    climbing_from: int,
+    climbing_to: int | None,
+    positive: int | None,
+) -> IntArray:
+    """What each candidate θ costs, price·ln θ, in parts of a value; `top` is the bound.
+
+    Above `climbing_to` the price is another. Privacy: no value is looked at.
+    """
+    least = LEAST_PRICE if climbing_to is None else FAR_PRICE
+    known = top if climbing_to is None else min(top, climbing_to)
+    with localcontext(Context(prec=_DIGITS)):
+        price = _price(stage, positive, (climbing_from, known), least)
+        each, far = (
+            Decimal(one.numerator) / Decimal(one.denominator)
+            for one in (price * SCORE_PARTS, min(price, FAR_PRICE / stage.epsilon) * SCORE_PARTS)
+        )
+        steps = stage.candidates(Lattice(Fraction(top), Fraction(1))).tolist()
+        near = [_log(min(step, known)) for step in steps]
+        both = zip(steps, near, strict=True)
+        costs = [round(each * log + far * (_log(step) - log)) for step, log in both]
+    return np.array(costs, dtype=np.int64)
+
+
+def _price(
+    stage: TailQuantile, positive: int | None, climb: tuple[int, int], least: int
+) -> Fraction:
+    """The penalty of a θ that is e times larger, in values."""
+    # At least a factor of 2, as if the end were as far.
+    length = Fraction(max(_log(max(climb[1], 2)) - _log(climb[0]), _log(2)))
+    many = stage.holdout if positive is None else positive
+    affordable = AFFORDABLE * (many - stage.target) / length
+    if positive is None:
+        return min(stage.target, max(stage.visible / stage.epsilon, affordable))
+    return min(STEEP * stage.target, max(least / stage.epsilon, affordable))
+
+
+@lru_cache(maxsize=1024)
+def _log(step: int) -> Decimal:
+    with localcontext(Context(prec=_DIGITS)):
+        return Decimal(step).ln()
