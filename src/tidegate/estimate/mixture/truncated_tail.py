@@ -29,7 +29,8 @@ Where values below 0 count, the scale was chosen by the rule, from the sizes of 
 shape of both ends. So what lies beyond an end is measured in scales, and not in what the end is: an
 end that is narrower than the scale by chance cuts as much as the other. The upper end is U scales
 for each value beyond, more on the side of 0 on which the level lies and at a narrowed end. It is
-less where the level is a large part of the scale, as values crowd around it. The share beyond an
+less where the level is a large part of the scale, as values crowd around it. Where the level has
+moved since the ends were chosen, none of that is known: U as if nothing were. The share beyond an
 end grows with the fourth power as the level comes nearer to it. An end at its bound cuts nothing.
 
 F, L, U are chosen so that intervals hold on the streams of `choose`, `signed` and `heavy` in
@@ -75,6 +76,8 @@ _HIDDEN, _FOLLOWED, _SEEN = 2.0, 3.0, 1.5
 _WHOLE, _NARROW, _LEANING = 2.1, 3.1, 0.9
 _NARROWED, _LEANS = 0.7, 0.3
 _CALM, _LEAST_CALM = 0.85, 0.2
+# By which part of the scale a level has left the place where ends were chosen; and up to where.
+_STILL, _AWAY = 0.06, 0.15
 # By how much the level may be wrong, where it bounds how many values lie above the cap.
 _MARGIN = 1.5
 
@@ -130,13 +133,17 @@ class TruncatedTail:
             beneath = max(recorded.depth / threshold - floor, 0.0)  # 0: the floor is the bound
             ratio = home / float(scale[0]) * _rarity(aimed)
             light = min(max((_CALM / max(abs(ratio), _LEAST_HOME)) ** 2, _LEAST_CALM), 1.0)
+            moved = _moved(levels, widths, home, scale)
+            light += moved * (1.0 - light)
             over = _near(caps - levels, float(caps[0]) - home, aimed)
             under = _near(levels + floor, home + floor, aimed)
             share, each = over + under, _SCALE * light * scale
             expected, fallen = over * each, np.minimum(under * each, beneath)
-            reach = light * math.sqrt(aim.wider) * scale
-            upper = over * reach * _signed_upper(caps / scale, ratio)
-            lower = np.minimum(under * reach * _signed_upper(floor / scale, -ratio), beneath)
+            wider = math.sqrt(aim.wider)
+            reach = light * (wider + moved * (aim.wider - wider)) * scale
+            upper = over * reach * _signed_upper(caps / scale, ratio, moved)
+            lower = under * reach * _signed_upper(floor / scale, -ratio, moved)
+            lower = np.minimum(lower, beneath)
         else:
             home = max(home, _LEAST_HOME)
             rarity = home * _rarity(aimed)
@@ -221,11 +228,21 @@ def _upper(rarity: float) -> float:
     return min(max(_RISE * rarity, _LEAST_UPPER), _MOST_UPPER)
 
 
-def _signed_upper(ends: FloatArray, ratio: float) -> FloatArray:
+def _signed_upper(ends: FloatArray, ratio: float, moved: float) -> FloatArray:
     """U of an end, by its part of the scale and by how far the level lies on its side."""
     side = min(max(ratio / _LEANS, -1.0), 1.0)
-    found: FloatArray = np.where(ends < _NARROWED, _NARROW, _WHOLE) + _LEANING * side
+    calm = np.where(ends < _NARROWED, _NARROW, _WHOLE) + _LEANING * side
+    found: FloatArray = calm + moved * (_UNAIMED - calm)
     return found
+
+
+def _moved(levels: FloatArray, widths: FloatArray, home: float, scale: FloatArray) -> float:
+    """How far levels lie from where they were when the ends were chosen: 0 to 1.
+
+    Where they have moved, home tells little about what lies beyond an end.
+    """
+    squares = np.square((levels - home) / scale) * widths
+    return float(_between(np.sqrt(squares.sum() / widths.sum()), _STILL, _AWAY))
 
 
 def _exponential(levels: FloatArray) -> FloatArray:
