@@ -107,8 +107,8 @@ def test_there_is_no_way_around_the_journal(tmp_path):
             "waiting", "warming",
         }  # fmt: skip
         reading = {
-            "due", "facts", "fingerprint", "queries", "query", "recogniser", "replay",
-            "replay_rows", "table", "view",
+            "due", "facts", "fingerprint", "moved_over", "moving", "queries", "query", "recogniser",
+            "replay", "replay_rows", "table", "view",
         }  # fmt: skip
         assert public == facts | reading | {
             "advance", "change_key", "close", "continued", "erase", "existing", "finish", "open",

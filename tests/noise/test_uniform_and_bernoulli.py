@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.errors import SettingError
 from tidegate.noise import bernoulli_exp, exponential_bounds, uniform_below
-from tidegate.noise.bernoulli import EXP_RELATIVE_ERROR, _propose
+from tidegate.noise.bernoulli import EXP_RELATIVE_ERROR, proposed_exp
 
 EXPONENTS = [Fraction(0), Fraction(1, 7), Fraction(1, 2), Fraction(1), Fraction(5, 2), Fraction(9)]
 
@@ -90,7 +90,7 @@ def test_coins_are_independent(exact):
 def test_all_words_of_16_bits_agree_with_integers(unit):
     word = np.arange(1 << 16, dtype=np.uint64)
     for n in (0, 1, 2, 5, 30):
-        coins, doubtful = _propose(word, 16, np.full(word.size, n), unit)
+        coins, doubtful = proposed_exp(word, 16, np.full(word.size, n), unit)
         floor, _ = exponential_bounds(n * unit.numerator, unit.denominator, 16)
         assert np.array_equal(coins[~doubtful], (word < np.uint64(floor))[~doubtful])
         assert not (~doubtful & (word == np.uint64(floor))).any()
@@ -104,7 +104,7 @@ def test_words_of_64_bits_near_the_ends_agree_with_integers():
     for n in range(1, 350, 3):
         floor, _ = exponential_bounds(n * unit.numerator, unit.denominator, 64)
         near = [floor + offset for offset in offsets if 0 <= floor + offset < 1 << 64]
-        coins, doubtful = _propose(np.array(near, np.uint64), 64, np.full(len(near), n), unit)
+        coins, doubtful = proposed_exp(np.array(near, np.uint64), 64, np.full(len(near), n), unit)
         for word, success, doubt in zip(near, coins, doubtful, strict=True):
             if not doubt:
                 decided += 1
