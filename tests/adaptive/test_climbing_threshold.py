@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.laws.catalogue import bits
+from tests.laws.catalogue import alike_when_split
 from tidegate.lattice import Lattice
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends
@@ -67,16 +67,7 @@ def test_a_stream_of_zeros_climbs_nowhere() -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_a_climb_is_the_same_for_any_split_and_resume(seed: int) -> None:
     pipeline, values = tg.adaptive(3, 1, horizon=4096), rare(4096, 0.05)
-    whole, random = pipeline.start(tg.seeded(5)), np.random.default_rng(seed)
-    out, run, found, at = whole.push(values), pipeline.start(tg.seeded(5)), [], 0
-    while at < values.size:
-        count = int(random.integers(1, (9, 200)[seed]))
-        found.append(run.push(values[at : at + count]))
-        at += count
-        if random.random() < 0.2:
-            run = pipeline.resume(run.snapshot(brief=bool(random.integers(2))))
-    assert bits(np.concatenate(found)) == bits(out)
-    assert run.phases == whole.phases
+    whole = alike_when_split(pipeline, values, seed)
     assert len(whole.phases) > 5
 
 

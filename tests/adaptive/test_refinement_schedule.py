@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.test_refined_release import growing
-from tests.laws.catalogue import bits
+from tests.laws.catalogue import alike_when_split, bits
 from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch, level_has_moved
 from tidegate.lattice import Lattice
 from tidegate.run.refinement_shares_and_windows import (
@@ -155,16 +155,7 @@ def test_windows_that_open_late_are_the_same_for_any_split_and_resume(
     pipeline, values = tg.adaptive(3, 10_000, horizon=4096), ramp()
     if signed:
         pipeline, values = tg.adaptive(3, 100, lower=-100, horizon=4096), seasonal(4096)
-    whole, random = pipeline.start(tg.seeded(5)), np.random.default_rng(seed)
-    out, run, found, at = whole.push(values), pipeline.start(tg.seeded(5)), [], 0
-    while at < values.size:
-        count = int(random.integers(1, (9, 200)[seed]))
-        found.append(run.push(values[at : at + count]))
-        at += count
-        if random.random() < 0.2:
-            run = pipeline.resume(run.snapshot(brief=bool(random.integers(2))))
-    assert bits(np.concatenate(found)) == bits(out)
-    assert run.phases == whole.phases
+    whole = alike_when_split(pipeline, values, seed)
     assert sum(phase.start > 4096 / 3 for phase in whole.phases) > 1
 
 

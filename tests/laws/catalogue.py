@@ -304,3 +304,18 @@ def known(release: tg.Release) -> tuple[Any, ...]:
 def facts(release: tg.Release) -> tuple[Any, ...]:
     """The public state of a release, and what it answers."""
     return (*known(release), [] if release.threshold is None else answers(release.record))
+
+
+def alike_when_split(pipeline: tg.Pipeline, values: np.ndarray, seed: int) -> tg.Release:
+    """The release of all values at once; pushed in parts, with stops, it is the same."""
+    whole, random = pipeline.start(tg.seeded(5)), np.random.default_rng(seed)
+    out, run, found, at = whole.push(values), pipeline.start(tg.seeded(5)), [], 0
+    while at < values.size:
+        count = int(random.integers(1, (9, 200)[seed % 2]))
+        found.append(run.push(values[at : at + count]))
+        at += count
+        if random.random() < 0.2:
+            run = pipeline.resume(run.snapshot(brief=bool(random.integers(2))))
+    assert bits(np.concatenate(found)) == bits(out)
+    assert run.phases == whole.phases
+    return whole
