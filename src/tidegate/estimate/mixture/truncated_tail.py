@@ -34,7 +34,8 @@ moved since the ends were chosen, none of that is known: U as if nothing were. T
 end grows with the fourth power as the level comes nearer to it. An end at its bound cuts nothing.
 
 F, L, U are chosen so that intervals hold on the streams of `choose`, `signed` and `heavy` in
-`benchmarks.coverage`, and on no others.
+`benchmarks.coverage`. Two constants have seen more (decision 0091): the least U `heavy_fresh` and
+one stream of `report`, and how far a level may move a season in the tests.
 """
 
 from __future__ import annotations
