@@ -5,6 +5,7 @@ of fault too, at fewer moments or in fewer ways: it is to be run often.
 """
 
 import os
+from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 Amount = TypeVar("Amount")
@@ -20,3 +21,15 @@ def depth(usual: Amount, thorough: Amount) -> Amount:
 def examples(thorough: int) -> int:
     """How many examples hypothesis draws: two fifths of those at the gate, and a few at least."""
     return depth(max(3, 2 * thorough // 5), thorough)
+
+
+def in_turn(cases: Iterable[Amount], turn: int, always: Collection[Amount] = ()) -> list[Amount]:
+    """All cases at the gate; elsewhere every other one, and those that are always wanted.
+
+    Tests of the same cases take turns (0 or 1), so that each case meets half of them.
+    """
+    return [
+        one
+        for number, one in enumerate(cases)
+        if THOROUGH or number % 2 == turn % 2 or one in always
+    ]

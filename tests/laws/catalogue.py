@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import tidegate as tg
+from tests.depth import in_turn
 from tidegate import methods
 from tidegate.record.segments.segment import Segment
 
@@ -222,6 +223,12 @@ def pipelines() -> dict[str, tg.Pipeline]:
     for name in ("reselect", "reselect,blocking", "threshold.ScaleFree+tops"):
         found[f"{name},lower=-5/2"] = replace(found[name], lower="-5/2", resolution="1/2")
     return found
+
+
+def names_of_law(law: int) -> list[str]:
+    """The pipelines of a law: every published method, and others in turn (tests/depth.py)."""
+    published = [one.preset.__name__ for one in methods.registered() if one.model == "central"]
+    return in_turn(pipelines(), law, [*published, "adaptive,refined"])
 
 
 def followed() -> dict[str, Any]:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.depth import depth
-from tests.laws.catalogue import bits, inputs, pipelines
+from tests.depth import depth, in_turn
+from tests.laws.catalogue import bits, inputs, names_of_law, pipelines
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
 from tidegate.keyed import mixture_of_many_thresholds, refined_columns
 from tidegate.keyed.mixture_of_many_thresholds import (
@@ -34,10 +34,9 @@ NAMES = ("north", "7")
 MOST = 260  # rows of a key: more than every hold-out, and four horizons of most pipelines
 
 
-def catalogue() -> dict[str, tg.Pipeline]:
-    """All pipelines that keys can have."""
-    found = pipelines().items()
-    return {name: one for name, one in found if not isinstance(one.unit, UserHorizon)}
+def names() -> list[str]:
+    """Of pipelines that keys can have."""
+    return [one for one in names_of_law(1) if not isinstance(pipelines()[one].unit, UserHorizon)]
 
 
 def rows_of(pipeline: tg.Pipeline, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,9 +59,9 @@ def pieces_of(part: np.ndarray, number: int) -> list[np.ndarray]:
     return [part[: part.size - last], *np.array_split(part[part.size - last :], max(1, last))]
 
 
-@pytest.mark.parametrize("name", catalogue())
+@pytest.mark.parametrize("name", names())
 def test_a_key_is_a_release_of_its_own(name: str) -> None:
-    pipeline = catalogue()[name]
+    pipeline = pipelines()[name]
     specification = tg.keyed(pipeline, keys=NAMES)
     release = specification.start(tg.seeded(5))
     keys, values = rows_of(pipeline, seed=1)
@@ -214,7 +213,7 @@ def refined_pushes(
 
 
 @pytest.mark.parametrize("seed", range(depth(1, 4)))
-@pytest.mark.parametrize("name", REFINED)
+@pytest.mark.parametrize("name", in_turn(REFINED, 0, ["mostly zero"]))
 def test_refined_columns_give_the_bits_of_single_releases(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,11 +326,12 @@ def test_tables_of_refined_columns_give_up_rows(monkeypatch: pytest.MonkeyPatch)
     assert [bits(one) for one in found] == [bits(one) for one in expected]
 
 
-@pytest.mark.parametrize(("name", "times"), [*zip(REFINED, [True, False] * 4, strict=False)])
+@pytest.mark.parametrize("name", in_turn(REFINED, 1, ["windows and restarts"]))
 def test_many_rows_a_key_leave_what_single_releases_leave(
-    name: str, times: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through columns and objects in turn: rows, state, record, also after a stop."""
+    times = len(name) // 2 % 2 == 0  # with times or without
     monkeypatch.setattr(refined_columns, "_TOGETHER", (100, 1)[len(name) % 2])
     pipeline, count = REFINED[name], 4
     specification = tg.keyed(pipeline, keys=[*range(count), "never"])

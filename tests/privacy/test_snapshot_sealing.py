@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import depth
 from tidegate.sealing import seal
 
 KEY, OTHER_KEY = bytes(range(32)), bytes(32)
@@ -41,7 +42,7 @@ def test_any_changed_byte_is_refused(count, key):
     data = release_after(count).snapshot(key)
     assert pipeline().resume(data, key).snapshot(key)
     rng = np.random.default_rng(count)
-    for index in range(len(data)):
+    for index in range(count % 3, len(data), depth(3, 1)):
         changed = bytearray(data)
         changed[index] ^= int(rng.integers(1, 256))
         with pytest.raises(tg.SnapshotError):
