@@ -22,6 +22,13 @@ settings.register_profile("tidegate", patient, derandomize=True, database=None)
 settings.register_profile("tidegate-exploring", patient)
 settings.load_profile("tidegate-exploring" if EXPLORING else "tidegate")
 
+# The examples must not depend on which modules a worker has imported: hypothesis would read all of
+# ours for constants to try, which takes seconds in a new checkout, too.
+with suppress(ImportError, AttributeError):
+    from hypothesis.internal.conjecture import providers
+
+    providers.is_local_module_file = lambda path: False
+
 # The commands are made once, as in every process, and not anew for every call: that takes longer
 # than most calls themselves. Where typer is missing, or does without, nothing needs to be kept.
 with suppress(ImportError, AttributeError):

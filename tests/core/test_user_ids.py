@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.texts import texts
 from tidegate.durable.input_digests import InputDigests
 from tidegate.errors import InputError
 from tidegate.user_ids import canonical_users
@@ -109,7 +110,7 @@ def test_unicode_forms_are_one_user() -> None:
 
 @given(
     st.lists(
-        st.one_of(st.text(), st.integers(), st.none(), st.floats(), st.binary(max_size=5)),
+        st.one_of(texts(), st.integers(), st.none(), st.floats(), st.binary(max_size=5)),
         max_size=12,
     )
 )

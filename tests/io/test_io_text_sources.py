@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import tidegate as tg
 from tests.depth import examples
+from tests.texts import texts
 from tidegate.errors import InputError, SettingError
 from tidegate.io import KINDS, lines, open_source, text_source
 from tidegate.io.column_choice import Wanted
@@ -256,9 +257,9 @@ def test_one_column_means_the_same_however_it_is_cut(values, sizes):
 
 JSON_ROWS = st.one_of(
     st.fixed_dictionaries(
-        {"value": st.none() | st.integers() | st.floats() | st.booleans() | st.text(max_size=2)},
+        {"value": st.none() | st.integers() | st.floats() | st.booleans() | texts(max_size=2)},
         optional={
-            "user": st.none() | st.text(max_size=3) | st.integers(),
+            "user": st.none() | texts(max_size=3) | st.integers(),
             "x": st.lists(st.none()),
         },
     ).map(json.dumps),

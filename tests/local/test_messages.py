@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.texts import texts
 from tidegate.local.announcements_and_reports import Announcement, MessageError, Report
 from tidegate.local.questions import TailQuestion, ValueQuestion, WaveQuestion
 
@@ -204,7 +205,7 @@ def test_what_is_no_message_is_an_error(text: Any) -> None:
             kind.from_json(text)
 
 
-@given(st.text(max_size=200) | st.binary(max_size=200))
+@given(texts(max_size=200) | st.binary(max_size=200))
 def test_noise_is_an_error_and_never_anything_else(text: str | bytes) -> None:
     with pytest.raises(MessageError):
         Report.from_json(text)

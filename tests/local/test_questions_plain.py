@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.depth import examples
+from tests.texts import texts
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.announcements_and_reports import question_from_plain
 from tidegate.local.mechanisms import hybrid, optimal, piecewise, square_wave, stochastic_rounding
@@ -63,9 +64,9 @@ def test_any_question_survives_json(question):
 
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats() | texts(max_size=5),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+        st.lists(inner, max_size=3) | st.dictionaries(texts(max_size=5), inner, max_size=2)
     ),
     max_leaves=4,
 )
