@@ -15,6 +15,8 @@ from tidegate.io.output_file_or_pipe import write_whole
 from tidegate.tables.optional_libraries import require_for_files
 
 KEY = "tidegate"
+# Made once: `json.dumps` makes one for each of a few hundred facts.
+_compact = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False).encode
 _MOST = 1 << 30  # bytes; the record of an adaptive release grows with it
 
 
@@ -44,10 +46,6 @@ def _indented(fact: object, line: str) -> str:
     if isinstance(fact, list | tuple) and any(isinstance(item, dict) for item in fact):
         return "[" + inner + f",{inner}".join(_indented(item, inner) for item in fact) + line + "]"
     return _compact(fact)
-
-
-def _compact(fact: object) -> str:
-    return json.dumps(fact, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def write_sidecar(path: str | Path, metadata: Mapping[str, object]) -> None:
