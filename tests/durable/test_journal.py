@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tests.depth import examples
+from tests.depth import examples, in_turn
 from tidegate.durable import DurableRelease, StateError
 from tidegate.record import record_from_journal
 from tidegate.record.record_from_journal import JournalRecorder
@@ -67,7 +67,7 @@ PIPELINES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", in_turn(PIPELINES, 1))
 @settings(max_examples=examples(8))
 @given(
     cuts=st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=8).map(sorted),
@@ -99,7 +99,7 @@ def test_a_replay_is_what_was_published(tmp_path_factory, name, cuts, from_where
 COLUMNS = ("estimate", "noise_error", "prediction_error", "low", "high")
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", in_turn(PIPELINES, 0))
 def test_the_record_of_the_journal_is_that_of_the_release(tmp_path, name):
     """After restarts the running release has forgotten its past; the journal has not."""
     values = np.random.default_rng(6).integers(0, 100, 400)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tests.depth import examples
+from tests.depth import examples, in_turn
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.integer_weights import least_weight, whole_weights
 from tidegate.local.mechanisms import (
@@ -176,7 +176,7 @@ def test_an_attacker_can_prove_that_words_are_used_twice():
     assert abs(share - honest) > 5 * (honest / COUNT) ** 0.5
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", "3"])
+@pytest.mark.parametrize("epsilon", in_turn(["0.5", "3"], 1))
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
 def test_reports_are_spread_as_the_weights_say(build, epsilon):
     """Chi-square against the exact probabilities, and against those of a larger ε."""

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.depth import in_turn
 from tidegate.noise import discrete_laplace, one_discrete_laplace
 from tidegate.noise.discrete_laplace import LaplaceInversion, in_arrays, one_by_one
 from tidegate.randomness import seeded
@@ -79,7 +80,7 @@ def truth_of_attempt(exact, scale):
 
 
 @pytest.mark.parametrize("bits", [2, 3, 5, 8])
-@pytest.mark.parametrize("scale", SCALES, ids=str)
+@pytest.mark.parametrize("scale", in_turn(SCALES, 0), ids=str)
 def test_law_of_an_attempt_is_exact(exact, scale, bits):
     law = exact.walk(attempt(scale), bits, budget=25_000, until=Fraction(1, 250))
     assert law.unresolved < Fraction(1, 100)
@@ -99,7 +100,7 @@ def test_check_catches_wrong_scale(exact, law_at_one, wrong):
 
 
 @pytest.mark.parametrize("bits", [2, 3, 5])
-@pytest.mark.parametrize("scale", SCALES, ids=str)
+@pytest.mark.parametrize("scale", in_turn(SCALES, 1), ids=str)
 def test_law_is_exact(exact, scale, bits):
     """Attempts are exact, as above; so is what repeats them, as far as an eighth shows it."""
     law = exact.walk(one(scale), bits, budget=4000, until=Fraction(1, 8))
