@@ -36,11 +36,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tidegate.errors import TidegateError
 
 Found = TypeVar("Found")
+Arguments = ParamSpec("Arguments")
 
 _REMEDY = "resume the last snapshot and push exactly the same values again, or start a new release"
 
@@ -69,7 +71,7 @@ class Ownership:
         remedy: what to do after a change was interrupted, for messages.
     """
 
-    __slots__ = ("__weakref__", "_cut_short", "_lock", "_owner", "_process", "_remedy")
+    __slots__ = ("__weakref__", "_cut_short", "_lock", "_owner", "_process", "_remedy", "changes")
 
     def __init__(self, owner: str = "release", remedy: str = _REMEDY) -> None:
         self._owner = owner
@@ -78,6 +80,7 @@ class Ownership:
         # `begin`; with a plain lock it would wait for itself.
         self._lock = threading.RLock()
         self._cut_short = False
+        self.changes = 0  # how many are done
         self._process = _process
 
     @property
@@ -116,6 +119,13 @@ class Ownership:
 
     def done(self) -> None:
         """Call after the last change. In a process that was forked meanwhile the mark stays."""
+        if self._process is not _process:
+            self._refuse_copy()
+        self.changes += 1
+        self._cut_short = False
+
+    def unchanged(self) -> None:
+        """Call in place of `done` where an input was refused after all, and nothing changed."""
         if self._process is not _process:
             self._refuse_copy()
         self._cut_short = False
@@ -193,3 +203,33 @@ def refused_as(kind: type[TidegateError]) -> Iterator[None]:
         yield
     except TidegateError as error:
         raise kind(str(error)) from None
+
+
+def handing_over(
+    method: Callable[Concatenate[Any, Arguments], Found],
+) -> Callable[Concatenate[Any, Arguments], Found]:
+    """For a method that calls others, whose changes are whole: what they give is out, or refused.
+
+    An exception may arrive in between, when a change is done and its result is not handed over. A
+    retry would count its events once more. So this is the outermost call.
+    """
+
+    @wraps(method)
+    def handed_over(self: Any, /, *args: Arguments.args, **named: Arguments.kwargs) -> Found:
+        ownership, changed = self._ownership, False
+        try:
+            with ownership.lock:
+                before = ownership.changes
+                try:
+                    found = method(self, *args, **named)
+                    changed = ownership.changes != before
+                    return found
+                except BaseException:
+                    changed = ownership.changes != before
+                    raise
+        except BaseException:
+            if changed:
+                ownership.refuse()
+            raise
+
+    return handed_over

@@ -1,6 +1,7 @@
 """Several columns in one run: one budget, one ledger entry, each row of each column once."""
 
 import shutil
+import threading
 from fractions import Fraction
 
 import numpy as np
@@ -133,6 +134,30 @@ def test_a_new_epoch_is_charged_on_top(tmp_path):
     with pytest.raises(StateError, match="lost"):
         run(tmp_path)
     assert len(charges(tmp_path)) == 2
+
+
+def test_a_new_epoch_that_the_cap_refuses_gives_up_nothing(tmp_path):
+    # Caught: every column had begun anew when the cap was looked at, and none could go on.
+    run(tmp_path, Trips(40), cap=1)
+    before = rows(tmp_path)
+    with pytest.raises(CapExceeded):
+        run(tmp_path, Trips(40), new_epoch=True, cap=1)
+    run(tmp_path)
+    assert all(np.array_equal(rows(tmp_path)[name][:40], before[name]) for name in before)
+    assert charges(tmp_path) == [(0, None, 1)]
+
+
+def test_charging_waits_for_a_column_that_is_being_charged(tmp_path):
+    # Caught: two threads that charge at once write one charge twice, and after a restart the next
+    # one counts as charged.
+    with DurableColumns.open(tmp_path / "state", PIPELINES, source="trips") as columns:
+        thread = threading.Thread(target=columns.charge, args=(5,))
+        with columns._turn:  # as a push to one column holds it
+            thread.start()
+            thread.join(0.1)
+            assert thread.is_alive()
+        thread.join()
+    assert charges(tmp_path) == [(0, None, 1)]
 
 
 def test_killed_at_any_moment_every_row_is_released_once():

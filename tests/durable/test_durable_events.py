@@ -11,8 +11,10 @@ import tidegate as tg
 from tests.cli.invoking import run as command
 from tests.durable.moments import kills, scratch
 from tests.durable.test_every_moment import charges, released
+from tests.interruptions import all_interruptions
+from tests.privacy.test_interrupted_readers import all_but
 from tidegate.durable import DurableRelease, StateError, transfer
-from tidegate.errors import InputError, SettingError
+from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.io import Batch, read_metadata
 from tidegate.timestamps import Times, read_times
 
@@ -168,3 +170,36 @@ def test_events_are_pushed_as_in_memory(tmp_path):
             with pytest.raises(InputError, match="push"):
                 run.push(times, None if pipeline is PIPELINE else values)
             assert run.seen == 40
+
+
+def test_ticks_that_were_committed_but_not_handed_over_are_refused(tmp_path):
+    # Caught: an exception after the commit; the rows were lost, and nothing said so.
+    pipeline = tg.events(epsilon=1, every="1h", start="2024-02-01", horizon=64)
+    with DurableRelease.open(tmp_path / "base", pipeline) as run:
+        run.push(MOMENTS[:1].astype("datetime64[D]") + np.arange(6) * np.timedelta64(10, "m"))
+    opened, outcomes = [], set()
+
+    def make():
+        folder = shutil.copytree(tmp_path / "base", tmp_path / str(len(opened)))
+        opened.append(DurableRelease.open(folder, pipeline))
+        return opened[-1]
+
+    def advance(run):
+        return run.advance("2024-02-01T03:00")
+
+    whole = advance(make()).values.tolist()
+    opened[-1].close()
+    for at, run in all_interruptions(
+        make, advance, pure=all_but("durable/ticks_and_key_changes.py", "durable/commit.py")
+    ):
+        try:
+            assert advance(run).values.tolist() == whole, at
+            outcomes.add("taken")
+        except TidegateError:
+            run.close()
+            with DurableRelease.open(tmp_path / str(len(opened) - 1), pipeline) as again:
+                assert released(again).tolist() in ([], whole), at
+                outcomes.add(f"refused, {again.position} committed")
+        run.close()
+    opened[-1].close()
+    assert outcomes == {"taken", "refused, 0 committed", "refused, 3 committed"}

@@ -22,7 +22,7 @@ from tidegate.keyed.keyed_row_text import RowText
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.store import KeyedStore
 from tidegate.keyed.transfer import transfer_durably
-from tidegate.ledger import CapExceeded
+from tidegate.ledger import CapExceeded, Ledger
 from tidegate.ownership import Ownership
 
 MOMENTS = int(os.environ.get("TIDEGATE_KILLS", "40"))
@@ -219,3 +219,21 @@ def test_how_often_warm_ups_were_ended_is_kept(tmp_path: Path) -> None:
             assert state.finishes == expected
             state.push_rows(["a"], [1.0])
             state.finish()
+
+
+def test_a_damaged_state_is_not_removed_for_a_new_epoch_that_the_cap_refuses(
+    tmp_path: Path,
+) -> None:
+    specification = tg.keyed(tg.adaptive(epsilon=1, bound=9, horizon=64), keys=["a"])
+    with DurableKeyed.open(tmp_path / "s", specification, cap=1) as state:
+        state.push(Batch(np.full(3, 3.0), objects(["a"] * 3)), "keep", None)
+    path = tmp_path / "s" / "keys.sqlite"
+    damaged = b"no database" * 100
+    path.write_bytes(damaged)
+    with pytest.raises(CapExceeded):
+        DurableKeyed.open(tmp_path / "s", specification, cap=1, new_epoch=True)
+    assert path.read_bytes() == damaged  # somebody may have a copy of what was there
+    with Ledger.open(tmp_path / "s" / "ledger.jsonl") as ledger:
+        ledger.set_cap(2)
+    with DurableKeyed.open(tmp_path / "s", specification, new_epoch=True) as state:
+        assert state.seen == 0

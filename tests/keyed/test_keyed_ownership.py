@@ -289,5 +289,17 @@ def test_questions_that_wake_keys_wait_for_a_push(ask: str) -> None:
     thread.join()
 
 
+def test_readers_do_not_replace_what_a_push_writes_to() -> None:
+    """One that grew the counts beside a push would leave it writing to an array that is gone."""
+    release: Any = tg.keyed(REFINED.pipeline, keys_are_public=True).start(tg.seeded(1))
+    release.push(["a"], [1])
+    counts = release._engine._counts
+    release._names.codes(["b", "c"], 2, 1)
+    release._names.add_new()  # as a push does before it takes their rows
+    assert (release.position, release.counts().tolist()) == (1, [1, 0, 0])
+    assert repr(release) + release._repr_html_()
+    assert release._engine._counts is counts
+
+
 def interrupt() -> None:
     raise Interrupted

@@ -77,3 +77,31 @@ def test_a_refused_input_changes_nothing_and_may_be_mended() -> None:
         release.push([*TIMES[:7].tolist(), "never"], np.arange(8))
     release.push(TIMES, np.arange(8))
     assert (release.sums.seen, release.counts.seen) == (8, 8)
+
+
+def test_nothing_is_answered_after_a_change_that_was_cut_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Caught: the sums of ticks that were never handed out.
+    release = MEANS.start(tg.seeded(1))
+    release.push(TIMES, np.arange(8))
+    release.advance(START + np.timedelta64(17, "h"))
+    assert release.sum(0, 16).estimate == release.sums.query(0, 16).estimate
+
+    def interrupt(*_: Any) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(release.counts, "advance", interrupt)
+    with pytest.raises(Interrupted):
+        release.advance(START + np.timedelta64(18, "h"))
+    assert (release.sums.position, release.counts.position) == (18, 17)
+    for ask in (release.sum, release.count, release.mean):
+        with pytest.raises(TidegateError, match="cut short"):
+            ask(0, 16)
+
+
+def test_times_that_can_be_read_once() -> None:
+    # Caught: the sums had read them, and the counts found none left.
+    release = MEANS.start(tg.seeded(1))
+    release.push(iter(TIMES.tolist()), np.arange(8))
+    assert (release.sums.seen, release.counts.seen) == (8, 8)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import tidegate.spark as ts
 from tests.spark.conftest import JAVA, SETTINGS
 from tests.spark.streams import fixed
+from tidegate.spark.release_labels import label_of
 
 
 def main() -> None:
@@ -50,7 +51,8 @@ def main() -> None:
         .trigger(availableNow=True)
         .start()
     )
-    (folder / "query").write_text(str(query.id))
+    label = label_of(None, "key", "n", "value", None)
+    (folder / "query").write_text(f"{query.id}/{label}")
     query.awaitTermination()
     spark.stop()
 

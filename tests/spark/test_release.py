@@ -1,5 +1,6 @@
 """Releases by a real Spark in this process: streams, replays, batches, shards."""
 
+import gc
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,7 @@ import pandas as pd
 import tidegate.spark as ts
 from tests.spark.streams import adaptive, alone, fixed, made_up
 from tidegate.errors import SettingError
+from tidegate.spark.release_labels import label_of
 
 DATA = made_up(5, 260)
 _names = count()
@@ -79,7 +81,7 @@ class Query:
             .start()
         )
         query.awaitTermination()
-        return str(query.id)
+        return f"{query.id}/{label_of(None, 'meter', 'n', 'watts', 'at')}"
 
     def rows(self) -> pd.DataFrame:
         """Everything that was seen, each row once: repeats must be equal."""
@@ -228,3 +230,59 @@ def test_settings_are_checked_before_spark_starts(spark: Any, key_file: Path) ->
         with pytest.raises(SettingError) as refused:
             ts.release(frame, fixed(), **{**good, "secret": f"file:{key_file}", **wrong})
         assert str(refused.value).startswith(said)
+
+
+def test_two_columns_in_one_query_have_noise_of_their_own(
+    spark: Any, key_file: Path, tmp_path: Path
+) -> None:
+    """Caught: the id of the query was all that keyed it, and the difference was the truth."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    (tmp_path / "in").mkdir()
+    frame = pd.DataFrame({"zone": "z", "n": range(200), "fare": 3.0, "tip": 11.0})
+    frame.to_parquet(tmp_path / "in" / "0.parquet")
+    source = spark.readStream.schema("zone string, n long, fare double, tip double")
+    trips = source.parquet(str(tmp_path / "in"))
+    given: dict[str, Any] = {"key": "zone", "order": "n", "keys_are_public": True, "shards": 2}
+    given["secret"] = f"file:{key_file}"
+    parts = [
+        ts.release(trips, fixed(), value=name, **given).withColumn("column", F.lit(name))
+        for name in ("fare", "tip")
+    ]
+    found: list[pd.DataFrame] = []
+    query = (
+        parts[0]
+        .unionByName(parts[1])
+        .writeStream.foreachBatch(lambda rows, _: found.append(rows.toPandas()))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    rows = pd.concat(found).sort_values(["column", "position"])
+    assert rows.groupby("column")["epoch"].nunique().to_dict() == {"fare": 1, "tip": 1}
+    assert rows["epoch"].nunique() == 2
+    fare, tip = (rows[rows["column"] == name]["value"].to_numpy() for name in ("fare", "tip"))
+    blocks = np.diff(np.cumsum(tip - fare)[7::8], prepend=0.0)  # 8 values each: the truth is 64
+    assert np.std(blocks) > 10
+
+
+def test_releases_that_cannot_be_told_apart_need_a_name(
+    spark: Any, key_file: Path, tmp_path: Path
+) -> None:
+    def stream(name: str) -> Any:
+        (tmp_path / name).mkdir(exist_ok=True)
+        schema = "zone string, n long, value double"
+        return spark.readStream.schema(schema).parquet(str(tmp_path / name))
+
+    given: dict[str, Any] = {"key": "zone", "order": "n", "value": "value", "shards": 2}
+    given |= {"keys_are_public": True, "secret": f"file:{key_file}"}
+    held = ts.release(stream("fares"), fixed(), **given)
+    again = ts.release(stream("fares"), fixed(), **given)  # the same rows: a restart
+    with pytest.raises(SettingError, match="same noise"):
+        ts.release(stream("tips"), fixed(), **given)
+    assert ts.release(stream("tips"), fixed(), **given, name="tips") is not None
+    assert (held is again) is False
+    del held, again
+    gc.collect()
+    ts.release(stream("tips"), fixed(), **given)  # the others are gone

@@ -20,6 +20,7 @@ from tidegate.ownership import Ownership
 from tidegate.run.event_release import EventRelease
 from tidegate.spark.event_shard import EventShard, check_cap
 from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.release_labels import label_of
 from tidegate.spark.release_of_events import event_function
 from tidegate.spark.secret import MasterSecret
 
@@ -188,7 +189,7 @@ def test_spark_streams_events(spark: Any, key_file: Path, tmp_path: Path) -> Non
             .start()
         )
         query.awaitTermination()
-        return str(query.id)
+        return f"{query.id}/{label_of(None, 'key', 'at', 'value')}"
 
     with pytest.raises(Exception, match="the sink failed"):
         run()

@@ -54,9 +54,9 @@ class DurableColumns(Closed):
         self._charging = Charging(
             ledger, lambda: costs_together(pipelines), self.epoch, source, lock
         )
-        turn = threading.Lock()  # columns may be pushed to by threads of their own
+        self._turn = threading.Lock()  # columns may be pushed to by threads of their own
         for run in runs.values():
-            run._charging = WithAllColumns(run._charging, self._charging, turn)
+            run._charging = WithAllColumns(run._charging, self._charging, self._turn)
 
     @classmethod
     def open(
@@ -85,6 +85,10 @@ class DurableColumns(Closed):
             name = source or (known[0] if known else store.default_source)
             if known and name not in known:
                 raise StateError(f"the ledger here belongs to the source {known[0]!r}: name it so")
+            every = [pipelines[column] for column in names]
+            if new_epoch:  # what the cap does not allow gives up nothing
+                first = max(one.holdout for one in every) + 1
+                Charging(ledger, lambda: costs_together(every), "", name, lock).check(first)
             runs = {}
             for at, column in enumerate(names):
                 within = place / f"{at}-{label(column)}"
@@ -100,8 +104,6 @@ class DurableColumns(Closed):
                     "released: restore it, or begin again with "
                     "new_epoch=True (--new-epoch), which is charged"
                 )
-            if new_epoch:
-                found._charging.check(max(run.pipeline.holdout for run in runs.values()) + 1)
             found._opened = opened.pop_all()
         return found
 
@@ -134,7 +136,9 @@ class DurableColumns(Closed):
 
     def charge(self, end: int) -> int:
         """Charge for the rows before `end`, durably; give up to where the cap allows them."""
-        return self.seen + self._charging.charge(self.seen, max(0, end - self.seen))
+        with self._turn:
+            seen = self.seen
+            return seen + self._charging.charge(seen, max(0, end - seen))
 
     def close(self) -> None:
         """Commit what was taken, and unlock the folder."""

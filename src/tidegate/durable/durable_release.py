@@ -247,7 +247,7 @@ class DurableRelease(DurableTicks, Closed):
         except BaseException as error:
             refused = isinstance(error, InputError | CapExceeded)
             if begun and refused and self._release.seen == self.seen:
-                self._ownership.done()  # refused whole: nothing was changed
+                self._ownership.unchanged()  # refused whole
             elif begun:
                 self._ownership.refuse()  # it may be committed, but the caller does not know
             raise

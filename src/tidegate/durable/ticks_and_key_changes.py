@@ -96,20 +96,23 @@ class DurableTicks(KeyChanges):
         release, ticks = self._release, self._pipeline.ticks
         if ticks is None:
             raise SettingError("until", "is for event streams: give `every` and `start`")
-        with self._ownership.lock:
-            self._check()
-            ticks.complete(until)  # refuses what is not a time, before anything changes
-            self._charging.charge(0, 1)  # a tick without events is charged, too
-            self._ownership.begin()
-            try:
+        began = False
+        try:
+            with self._ownership.lock:
+                self._check()
+                ticks.complete(until)  # refuses what is not a time, before anything changes
+                self._charging.charge(0, 1)  # a tick without events is charged, too
+                self._ownership.begin()
+                began = True
                 rows = release.advance(until)
                 released = release.journal_entries()
                 for entry in released:
                     first, last = entry.start - rows.first, entry.end - rows.first
                     entry.times = ticks.times(rows.first, rows.first + rows.values.size)[first:last]
                 self._committer.commit(released)
-            except BaseException:
+                self._ownership.done()
+                return rows
+        except BaseException:
+            if began:  # it may be committed, but the caller does not know
                 self._ownership.refuse()
-                raise
-            self._ownership.done()
-            return rows
+            raise

@@ -42,6 +42,10 @@ class KeyedQueries(KeyedVerbs):
     def record(self, key: Any) -> Record:
         """What was measured of one key."""
 
+    def _record(self, key: Any) -> Record:
+        """The same for who holds `_reading` while it is asked."""
+        return self.record(key)
+
     @abstractmethod
     def _active(self) -> list[str]:
         """The keys that have released rows."""
@@ -55,7 +59,7 @@ class KeyedQueries(KeyedVerbs):
         ends = (start, end), (from_, to)
         with self._reading():
             if key is None:
-                records = [self.record(one) for one in self._group(keys)]
+                records = [self._record(one) for one in self._group(keys)]
                 if (from_, to) != (None, None) and (start, end) == (None, None):
                     index = _whole(records)
                     cuts = ends_of(index, from_, to)
@@ -64,7 +68,7 @@ class KeyedQueries(KeyedVerbs):
                     check_rows(index, rows)
                     return replace(total, span=spanned(index, cuts, to))[0]
                 return self._total(records, [_range(one, *ends) for one in records], confidence)[0]
-            record = self.record(key)
+            record = self._record(key)
             if (from_, to) != (None, None) and (start, end) == (None, None):
                 return record.query(from_=from_, to=to, confidence=confidence)
             begin, finish = _range(record, *ends)
@@ -74,7 +78,7 @@ class KeyedQueries(KeyedVerbs):
         keys, from_, to, confidence = asked
         with self._reading():
             names = self._group(keys)
-            records = {name: self.record(name) for name in names}
+            records = {name: self._record(name) for name in names}
             each = [*records.values()]
             if not isinstance(every, str):
                 if from_ is not None or to is not None:
@@ -96,7 +100,7 @@ class KeyedQueries(KeyedVerbs):
     def _totals(self, every: str, asked: Asked) -> TimeTable:
         keys, from_, to, confidence = asked
         with self._reading():
-            records = [self.record(one) for one in self._group(keys)]
+            records = [self._record(one) for one in self._group(keys)]
             cuts, note = _cuts(records, every, from_, to)
             total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
@@ -104,7 +108,7 @@ class KeyedQueries(KeyedVerbs):
     def moved_over(self, windows: MovingWindows, key: Any) -> MovingSums:
         """The sums of one key over windows."""
         with self._reading():
-            return moving_sums(self.record(key), windows)
+            return moving_sums(self._record(key), windows)
 
     def _drawn(
         self,
@@ -121,7 +125,7 @@ class KeyedQueries(KeyedVerbs):
         names = self._group(keys)
         check_number(len(names))
         with self._reading():
-            records = {name: self.record(name) for name in names}
+            records = {name: self._record(name) for name in names}
             return draw_keys(
                 records,
                 pipeline.perturber.block,

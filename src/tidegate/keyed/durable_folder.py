@@ -62,9 +62,14 @@ class DurableKeyed(CommittedKeyed):
                 complete, adds the cost to what was spent before.
         """
         store = KeyedStore(Path(folder))
-        opened_store(store, discard=new_epoch)
+        name = source or store.folder.resolve().name
+
+        def allowed() -> None:
+            with store.ledger(cap=cap, expected=store.lock.anchor, needed=False) as ledger:
+                ledger.check(name, [(0, None, specification.guarantee)])
+
+        opened_store(store, allowed if new_epoch else None)
         try:
-            name = source or store.folder.resolve().name
             return cls(specification, store, key=key, source=name, cap=cap, anew=new_epoch)
         except BaseException:
             store.close()

@@ -12,6 +12,7 @@ from tidegate.keyed.event_object_engine import EventObjects
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import IntArray
+from tidegate.ownership import handing_over
 from tidegate.record.times.time_ranges import Moment
 from tidegate.run.event_ticks import Ticks, check_values
 from tidegate.tables.table_input import refuse_numbers, refuse_times
@@ -43,7 +44,8 @@ class KeyedEventRelease(KeyedRelease):
     @property
     def late(self) -> int:
         """How many events came after their tick was released. For the operator: not private."""
-        return self._events.late()
+        with self._ownership.lock:  # a push of another thread adds keys
+            return self._events.late()
 
     @property
     def _events(self) -> EventObjects:
@@ -51,6 +53,7 @@ class KeyedEventRelease(KeyedRelease):
             raise AssertionError("events have an engine of their own")
         return self._engine
 
+    @handing_over
     def push(  # type: ignore[override]  # nothing comes out of it
         self, keys: Any, times: Any, values: Any = None
     ) -> None:
@@ -67,10 +70,12 @@ class KeyedEventRelease(KeyedRelease):
         check_values(self._pipeline, values)
         self.push_rows(keys, values, times)
 
+    @handing_over
     def push_rows(self, keys: Any, values: Any, times: Any = None, late: str = "keep") -> KeyedRows:
         """The same, for those who push rows: no row comes out."""
         return super().push_rows(keys, values, times, "keep")
 
+    @handing_over
     def advance(self, until: Moment) -> KeyedRows:
         """Release every tick that is over at `until`, of all keys: rows by time, then by key.
 
@@ -85,10 +90,12 @@ class KeyedEventRelease(KeyedRelease):
         size = max(1, _AT_ONCE // max(1, len(keys)))
         return [*range(first + size, end, size), end] if end > first else []
 
+    @handing_over
     def close_ticks(self, end: int) -> KeyedRows:
         """Release the ticks before number `end`."""
         return self._ownership.whole(lambda: self._advanced(end))
 
+    @handing_over
     def finish(self, until: Moment | None = None) -> KeyedRows:  # type: ignore[override]
         """`advance`, then end open warm-ups: for a log that is over."""
         end = 0 if until is None else self.ticks.complete(until)

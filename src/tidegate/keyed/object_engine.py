@@ -65,8 +65,9 @@ class Objects:
             groups = Groups(groups.codes[:1])
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
-            if self._known(code):
-                self._present(code).checked_times(part, rows.size, late)
+            if self._known(code):  # perhaps without what the columns know: times are not there
+                release = self.releases.get(code) or self._release(code)
+                release.checked_times(part, rows.size, late)
             elif part is not None:
                 check_order(part.ticks, None, 0, late)
 
@@ -84,7 +85,7 @@ class Objects:
         self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> Released:
         out = Released.empty(numbers.size)
-        counts = self.positions()
+        counts = self._changing_positions()
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
             release = self._changing(code)
@@ -125,7 +126,7 @@ class Objects:
         found.values *= lattice.step
         lattice.bounded(found.levels)
         out.put(together, found)
-        self.positions()[groups.present] = columns.mixture.position[groups.present]
+        self._changing_positions()[groups.present] = columns.mixture.position[groups.present]
         if times is not None:
             for code, rows in parts:
                 mine = rows[together[rows]]
@@ -136,7 +137,7 @@ class Objects:
 
     def _push_one_each(self, codes: IntArray, numbers: NDArray[Any]) -> Released:
         """One row for each key: a tick. The same bits without an array for each of them (law 1)."""
-        lattice, counts = self._pipeline.lattice, self.positions()
+        lattice, counts = self._pipeline.lattice, self._changing_positions()
         found = Released.empty(codes.size)
         rows = zip(codes.tolist(), lattice.units(numbers).tolist(), strict=True)
         for row, (code, unit) in enumerate(rows):
@@ -157,16 +158,12 @@ class Objects:
 
     def _noted(self, code: int) -> Release:
         """The release of a key that is about to change: the state that was written is no more."""
-        release = self._present(code)
+        release = self.releases.get(code) or self._release(code)
         self._resting.pop(code, None)
         self._written.pop(code, None)
         self._views.pop(code, None)
         self.releases[code] = self.releases.pop(code)
         return release
-
-    def _present(self, code: int) -> Release:
-        """The release of a key, perhaps without what the columns know: to ask about times only."""
-        return self.releases.get(code) or self._release(code)
 
     def _known(self, code: int) -> bool:
         return code in self.releases or code in self._resting
@@ -207,12 +204,16 @@ class Objects:
             self._changing(code).finish()
 
     def positions(self) -> IntArray:
-        """How many rows of each key were released."""
-        if self._counts.size < len(self._names):
-            grown = np.zeros(max(len(self._names), 2 * self._counts.size), dtype=np.int64)
-            grown[: self._counts.size] = self._counts
-            self._counts = grown
-        return self._counts[: len(self._names)]
+        """How many rows of each key were released. Readers ask, too: nothing changes here."""
+        counts, keys = self._counts, len(self._names)
+        return np.pad(counts, (0, max(0, keys - counts.size)))[:keys]
+
+    def _changing_positions(self) -> IntArray:
+        """The same, to be changed: with room for every key."""
+        had = self._counts.size
+        if had < len(self._names):
+            self._counts = np.pad(self._counts, (0, max(len(self._names) - had, had)))
+        return self._counts
 
     def phases(self, code: int) -> list[Phase]:
         """The thresholds of a key."""
@@ -220,12 +221,11 @@ class Objects:
 
     def unmeasured(self) -> int:
         """How many keys have nothing measured yet."""
-        known = {*self.releases, *self._resting}
-        return sum(not self._release(code).phases for code in known)
+        return sum(not self._release(code).phases for code in {*self.releases, *self._resting})
 
     def record(self, code: int) -> Record | None:
         """What was measured of a key; None: it has no rows."""
-        return self._release(code).record if self._known(code) else None
+        return self._release(code)._growing_record() if self._known(code) else None
 
     def view(self, code: int) -> LazyView | None:
         """The same, for other threads to read while more is released.
@@ -237,7 +237,7 @@ class Objects:
             return self._views.get(code)
         stored = self._resting.get(code)
         if stored is None:
-            found = LazyView.of(self._release(code).record)
+            found = LazyView.of(self._release(code)._growing_record())
         else:  # to resume it takes a millisecond: not before somebody needs it
             resume = self._pipeline.resume
             found = LazyView(lambda: resume(stored).record)
@@ -252,7 +252,7 @@ class Objects:
             self._columns.leave(code)
         for states in (self.releases, self._resting, self._written, self._views):
             states.pop(code, None)
-        self.positions()[code] = 0
+        self._changing_positions()[code] = 0
 
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
         """The state of the keys with these codes, of those that have one."""
@@ -278,7 +278,7 @@ class Objects:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with the keys of a `state`."""
         ends, stored = np.cumsum(state["sizes"]), state["states"].tobytes()
-        self.positions()[state["codes"]] = state["counts"]
+        self._changing_positions()[state["codes"]] = state["counts"]
         for code, size, end in zip(state["codes"], state["sizes"], ends, strict=True):
             self._resting[int(code)] = stored[end - size : end]
 

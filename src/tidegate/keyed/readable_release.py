@@ -21,6 +21,7 @@ from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
+from tidegate.record.record_view import RecordView
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
@@ -74,7 +75,14 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
     @property
     def threshold(self) -> float | None:
         """The shared θ, in the unit of the data; None: it is not chosen yet, or not shared."""
-        return None if self._ends is None else self._ends.above * self._pipeline.lattice.step
+        with self._ownership.lock:
+            self._ownership.check()  # one that a cut-short push chose was never handed out
+            return None if self._ends is None else self._ends.above * self._pipeline.lattice.step
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether a push is under way or was interrupted: nothing more can be asked then."""
+        return self._ownership.cut_short
 
     @property
     def clock(self) -> Clock | None:
@@ -92,7 +100,11 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
         return cost(self.specification.guarantee, simulation=self._epoch.simulation)
 
     def record(self, key: Any) -> Record:
-        """What was measured of a key, ready for queries."""
+        """What was measured of a key, ready for queries; it stays as it is (`Release.record`)."""
+        with self._ownership.lock:
+            return RecordView(self._record(key))
+
+    def _record(self, key: Any) -> Record:
         with self._ownership.lock:
             self._ownership.check()
             name = key_text(key)
@@ -128,6 +140,7 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
     def released_keys(self) -> list[tuple[str, int, list[Phase]]]:
         """Each key that has released rows: its name, how many, and its thresholds."""
         with self._ownership.lock:  # it wakes keys that rest: never while another thread pushes
+            self._ownership.check()
             if self._engine is None:
                 return []
             counts, names = self._engine.positions().tolist(), self._names.names
@@ -143,6 +156,7 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
     def unmeasured(self) -> int:
         """How many keys have rows, and nothing measured: their warm-up or hold-out is open."""
         with self._ownership.lock:
+            self._ownership.check()
             return 0 if self._engine is None else self._engine.unmeasured()
 
     def _plotted(
@@ -166,11 +180,16 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
 
     def _repr_html_(self) -> str:
         """Public facts, for a notebook."""
-        active = len(self._active())
+        active, ends = len(self._active()), self._ends
+        shared = "of each key"
+        if ends is not None:
+            shared = f"{ends.above * self._pipeline.lattice.step:g}"
+        if self._ownership.cut_short:  # looked at last, as in `Release`
+            shared = "a push is under way, or was cut short"
         rows: list[tuple[str, object]] = [
             ("keys", f"{len(self._names):,}, {active:,} of them with rows"),
             ("released", f"{self.position:,} rows"),
-            ("threshold", "of each key" if self.threshold is None else f"{self.threshold:g}"),
+            ("threshold", shared),
             ("guarantee", self.guarantee),
         ]
         return html.facts("Keyed release", rows)

@@ -17,7 +17,7 @@ from tidegate.keyed.readable_release import ReadableKeyed
 from tidegate.keyed.rows import Groups, KeyedRows, Released
 from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray
-from tidegate.ownership import Ownership
+from tidegate.ownership import Ownership, handing_over
 from tidegate.randomness import Epoch
 from tidegate.record.times.time_ranges import Moment
 from tidegate.run.hold_out import HoldOut
@@ -68,6 +68,7 @@ class KeyedRelease(ReadableKeyed):
 
     # -- data ------------------------------------------------------------------------------------
 
+    @handing_over
     def push(self, keys: Any, values: Any, times: Any = None, late: str = "refuse") -> KeyedRows:
         """Take rows of any keys, in any order; give one private row for each.
 

@@ -13,7 +13,7 @@ inputs     keyed digests of what was read
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -175,15 +175,19 @@ class KeyedStore(StateFile):
         return b"".join(self._bytes(row[0]) for row in rows)
 
 
-def opened_store(store: KeyedStore, *, discard: bool) -> None:
-    """Open a store; one that cannot be read is removed first, if it is to be given up anyway."""
+def opened_store(store: KeyedStore, give_up: Callable[[], None] | None) -> None:
+    """Open a store; one that cannot be read is removed first, if it is to be given up anyway.
+
+    `give_up` may refuse that.
+    """
     try:
         store.open(create=True)
     except StateError:
-        if not discard:
+        if give_up is None:
             raise
         store.lock.acquire()
         try:
+            give_up()
             store.discard()
             store.open(create=True)
         except BaseException:

@@ -175,13 +175,12 @@ def transfer_keyed(
         if sink is not None:
             sink.complete(keyed_facts(release, complete=True))
     except TidegateError:
-        if sink is not None:
+        if sink is not None and not release.cut_short:
             sink.complete(keyed_facts(release, complete=False))
         raise
-    except BaseException:
+    finally:
         if sink is not None:
-            sink.abort()
-        raise
+            sink.abort()  # does nothing to a file that is complete
     return outcome(release, unmeasured)
 
 

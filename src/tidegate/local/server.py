@@ -171,8 +171,7 @@ class Server(Closed):
         Raises:
             RejectedError: it was not taken; nothing has changed but the count of the reason.
         """
-        received = self.collect_many([report])
-        for reason in received.rejected:
+        for reason in self.collect_many([report]).rejected:
             raise RejectedError(reason)
 
     def collect_many(self, reports: Iterable[Report | str | bytes]) -> Received:
@@ -279,14 +278,15 @@ class Server(Closed):
     def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:
         """The sums over many ranges."""
         with self._store.committed:
+            self._store.whole(self.collection.settle)  # cut short, it would lose reports
             return self.collection.queries(starts, ends, confidence)
 
     def poisoning_bound(self, fraction: float) -> PoisoningBound:
         """How far a fraction of malicious clients can move a range sum, at the largest θ so far."""
         with self._store.committed:
+            self._store.whole(self.collection.settle)
             used = np.array([one[1:] for one in self.collection.collected.thresholds])
-            slots = self.collection.slots
-        for slot in slots:
+        for slot in self.collection.slots:
             if isinstance(slot.question, ValueQuestion):
                 steps = np.rint(used / float(self._resolution)).astype(np.int64)
                 widest = slot.question.at(int(steps[:, 0].max()), int(steps[:, 1].min()))

@@ -114,12 +114,13 @@ class ServerCollection:
     @property
     def collected(self) -> CollectedSums:
         """What was published."""
-        if self._waiting:
-            self._settle()
+        self.settle()
         return self._collected
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Add up the reports that wait, all at once; the split changes nothing."""
+        if not self._waiting:
+            return
         worth, repeats = map(np.concatenate, zip(*self._waiting, strict=True))
         self._waiting, self._waiting_count, step = [], 0, self._step
         offset, worst = self._added * step, self._worst * step**2
@@ -231,7 +232,7 @@ class ServerCollection:
         self._waiting.append((worth, repeats))
         self._waiting_count += len(worth)
         if self._waiting_count >= _SLICE:
-            self._settle()
+            self.settle()
         return (worth + self._added) * self._step
 
     # ----------------------------------------------------------------------------- answers
@@ -293,8 +294,7 @@ class ServerCollection:
         # Nothing below can fail.
         self._last, self._repeats, self.round = last, repeats, round_number
         self.participants, self.taken, self.repeated = participants, taken, repeated
-        self.copies = copies
-        self.tallies, self.decision = tallies, decision
+        self.copies, self.tallies, self.decision = copies, tallies, decision
         self._set_slots(slots)
         self._counts = [np.array(row, dtype=np.int64) for row in counts]
         self._collected, self._waiting, self._waiting_count = collected, [], 0

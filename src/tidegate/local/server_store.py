@@ -142,6 +142,10 @@ class ServerStore:
             with self.committed:
                 yield
 
+    def whole(self, change: Callable[[], None]) -> None:
+        """Change memory, whole; or refuse from then on, until the file is opened again."""
+        self._ownership.whole(change)
+
     # -- reading ---------------------------------------------------------------------------------
 
     def fact(self, name: str) -> Any:

@@ -25,7 +25,7 @@ class RecordView(Record):
 def _segment_view(segment: Segment) -> Segment:
     buffer = segment.leaves.view()  # which first takes in what is pending
     found = copy(segment)
-    found.blocks, found._pending, found._buffer = deque(segment.blocks), [], buffer
+    found.blocks, found._buffer = deque(segment.blocks), buffer
     found._spans = None if segment.spans is None else segment.spans.view()
     if found._spans is not None:
         found._buffer = found._spans

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, sequential
-from tidegate.ownership import Ownership
+from tidegate.ownership import Ownership, handing_over
 from tidegate.randomness import Randomness
 from tidegate.record.answer import Answer
 from tidegate.record.mean_and_ratio import Ratio, ratio
@@ -63,10 +63,14 @@ class EventMeansRelease:
         """What is promised to every event of the log."""
         return sequential(self.sums.guarantee, self.counts.guarantee)
 
+    @handing_over
     def push(self, times: Any, values: Any) -> None:
         """Take events. An event without a value counts as one of value 0."""
+        if isinstance(times, Iterator):  # both read them
+            times = list(times)
         self._both(lambda: self.sums.push(times, values), lambda: self.counts.push(times))
 
+    @handing_over
     def advance(self, until: Moment) -> tuple[Rows, Rows]:
         """Release every tick that is over: the sums, and the numbers."""
         return self._both(lambda: self.sums.advance(until), lambda: self.counts.advance(until))
@@ -83,7 +87,7 @@ class EventMeansRelease:
                 try:
                     first = sums()
                 except TidegateError:  # refused, and nothing has changed; or `sums` itself refuses
-                    self._ownership.done()
+                    self._ownership.unchanged()
                     began = False
                     raise
                 result = first, counts()
@@ -96,11 +100,16 @@ class EventMeansRelease:
 
     def sum(self, *where: Any, **how: Any) -> Answer:
         """The sum of the events of a range, asked as `Release.query` is."""
-        return self.sums.query(*where, **how)
+        return self._asked(self.sums, *where, **how)
 
     def count(self, *where: Any, **how: Any) -> Answer:
         """Their number."""
-        return self.counts.query(*where, **how)
+        return self._asked(self.counts, *where, **how)
+
+    def _asked(self, release: EventRelease, *where: Any, **how: Any) -> Answer:
+        with self._ownership.lock:
+            self._ownership.check()  # what a cut-short change released was never handed out
+            return release.query(*where, **how)
 
     def mean(self, *where: Any, **how: Any) -> Ratio:
         """Their mean, with Fieller's interval, cut to the public bounds of a value.

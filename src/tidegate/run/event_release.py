@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import SettingError, TidegateError
+from tidegate.ownership import handing_over
 from tidegate.randomness import Randomness
 from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges import Moment
@@ -56,6 +57,7 @@ class EventRelease(Release):
         with self._ownership.lock:
             return self._events.events.waiting
 
+    @handing_over
     def push(  # type: ignore[override]  # nothing comes out of it
         self, times: Any, values: Any = None, users: Any = None
     ) -> None:
@@ -69,6 +71,7 @@ class EventRelease(Release):
         check_values(self.pipeline, values)
         self._pushed(times, values, users)
 
+    @handing_over
     def push_rows(
         self, values: Any, users: Any = None, times: Any = None, late: str = "keep"
     ) -> Rows:
@@ -78,6 +81,7 @@ class EventRelease(Release):
         self._pushed(times, values, users)
         return Rows(self.position, np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64))
 
+    @handing_over
     def advance(self, until: Moment) -> Rows:
         """Release every tick that is over at `until`: one row each, empty ticks too.
 
@@ -86,10 +90,12 @@ class EventRelease(Release):
         """
         return self._released(self.ticks.complete(until))
 
+    @handing_over
     def close_ticks(self, count: int) -> Rows:
         """The same for the next `count` ticks."""
         return self._released(self.position + count)
 
+    @handing_over
     def finish(self, until: Moment | None = None) -> Rows:  # type: ignore[override]  # gives rows
         """`advance`, then end an open warm-up: for a log that is over.
 

@@ -15,6 +15,7 @@ from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
+from tidegate.record.record_view import RecordView
 from tidegate.record.rows_and_levels import small_picture
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
@@ -67,17 +68,21 @@ class ReadableRelease(RangeQueries):
 
         Their rows are released at once, as a forecast: 0 at first.
         """
-        return self._run.warming if self._run else 0
+        with self._ownership.lock:
+            self._ownership.check()  # that a cut-short push began one was never handed out
+            return self._run.warming if self._run else 0
 
     @property
     def threshold(self) -> float | None:
         """θ in the unit of the data; None while it is not chosen yet. Public once chosen."""
-        return self._run.phases[-1].threshold if self._run and self._run.phases else None
+        phases = self.phases
+        return phases[-1].threshold if phases else None
 
     @property
     def floor(self) -> float | None:
         """The lowest value that counts, 0 unless `lower` is below it; None as for `threshold`."""
-        return self._run.phases[-1].floor if self._run and self._run.phases else None
+        phases = self.phases
+        return phases[-1].floor if phases else None
 
     @property
     def level(self) -> float | None:
@@ -97,8 +102,14 @@ class ReadableRelease(RangeQueries):
 
     @property
     def phases(self) -> list[Phase]:
-        """The thresholds within the history: from which position on, and in which epoch."""
-        return list(self._run.phases) if self._run else []
+        """The thresholds within the history: from which position on, and in which epoch.
+
+        Privacy: none that a cut-short push chose. Who resumes and pushes other values would get
+        another one from the same coins, and both together tell more than ε.
+        """
+        with self._ownership.lock:
+            self._ownership.check()
+            return list(self._run.phases) if self._run else []
 
     @property
     def epoch(self) -> str:
@@ -112,7 +123,16 @@ class ReadableRelease(RangeQueries):
 
     @property
     def record(self) -> Record:
-        """The released block sums that queries are answered from."""
+        """The released block sums that queries are answered from, as they are now.
+
+        It stays as it is while more is released, whoever holds it: what a later push measures, and
+        perhaps never hands out, is not in it.
+        """
+        with self._ownership.lock:
+            return RecordView(self._growing_record())
+
+    def _growing_record(self) -> Record:
+        """The record itself, which goes on: for who holds the lock while it is asked."""
         with self._ownership.lock:
             self._ownership.check()  # what a cut-short push measured was never handed out
             if self._run is None or not self._run.segments:
@@ -138,33 +158,34 @@ class ReadableRelease(RangeQueries):
         return self._epoch.derived_key(purpose)
 
     def __repr__(self) -> str:
-        state = f"holding {self.holding} more"
-        if self.threshold is not None:
-            state = f"threshold={self.threshold:g}"
-        elif self._run:
-            state = f"warming up for {self.warming} more"
-        return f"<Release position={self.position} {state}; {self.guarantee}>"
+        return f"<Release position={self.position} {self._in_words('=')}; {self.guarantee}>"
+
+    def _in_words(self, sign: str = " ") -> str:
+        """How far it is. Never waits for a push, and never fails: debuggers and logs ask."""
+        run, words = self._run, f"holding {self.holding:,} more"
+        if run is not None and run.phases:
+            words = f"threshold{sign}{run.phases[-1].threshold:g}"
+        elif run is not None:
+            words = f"warming up for {run.warming:,} more"
+        # Looked at last: what was read above may be of a push that has not handed it out.
+        return "a push is under way, or was cut short" if self._ownership.cut_short else words
 
     def _repr_html_(self) -> str:
         """Public facts and a picture of what was released, for a notebook."""
-        picture, state = "", f"holding {self.holding:,} more values"
-        with self._ownership.lock:
-            with suppress(TidegateError):  # nothing is measured yet, or a push was cut short
-                picture = small_picture(self.record)
-            if self.threshold is not None:
-                state = f"{self.threshold:g}"
-            elif self._run:
-                state = f"warming up for {self.warming:,} more values"
-            rows = [
-                ("released", f"{self.position:,} values"),
-                ("threshold", state),
-                ("guarantee", self.guarantee),
-            ]
-            return html.facts("Release", rows, picture)
+        picture = ""
+        # Nothing is measured yet, a push was cut short, or this is a forked process.
+        with suppress(TidegateError), self._ownership.lock:
+            picture = small_picture(self._growing_record())
+        rows = [
+            ("released", f"{self.position:,} values"),
+            ("state", self._in_words()),
+            ("guarantee", self.guarantee),
+        ]
+        return html.facts("Release", rows, picture)
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
         with self._ownership.lock:  # a push of another thread would change what is being read
-            return ask(self.record)
+            return ask(self._growing_record())
 
     def note_times(self, times: Times, first: int, held: int = 0) -> None:
         """Values from position `first` on have these times, after `held` that are held out."""
@@ -178,7 +199,8 @@ class ReadableRelease(RangeQueries):
         It holds released data and public facts only.
         """
         with self._ownership.lock:
-            return stored_record(self.pipeline, self.epoch, self.position, self.record)
+            record = self._growing_record()
+            return stored_record(self.pipeline, self.epoch, self.position, record)
 
 
 def nothing_yet(holding: int, warming: int, *, ticks: bool = False) -> str:

@@ -41,7 +41,7 @@ class EventShard:
     @classmethod
     def begin(cls, plan: ExecutorPlan, number: int, names: list[str], query: str) -> EventShard:
         """A shard with these keys and without events."""
-        randomness = GivenEpoch(plan.secret.epoch(query))
+        randomness = GivenEpoch(plan.epoch(query))
         release = keyed(plan.pipeline, keys=names).start(randomness, record=False)
         return cls(plan, number, _of_events(release))
 

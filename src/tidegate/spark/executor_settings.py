@@ -11,6 +11,7 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact, said
 from tidegate.guarantee import by_key
 from tidegate.keyed import Keyed, keyed
+from tidegate.randomness import Epoch
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
 from tidegate.spark.secret import MasterSecret
@@ -33,6 +34,7 @@ class ExecutorPlan:
         cap: the most ε that a key may spend over all epochs; None: no cap.
         packed: whether rows hold arrays of values.
         timed: whether rows have times.
+        label: tells the release from others of the same query (`release_labels`).
     """
 
     pipeline: Pipeline
@@ -42,6 +44,7 @@ class ExecutorPlan:
     cap: Fraction | None
     packed: bool
     timed: bool
+    label: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.pipeline, Pipeline):
@@ -64,6 +67,10 @@ class ExecutorPlan:
         """What one epoch of a key costs its values."""
         return Fraction(by_key(self.pipeline.guarantee).epsilon)
 
+    def epoch(self, query: str) -> Epoch:
+        """The epoch of all keys of this release, in a query with this id."""
+        return self.secret.epoch(f"{query}/{self.label}" if self.label else query)
+
     @cached_property
     def identity(self) -> str:
         """A digest of what a state depends on."""
@@ -73,7 +80,7 @@ class ExecutorPlan:
         """Plain settings: executors may run another version of a class, never other settings."""
         settings = self.pipeline.settings(), self.secret.place, self.shards, self.gaps
         cap = None if self.cap is None else str(self.cap)
-        return _rebuilt_settings, (*settings, cap, self.packed, self.timed)
+        return _rebuilt_settings, (*settings, cap, self.packed, self.timed, self.label)
 
 
 def _rebuilt_settings(
@@ -84,6 +91,7 @@ def _rebuilt_settings(
     cap: str | None,
     packed: bool,
     timed: bool,
+    label: str,
 ) -> ExecutorPlan:
     return ExecutorPlan(
         pipeline=Pipeline.from_settings(pipeline),
@@ -93,4 +101,5 @@ def _rebuilt_settings(
         cap=None if cap is None else exact("cap", cap),
         packed=packed,
         timed=timed,
+        label=label,
     )

@@ -17,6 +17,7 @@ from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
 from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.release_labels import check_label, hold_label, label_of
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SCHEMA, SHARD, shard_of
 from tidegate.spark.shard_operators import ShardProcessor, shard_function
@@ -43,6 +44,7 @@ def release(
     cap: Number | None = None,
     spent: DataFrame | None = None,
     initial: DataFrame | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """Release a stream for each key of a DataFrame, streaming or not.
 
@@ -77,6 +79,8 @@ def release(
         cap: the most ε that a key may spend over all of its epochs.
         spent: released rows of earlier epochs: what they cost counts for the cap.
         initial: the state of another checkpoint, from `reshard`.
+        name: of this release, if a program has several streaming ones that read columns of the same
+            names. It is a part of the identity of the noise: keep it.
 
     Raises:
         SettingError: a column is missing or of another type, or Spark has another state store.
@@ -94,6 +98,7 @@ def release(
         cap=None if cap is None else exact("cap", cap),
         packed=packed,
         timed=time is not None,
+        label=label_of(name, key, order, value, time),
     )
     if gaps != "close" and not isinstance(df.schema[order].dataType, _INTEGERS):
         raise SettingError("gaps", "must be 'close' where `order` is a time")
@@ -104,6 +109,7 @@ def release(
     kind = df.schema[time].dataType if time is not None else None
     if df.isStreaming:
         check_state_store(df.sparkSession)
+        check_label(df, plan.label)
         first = before if initial is None else initial
         if before is not None and initial is not None:
             first = initial.unionByName(before)
@@ -121,7 +127,8 @@ def release(
         other = (nothing if before is None else before).groupBy(SHARD)
         work = shard_function(plan, random_bytes(16).hex())
         released = grouped.cogroup(other).applyInPandas(work, _schema(packed))
-    return released.withColumn("time", _as_time(F.col("time"), kind))
+    found = released.withColumn("time", _as_time(F.col("time"), kind))
+    return hold_label(found, plan.label, df) if df.isStreaming else found
 
 
 def _released_schema_rows(

@@ -22,6 +22,7 @@ from tidegate.spark.charges import spent_by_key
 from tidegate.spark.event_shard import EventShardProcessor, check_cap
 from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.release import check_state_store
+from tidegate.spark.release_labels import check_label, hold_label, label_of
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SHARD, shard_of
 from tidegate.timestamps import Times
@@ -46,6 +47,7 @@ def release_events(
     secret: str = "env:TIDEGATE_KEY",  # noqa: S107  # the place of the secret, not the secret
     cap: Number | None = None,
     spent: DataFrame | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """Release the sum per tick of each key, from a DataFrame of events, streaming or not.
 
@@ -56,8 +58,9 @@ def release_events(
 
     Of a batch, the epoch of a shard follows from a random id of this call and a keyed digest of its
     events, as in `shard_operators`: evaluated again over other events it has other noise. Of a
-    stream, it follows from the id of the query. Spark replays a batch after a failure: both sources
-    must deliver the same rows again (Kafka, files, Delta and `rate` do, sockets do not).
+    stream, it follows from the id of the query and the columns that are read. Spark replays a batch
+    after a failure: both sources must deliver the same rows again (Kafka, files, Delta and `rate`
+    do, sockets do not).
 
     Args:
         df: events in any order.
@@ -70,7 +73,7 @@ def release_events(
             that all ticks before it are over. It is public, so it must not come from the events:
             `spark.readStream.format("rate")`, or a topic of its own. Events that come in a later
             micro-batch than the end of their tick are dropped.
-        shards, secret, cap, spent: as of `release`. Every declared key is charged.
+        shards, secret, cap, spent, name: as of `release`. Every declared key is charged.
     """
     names = declared_keys(keys)
     _check_events(df, pipeline, key, time, value)
@@ -89,6 +92,7 @@ def release_events(
         cap=None if cap is None else exact("cap", cap),
         packed=False,
         timed=True,
+        label=label_of(name, key, time, value),
     )
     every = df.sparkSession.createDataFrame([(name,) for name in names], "key string")
     number = F.lit(1.0) if value is None else F.col(value).cast("double")
@@ -100,6 +104,7 @@ def release_events(
     events = events.withColumn(SHARD, shard_of(F.col("key"), shards))
     every = every.withColumn(SHARD, shard_of(F.col("key"), shards))
     if clock is not None:
+        check_label(df, plan.label)
         before = F.lit("0")
         charged = every
         if spent is not None:
@@ -111,7 +116,8 @@ def release_events(
         if spent is not None:
             check_cap(plan, every.join(spent_by_key(spent), "key").toPandas())
         released = _events_at_once(events, every, plan, until)
-    return released.withColumn("time", F.timestamp_micros("time"))
+    found = released.withColumn("time", F.timestamp_micros("time"))
+    return hold_label(found, plan.label, df) if df.isStreaming else found
 
 
 def _check_events(

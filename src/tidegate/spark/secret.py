@@ -1,7 +1,7 @@
 """The master secret: where executors find it, and what is derived from it.
 
-    master secret ─┬─ HKDF(id of the query) → epoch: secret and id of the noise of all keys
-                   └─ HKDF(epoch)           → the key that seals the state
+    master secret ─┬─ HKDF(query, release) → epoch: secret and id of the noise of all keys
+                   └─ HKDF(epoch)          → the key that seals the state
 
 The secret itself never travels: Spark writes closures, configuration and event logs in plain text,
 so only the *place* of the secret is sent, and every executor reads it there.
@@ -45,7 +45,7 @@ class MasterSecret:
             raise SettingError("secret", _HOW)
 
     def epoch(self, query: str) -> Epoch:
-        """The epoch of all keys of one query, from its id.
+        """The epoch of all keys of one release, from the id of its query and its label.
 
         Spark draws the id (122 random bits) when it creates a checkpoint, and stores it there
         before the first batch. A replay finds the same id, so it makes the same noise; a deleted

@@ -125,7 +125,7 @@ class ShardProcessor(SealedStateProcessor):
     def _shard(self, number: int) -> Shard:
         if self._state.exists():
             return Shard.resume(self._plan, number, bytes(self._state.get()[0]))
-        return Shard.begin(self._plan, number, self._plan.secret.epoch(query_id()))
+        return Shard.begin(self._plan, number, self._plan.epoch(query_id()))
 
 
 def query_id() -> str:

@@ -31,6 +31,7 @@ class RingBuffer:
     Attributes:
         closed: leaves completed.
         oldest: the first leaf that is still known.
+        pending: leaves that wait for `taken_in`: a list is quicker for one at a time.
     """
 
     def __init__(self, *, block: int, most: int | None) -> None:
@@ -45,6 +46,8 @@ class RingBuffer:
         self._squares = np.zeros(width)
         # The oldest leaf that a view still reads in these arrays; None: there is no view.
         self._viewed: int | None = None
+        self.pending: list[tuple[int, float]] = []
+        self._since = 0  # leaves that were completed before these
 
     @classmethod
     def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> RingBuffer:
@@ -63,6 +66,7 @@ class RingBuffer:
         to them, or needs larger arrays, this buffer goes on in a copy.
         """
         found = copy(self)
+        found.pending = []  # more will wait here, and not there
         self._viewed = self.oldest if self._viewed is None else min(self._viewed, self.oldest)
         return found
 
@@ -113,6 +117,40 @@ class RingBuffer:
         self._sums[new] = running[1:][-size:]
         self.closed += sums.size
         self.oldest = max(self.oldest, self.closed + 1 - size)
+
+    def append_later(self, total: int, following: float) -> None:
+        """Add one leaf, as `append` would."""
+        if not self.pending:
+            self._since = self.closed
+        self.pending.append((total, following))
+
+    def taken_in(self) -> Self:
+        """The buffer with what was pending: this one, or a copy if its arrays are too small.
+
+        Readers ask for it, and may be interrupted anywhere: no leaf is lost, and none comes twice.
+        Numbers are written behind those that count; `closed` makes them count, and tells the next
+        who asks that they do. Only where a number that is needed would be written over is that
+        done in a copy.
+        """
+        more, size = len(self.pending), self._sums.size
+        known = self.closed + 1 - self.oldest
+        fits = more < size and (known + more <= size or size == self._most)
+        viewed = self._viewed is not None and self.closed + more >= self._viewed + size
+        found = self
+        if viewed or not fits:
+            found = copy(self)
+            found._viewed = None
+            found._set([column.copy() for column in self._stored()])
+        found._take_in()
+        return found
+
+    def _take_in(self) -> None:
+        new = self.pending[self.closed - self._since :]
+        if new:
+            sums, following = zip(*new, strict=True)
+            self.append(np.array(sums, dtype=np.int64), np.array(following))
+        self.oldest = max(self.oldest, self.closed + 1 - self._sums.size)
+        self.pending = []
 
     def forget(self, before: int) -> None:
         """Drop the leaves before this one."""

@@ -89,7 +89,6 @@ class Segment:
         most = max(2, -(-method.history // self._width) + 2) if regular else None
         self._spans = SpanBuffer(origin) if method.perturber.irregular else None
         self._buffer = self._spans or RingBuffer(block=self._width, most=most)
-        self._pending: list[tuple[int, float]] = []
         # Of the last query: the posterior, and what all segments up to this one tell of each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
         # A table is often asked again, or its totals: the last question, and what was found.
@@ -114,10 +113,8 @@ class Segment:
     @property
     def leaves(self) -> RingBuffer:
         """The released sums."""
-        if self._pending:
-            sums, following = zip(*self._pending, strict=True)
-            self._pending.clear()
-            self._buffer.append(np.array(sums, dtype=np.int64), np.array(following))
+        if self._buffer.pending:
+            self._buffer = self._buffer.taken_in()
         return self._buffer
 
     @leaves.setter
@@ -249,8 +246,8 @@ class Segment:
 
     def append_one(self, noisy: int, prediction: float) -> None:
         """Add one leaf, in a list until a query needs it: that saves the cost of arrays."""
-        self._pending.append((noisy, prediction))
-        if len(self._pending) >= _MOST_PENDING:
+        self._buffer.append_later(noisy, prediction)
+        if len(self._buffer.pending) >= _MOST_PENDING:
             _ = self.leaves
 
     # -- answering -------------------------------------------------------------------------------
