@@ -235,11 +235,12 @@ class Objects:
         """
         if code in self._views or not self._known(code):
             return self._views.get(code)
-        stored = self._resting.get(code)
-        if stored is None:
-            found = LazyView.of(self._release(code).record)
+        if code in self.releases:
+            if self._columns is not None:
+                self._columns.settle_past(code)
+            found = LazyView.of(self.releases[code].record)
         else:  # to resume it takes a millisecond: not before somebody needs it
-            resume = self._pipeline.resume
+            stored, resume = self._resting[code], self._pipeline.resume
             found = LazyView(lambda: resume(stored).record)
         self._views[code] = found
         while len(self._views) > _MOST_VIEWS:
@@ -268,9 +269,8 @@ class Objects:
     def _state(self, code: int, *, brief: bool) -> bytes:
         if code in self._resting:
             return self._resting[code]
-        if brief is not self._brief:
-            self._written.clear()  # states of the other kind
-            self._brief = brief
+        if brief is not self._brief:  # states of the other kind
+            self._written, self._brief = {}, brief
         if code not in self._written:
             self._written[code] = self._release(code).snapshot(brief=brief)
         return self._written[code]
