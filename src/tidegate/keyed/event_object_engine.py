@@ -31,7 +31,7 @@ class EventObjects(Objects):
         """Release the ticks of a key before number `end`."""
         release = self._changing(code)
         rows = release.close_ticks(max(0, end - release.position))
-        self.positions()[code] = release.position
+        self._own_counts()[code] = release.position
         return rows
 
     def late(self) -> int:

@@ -46,8 +46,8 @@ class Objects:
         self._pipeline, self._epoch, self._names, self._ends = pipeline, epoch, names, ends
         # Whether a row can be released by itself: the level of the last row before a selection is
         # that of the phase that ends, which nobody can ask for afterwards.
-        schedule = pipeline.reselect
-        self._alone = pipeline.ticks is None and (schedule is None or schedule.releases_warm_up)
+        again = pipeline.reselect
+        self._alone = pipeline.ticks is None and (again is None or again.releases_warm_up)
         self._columns: RecordedColumns | None = None  # for pushes of many rows a key
         if fits_refined(pipeline, shared=ends is not None):
             self._columns = RecordedColumns(pipeline, epoch, names)
@@ -83,8 +83,7 @@ class Objects:
     def _push_each(
         self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> Released:
-        out = Released.empty(numbers.size)
-        counts = self.positions()
+        out, counts = Released.empty(numbers.size), self._own_counts()
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
             release = self._changing(code)
@@ -93,8 +92,7 @@ class Objects:
             released = rows[rows.size - found.values.size :]
             out.released[released] = True
             out.positions[released] = np.arange(found.first, found.first + released.size)
-            out.values[released] = found.values
-            out.levels[released] = found.levels
+            out.values[released], out.levels[released] = found.values, found.levels
         return out
 
     def _push_columns(
@@ -125,7 +123,7 @@ class Objects:
         found.values *= lattice.step
         lattice.bounded(found.levels)
         out.put(together, found)
-        self.positions()[groups.present] = columns.mixture.position[groups.present]
+        self._own_counts()[groups.present] = columns.mixture.position[groups.present]
         if times is not None:
             for code, rows in parts:
                 mine = rows[together[rows]]
@@ -136,7 +134,7 @@ class Objects:
 
     def _push_one_each(self, codes: IntArray, numbers: NDArray[Any]) -> Released:
         """One row for each key: a tick. The same bits without an array for each of them (law 1)."""
-        lattice, counts = self._pipeline.lattice, self.positions()
+        lattice, counts = self._pipeline.lattice, self._own_counts()
         found = Released.empty(codes.size)
         rows = zip(codes.tolist(), lattice.units(numbers).tolist(), strict=True)
         for row, (code, unit) in enumerate(rows):
@@ -207,12 +205,15 @@ class Objects:
             self._changing(code).finish()
 
     def positions(self) -> IntArray:
-        """How many rows of each key were released."""
-        if self._counts.size < len(self._names):
-            grown = np.zeros(max(len(self._names), 2 * self._counts.size), dtype=np.int64)
-            grown[: self._counts.size] = self._counts
-            self._counts = grown
-        return self._counts[: len(self._names)]
+        """How many rows of each key were released. Any thread may ask: nothing changes."""
+        counts, missing = self._counts, len(self._names) - self._counts.size
+        return np.pad(counts, (0, missing)) if missing > 0 else counts[: len(self._names)]
+
+    def _own_counts(self) -> IntArray:
+        """The same, to be changed by who holds the lock."""
+        if (missing := len(self._names) - self._counts.size) > 0:
+            self._counts = np.pad(self._counts, (0, max(missing, self._counts.size)))
+        return self._counts
 
     def phases(self, code: int) -> list[Phase]:
         """The thresholds of a key."""
@@ -228,11 +229,7 @@ class Objects:
         return self._release(code).record if self._known(code) else None
 
     def view(self, code: int) -> LazyView | None:
-        """The same, for other threads to read while more is released.
-
-        Raises:
-            QueryError: nothing is measured yet.
-        """
+        """The same, to be read while more is released. QueryError: nothing is measured yet."""
         if code in self._views or not self._known(code):
             return self._views.get(code)
         if code in self.releases:
@@ -253,14 +250,14 @@ class Objects:
             self._columns.leave(code)
         for states in (self.releases, self._resting, self._written, self._views):
             states.pop(code, None)
-        self.positions()[code] = 0
+        self._own_counts()[code] = 0
 
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
         """The state of the keys with these codes, of those that have one."""
-        found = [code for code in range(start, end) if self._known(code)]
-        states = [self._state(code, brief=brief) for code in found]
+        found = np.array([code for code in range(start, end) if self._known(code)], dtype=np.int64)
+        states = [self._state(code, brief=brief) for code in found.tolist()]
         return {
-            "codes": np.array(found, dtype=np.int64),
+            "codes": found,
             "counts": self.positions()[found],
             "sizes": np.array([len(one) for one in states], dtype=np.int64),
             "states": np.frombuffer(b"".join(states), dtype=np.uint8),
@@ -278,7 +275,7 @@ class Objects:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with the keys of a `state`."""
         ends, stored = np.cumsum(state["sizes"]), state["states"].tobytes()
-        self.positions()[state["codes"]] = state["counts"]
+        self._own_counts()[state["codes"]] = state["counts"]
         for code, size, end in zip(state["codes"], state["sizes"], ends, strict=True):
             self._resting[int(code)] = stored[end - size : end]
 
