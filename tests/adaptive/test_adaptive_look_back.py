@@ -175,7 +175,7 @@ def test_blocks_of_one_kind_are_taken_together() -> None:
     """However many there are: what costs time is the number of kinds."""
     blocks = blocks_of("1/2", 40)
     one = models(HORIZON).only(2)
-    kinds = block_batches(blocks, [one] * len(blocks))
+    kinds = block_batches([blocks], [one])
     numbers = np.concatenate([kind.numbers for kind in kinds])
     assert sorted(numbers.tolist()) == list(range(len(blocks)))
     # Caps and noise may differ: each block has its own.

@@ -17,7 +17,7 @@ import tidegate.estimate.mixture
 from tidegate.estimate.mixture import portable_math
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.portable_math import exp, expm1, halved_each, log, one_exp, one_log
-from tidegate.estimate.mixture.smoother.cell_covariances import applied, product
+from tidegate.estimate.mixture.smoother.cell_variances import applied, product
 from tidegate.noise import discrete_laplace_variance
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, cap_factor

@@ -12,6 +12,7 @@ from tests.adaptive.paths import HORIZON, THETA, blocks_of
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.forward_backward_passes import (
+    MOST_CELLS,
     SmoothingTask,
     block_totals,
     pieces,
@@ -36,10 +37,8 @@ def streams() -> list[list[MeasuredBlock]]:
 
 
 def assert_same(one: ModelSmoother, other: ModelSmoother) -> None:
-    for name in ("edges", "sums", "levels", "rows", "entries", "closed_loop"):
+    for name in ("edges", "sums", "levels"):
         assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
-    for part, its in zip(one.updates, other.updates, strict=True):
-        assert part.tobytes() == its.tobytes()
     draws = np.random.default_rng(1).integers(0, one.edges.size, size=(2, 60))
     first, last = draws.min(axis=0), draws.max(axis=0)
     assert one.variances(first, last).tobytes() == other.variances(first, last).tobytes()
@@ -78,7 +77,7 @@ def test_a_piece_has_a_bounded_number_of_cells() -> None:
     parts = list(pieces(tasks))
     assert sum(map(len, parts)) == len(tasks)
     assert len(parts) > 1
-    assert max(sum(one.cells for one in part) for part in parts) <= 1 << 16
+    assert max(sum(one.cells for one in part) for part in parts) <= MOST_CELLS
     assert [len(part) for part in pieces([task])] == [1]
 
 

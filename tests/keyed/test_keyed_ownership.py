@@ -22,6 +22,7 @@ from tidegate.io.batches import objects
 from tidegate.keyed.committed_release import changing
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.key_names import Names
+from tidegate.keyed.object_engine import Objects
 from tidegate.keyed.recorded_columns import RecordedColumns
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.store import KeyedStore
@@ -303,3 +304,17 @@ def test_readers_do_not_replace_what_a_push_writes_to() -> None:
 
 def interrupt() -> None:
     raise Interrupted
+
+
+def test_asking_how_much_is_released_changes_nothing() -> None:
+    """Other threads ask without the lock, while a push makes room for new keys."""
+    release = tg.keyed(tg.tops(1, 10, horizon=64, holdout=4), keys_are_public=True).start()
+    release.push(["a", "b"], [1.0, 2.0])
+    engine = release._engine
+    assert isinstance(engine, Objects)
+    room = engine._counts
+    for name in ("c", "d", "e"):  # as a push that has begun does
+        release._names.add(name)
+    assert engine.positions().size == release.counts().size == 5
+    assert release.position == int(room.sum())
+    assert engine._counts is room

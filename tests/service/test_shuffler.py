@@ -79,14 +79,14 @@ def test_reports_leave_in_batches_without_names(fleet: Served, tmp_path: Path) -
         assert _counts(fleet) == (6, 6)
         report = clients[0].sent(clients[0].ledger[0].round)
         assert report is not None
-        wrong = report.plain()
+        wrong, known = report.plain(), {"Authorization": f"Bearer {token}"}
         for field, value, reason in (
             ("slot", 3, "slot"), ("report", 99, "domain"), ("client", "x", "assignment"),
             ("epsilon", "2", "epsilon"), ("round", "r", "round"),
         ):  # fmt: skip
             content = json.dumps({**wrong, field: value})
-            answer = httpx.post(f"{url}/reports", content=content, verify=PLAIN).json()
-            assert answer["outcomes"][0]["outcome"] == reason
+            answer = httpx.post(f"{url}/reports", content=content, headers=known, verify=PLAIN)
+            assert answer.json()["outcomes"][0]["outcome"] == reason
     direct = fleet.request("POST", f"{fleet.url}/reports", content=report.json())
     assert (direct.status_code, "shuffler" in direct.text) == (409, True)
 
@@ -114,6 +114,36 @@ def test_a_batch_counts_once_however_often_it_is_sent(fleet: Served, tmp_path: P
     assert send("text", slots="many").status_code == 422
     assert send("").status_code == 400
     assert fleet.request("POST", f"{fleet.url}/batches", "device", json=batch).status_code == 403
+
+
+def test_reports_need_a_token_that_the_service_lets_in(fleet: Served, tmp_path: Path) -> None:
+    mixing = Mixing(fleet, tmp_path / "mixing")
+    with served(mixing) as address:  # type: ignore[arg-type]  # what is served has an app
+        url = fleet.url.replace(fleet.address, address)
+        client = TOPL.client()
+        assert client.report(url, 17, token=fleet.tokens["device"]).outcome == "accepted"
+        report = client.sent(client.ledger[0].round)
+        assert report is not None
+
+        def sent(token: str | None) -> Any:
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            return httpx.post(
+                f"{url}/reports", content=report.json(), headers=headers, verify=PLAIN
+            )
+
+        for token, status in ((None, 401), ("tg_guessed", 401), (fleet.tokens["reader"], 403)):
+            assert sent(token).status_code == status
+        # Another token of a device, which the shuffler has not seen: the service is asked.
+        made = {"role": "device", "label": "more"}
+        other = fleet.request("POST", f"{fleet.address}/v1/tokens", "admin", json=made)
+        assert sent(other.json()["token"]).json()["outcomes"][0]["outcome"] == "duplicate"
+        content = b"".join(path.read_bytes() for path in (tmp_path / "mixing").iterdir())
+        assert fleet.tokens["device"].encode() not in content
+        # Once the service is away, who is known goes on, and nobody else is let in.
+        fleet.service.gate._stopping = True
+        assert sent(fleet.tokens["device"]).status_code == 200
+        mixing.store.forget(time.time() + 10 * 86_400)
+        assert mixing.store._rows("SELECT count(*) FROM tokens") == [(0,)]
 
 
 def test_what_was_accepted_survives_and_is_sent_once_the_service_is_back(
@@ -145,8 +175,9 @@ def test_what_was_accepted_survives_and_is_sent_once_the_service_is_back(
         report = client.sent(client.ledger[0].round)
         assert report is not None
         url = fleet.url.replace(fleet.address, address)
-        answer = httpx.post(f"{url}/reports", content=report.json(), verify=PLAIN).json()
-        assert answer["outcomes"][0]["outcome"] == "duplicate"
+        known = {"Authorization": f"Bearer {token}"}  # which the store has kept
+        answer = httpx.post(f"{url}/reports", content=report.json(), headers=known, verify=PLAIN)
+        assert answer.json()["outcomes"][0]["outcome"] == "duplicate"
         fleet.service.gate._stopping = True  # the service cannot answer
         with pytest.raises(UnreachableError):
             late.report(url, 17, token=token, patience=0)

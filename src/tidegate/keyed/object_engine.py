@@ -46,8 +46,8 @@ class Objects:
         self._pipeline, self._epoch, self._names, self._ends = pipeline, epoch, names, ends
         # Whether a row can be released by itself: the level of the last row before a selection is
         # that of the phase that ends, which nobody can ask for afterwards.
-        schedule = pipeline.reselect
-        self._alone = pipeline.ticks is None and (schedule is None or schedule.releases_warm_up)
+        again = pipeline.reselect
+        self._alone = pipeline.ticks is None and (again is None or again.releases_warm_up)
         self._columns: RecordedColumns | None = None  # for pushes of many rows a key
         if fits_refined(pipeline, shared=ends is not None):
             self._columns = RecordedColumns(pipeline, epoch, names)
@@ -94,8 +94,7 @@ class Objects:
             released = rows[rows.size - found.values.size :]
             out.released[released] = True
             out.positions[released] = np.arange(found.first, found.first + released.size)
-            out.values[released] = found.values
-            out.levels[released] = found.levels
+            out.values[released], out.levels[released] = found.values, found.levels
         return out
 
     def _push_columns(
@@ -228,18 +227,15 @@ class Objects:
         return self._release(code)._growing_record() if self._known(code) else None
 
     def view(self, code: int) -> LazyView | None:
-        """The same, for other threads to read while more is released.
-
-        Raises:
-            QueryError: nothing is measured yet.
-        """
+        """The same, to be read while more is released. QueryError: nothing is measured yet."""
         if code in self._views or not self._known(code):
             return self._views.get(code)
-        stored = self._resting.get(code)
-        if stored is None:
-            found = LazyView.of(self._release(code)._growing_record())
+        if code in self.releases:
+            if self._columns is not None:
+                self._columns.settle_past(code)
+            found = LazyView.of(self.releases[code]._growing_record())
         else:  # to resume it takes a millisecond: not before somebody needs it
-            resume = self._pipeline.resume
+            stored, resume = self._resting[code], self._pipeline.resume
             found = LazyView(lambda: resume(stored).record)
         self._views[code] = found
         while len(self._views) > _MOST_VIEWS:
@@ -256,10 +252,10 @@ class Objects:
 
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
         """The state of the keys with these codes, of those that have one."""
-        found = [code for code in range(start, end) if self._known(code)]
-        states = [self._state(code, brief=brief) for code in found]
+        found = np.array([code for code in range(start, end) if self._known(code)], dtype=np.int64)
+        states = [self._state(code, brief=brief) for code in found.tolist()]
         return {
-            "codes": np.array(found, dtype=np.int64),
+            "codes": found,
             "counts": self.positions()[found],
             "sizes": np.array([len(one) for one in states], dtype=np.int64),
             "states": np.frombuffer(b"".join(states), dtype=np.uint8),
@@ -268,9 +264,8 @@ class Objects:
     def _state(self, code: int, *, brief: bool) -> bytes:
         if code in self._resting:
             return self._resting[code]
-        if brief is not self._brief:
-            self._written.clear()  # states of the other kind
-            self._brief = brief
+        if brief is not self._brief:  # states of the other kind
+            self._written, self._brief = {}, brief
         if code not in self._written:
             self._written[code] = self._release(code).snapshot(brief=brief)
         return self._written[code]

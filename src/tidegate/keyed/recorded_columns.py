@@ -66,6 +66,12 @@ class RecordedColumns(RefinedColumns):
             self._hand_over(code, self.run(code))
             self._old.remove(code)  # last: whoever asks may be interrupted anywhere
 
+    def settle_past(self, code: int) -> None:
+        """Bring what the record of a key reads up to date: a tenth of what `settle` takes."""
+        if code in self._old:
+            self._past(code)
+            self._releases[code]._run = self._runs[code]
+
     def leave(self, code: int) -> None:
         """The release of a key is asked to go on by itself, or is given up."""
         if code in self._releases:

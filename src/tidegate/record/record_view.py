@@ -19,7 +19,20 @@ class RecordView(Record):
 
     def __init__(self, record: Record) -> None:
         times = None if record.times is None else record.times.view()
-        super().__init__([_segment_view(one) for one in record.segments], record.guarantee, times)
+        *closed, last = record.segments
+        segments = [*(_closed_view(one) for one in closed), _segment_view(last)]
+        super().__init__(segments, record.guarantee, times)
+
+
+def _closed_view(segment: Segment) -> Segment:
+    """Of a segment that a later one follows: the same view until it forgets values.
+
+    Smoothing it again would give the same.
+    """
+    kept = segment.closed_view
+    if kept is None or (kept.start, kept.end) != (segment.start, segment.end):
+        kept = segment.closed_view = _segment_view(segment)
+    return kept
 
 
 def _segment_view(segment: Segment) -> Segment:
@@ -30,5 +43,5 @@ def _segment_view(segment: Segment) -> Segment:
     if found._spans is not None:
         found._buffer = found._spans
     # They refer to the buffer that goes on.
-    found._known = found.answered = found.known_unseen = found.aims = None
+    found._known = found.answered = found.known_unseen = found.aims = found.closed_view = None
     return found

@@ -242,6 +242,10 @@ def _mean(answer: Mapping[str, Any]) -> dict[str, float] | None:
 def plain_column(column: Any) -> list[Any]:
     """A column of a table as JSON has it; null for what is no number."""
     numbers = column if isinstance(column, list) else column.tolist()
+    if isinstance(column, np.ndarray) and (
+        column.dtype.kind != "f" or bool(np.isfinite(column).all())
+    ):
+        return numbers
     return [None if isinstance(one, float) and not math.isfinite(one) else one for one in numbers]
 
 

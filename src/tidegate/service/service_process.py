@@ -20,6 +20,7 @@ from tidegate.service.openid import OpenId
 from tidegate.service.request_bodies import MOST_BYTES
 from tidegate.service.request_limits import Limits
 from tidegate.service.server_sent_events import LiveReaders
+from tidegate.service.slow_requests import DeadlineProtocol
 from tidegate.service.tokens import Tokens, make_token_in, revoke_in
 
 _log = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ class Service:
             self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,
             port=port,
+            http=DeadlineProtocol,
             ssl_certfile=certificate,
             ssl_keyfile=private_key,
             log_config=None,  # ours: one form for all lines

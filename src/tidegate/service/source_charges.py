@@ -6,13 +6,17 @@ counts is the range that has spent most. Nothing in it is secret (see `tidegate.
 
 from __future__ import annotations
 
+import heapq
+import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import MissingError
 from tidegate.ledger import Ledger
-from tidegate.ledger.composition import ChargedRange, by_part, composed_ranges
+from tidegate.ledger.composition import by_part
 from tidegate.ledger.entries import Charge
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
@@ -33,35 +37,77 @@ def charged(gate: Gate, source: str) -> dict[str, Any]:
         return book.charges(source), book.cap_of(source), book.left(source)
 
     charges, cap, left = gate.spent(read)
-    found = composed_ranges(charges)
+    found = charged_ranges(charges)
     streams = _streams(gate, source, {one.epoch for one in charges})
-    costs = [_cost(one) for one in found]
-    most = max(costs, default=Fraction(0))
+    dearest = max(found, key=lambda one: one.spent, default=None)
     kept = found[-_MOST_RANGES:]
-    if costs and most > max(map(_cost, kept)):
-        kept = [found[costs.index(most)], *kept[1:]]
+    if dearest is not None and dearest.spent > max(one.spent for one in kept):
+        kept = [dearest, *kept[1:]]
     return {
         "source": source,
         "cap": None if cap is None else str(cap),
         "left": None if left is None else str(left),
-        "spent": str(most),
-        "ranges": [_shown(one, streams) for one in kept],
+        "spent": str(Fraction(0) if dearest is None else dearest.spent),
+        "ranges": [_shown(one, charges, streams) for one in kept],
         "left_out": len(found) - len(kept),
     }
 
 
-def _dearest(found: ChargedRange) -> list[Charge]:
+class SpentRange(NamedTuple):
+    """Rows [start, end) to which the same charges apply; `end` None: without end."""
+
+    start: int
+    end: int | None
+    spent: Fraction
+
+
+def charged_ranges(charges: Sequence[Charge]) -> list[SpentRange]:
+    """The charged rows, cut wherever a charge begins or ends, and what a row of each has spent.
+
+    One sweep over the cuts, however many charges lie on each other. A value belongs to one part of
+    the source: what counts is the part that has spent most, and what was charged to all parts. It
+    lies on top of a heap, once sums that have changed since are taken off.
+    """
+    denominator = math.lcm(*{one.epsilon.denominator for one in charges})
+    changes: dict[int, list[tuple[int, str, int]]] = {}
+    for one in charges:
+        if one.start == one.end:
+            continue  # closed before it took a value
+        amount = one.epsilon.numerator * (denominator // one.epsilon.denominator)
+        changes.setdefault(one.start, []).append((1, one.part, amount))
+        if one.end is not None:
+            changes.setdefault(one.end, []).append((-1, one.part, -amount))
+    cuts, found = sorted(changes), []
+    spent: dict[str, int] = {"": 0}
+    heap: list[tuple[int, str]] = []
+    active = 0
+    for cut, following in zip_longest(cuts, cuts[1:]):
+        for number, part, amount in changes[cut]:
+            active += number
+            spent[part] = spent.get(part, 0) + amount
+            if part:
+                heapq.heappush(heap, (-spent[part], part))
+        while heap and -heap[0][0] != spent[heap[0][1]]:
+            heapq.heappop(heap)
+        if active:
+            most = spent[""] - (heap[0][0] if heap else 0)
+            found.append(SpentRange(cut, following, Fraction(most, denominator)))
+    return found
+
+
+def _dearest(found: SpentRange, charges: Sequence[Charge]) -> list[Charge]:
     """The charges that meet at one value of the range: of the part that has spent most."""
-    return max(by_part(found.charges), key=lambda part: sum(one.epsilon for one in part))
+    here = [
+        one
+        for one in charges
+        if one.start <= found.start and (one.end is None or one.end > found.start)
+    ]
+    return max(by_part(here), key=lambda part: sum(one.epsilon for one in part))
 
 
-def _cost(found: ChargedRange) -> Fraction:
-    return sum((one.epsilon for one in _dearest(found)), Fraction(0))
-
-
-def _shown(found: ChargedRange, streams: dict[str, str]) -> dict[str, Any]:
-    charges = sorted(_dearest(found), key=lambda one: one.sequence)
-    named, rest = charges[:_MOST_CHARGES], charges[_MOST_CHARGES:]
+def _shown(found: SpentRange, charges: Sequence[Charge], streams: dict[str, str]) -> dict[str, Any]:
+    meeting = sorted(_dearest(found, charges), key=lambda one: one.sequence)
+    named, rest = meeting[:_MOST_CHARGES], meeting[_MOST_CHARGES:]
     plain = [
         {
             "sequence": one.sequence,
@@ -73,7 +119,7 @@ def _shown(found: ChargedRange, streams: dict[str, str]) -> dict[str, Any]:
         for one in named
     ]
     others = str(sum((one.epsilon for one in rest), Fraction(0)))
-    facts = {"start": found.start, "end": found.end, "spent": str(_cost(found))}
+    facts = {"start": found.start, "end": found.end, "spent": str(found.spent)}
     return {**facts, "charges": plain, "others": others}
 
 

@@ -18,7 +18,13 @@ from tidegate.estimate.mixture.mixture import Mixture, Periods, Share
 from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.tree_choice import tree_costs
-from tidegate.estimate.mixture.truncated_tail import Levels, Places, Tail, between_places
+from tidegate.estimate.mixture.truncated_tail import (
+    Levels,
+    Places,
+    Tail,
+    before_edges,
+    between_places,
+)
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Exact
 from tidegate.stages import Aim, Block, Excess, Layout, Perturber, Recorded, Saved
@@ -73,7 +79,7 @@ class EventPosterior(MixturePosterior):
         stretch = min(horizon, STRETCH * max(recorded.origin, first))
         return EventTail(self._known, self._cap, truncated * horizon / stretch, room)
 
-    def _spread(self, cell: IntArray, width: IntArray, share: FloatArray) -> FloatArray:
+    def _spread(self, cell: IntArray, share: FloatArray, width: IntArray) -> FloatArray:
         """Variance, in units², of a part of a cell whose sum is known.
 
         Events that come by chance, twice as scattered as independent ones; and a level that moves
@@ -112,22 +118,16 @@ class EventTail:
             edges, widths, sums = np.array([0, 1]), np.ones(1), np.full(1, _LEAST_LEVEL)
         expected = _CUT_TIMES * truncated * cap * sums * (widths.sum() / sums.sum())
         self._edges = edges
-        self._sums = _before(expected)
-        self._squares = _before(_SQUARE * _EACH * cap * expected)
-        self._room = _before(np.maximum(room * sums, expected))
+        squares, most = _SQUARE * _EACH * cap * expected, np.maximum(room * sums, expected)
+        self._before = before_edges(np.stack((expected, squares, most)))
 
     def between(self, places: Places, unit: float) -> Excess:
         """The excess of the ticks of ranges; `unit`: that of the models, in the data's."""
-        before = (self._sums, self._squares, self._room)
-        sums, squares, room = between_places(places, self._edges, before)
+        sums, squares, room = between_places(places, self._edges, self._before)
         nothing = np.zeros(sums.size)
         upper = np.minimum(_UPPER * sums, np.maximum(room, sums))
         parts = (sums, nothing, squares * unit, room, upper, nothing)
         return Excess(*(part * unit for part in parts))
-
-
-def _before(each: FloatArray) -> FloatArray:
-    return np.concatenate(([0.0], np.cumsum(each)))
 
 
 # The unit of the models is about this many times the mean of a tick: the mean of readings is about

@@ -103,20 +103,22 @@ class MixturePosterior(Posterior):
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
-        known, (first, first_share, first_width) = self._known, self._place(starts)
-        last, last_share, last_width = self._place(ends)
-        estimate = self._prefix(last, last_share) - self._prefix(first, first_share)
-        estimate += known.inside(ends, last, last_share) - known.inside(starts, first, first_share)
+        known, (cells, shares, widths) = self._known, self._place(np.concatenate((starts, ends)))
+        (first, last), (first_share, last_share) = cells.reshape(2, -1), shares.reshape(2, -1)
+        before_start, before_end = self._prefix(cells, shares).reshape(2, -1)
+        estimate = before_end - before_start
+        if known.cycles:
+            estimate += known.inside(ends, last, last_share)
+            estimate -= known.inside(starts, first, first_share)
         near_first, near_last, same, share = _nearest_for_posterior(
             first, first_share, last, last_share
         )
-        between = known.variances(near_first, near_last) * np.where(same, np.square(share), 1.0)
-        spread = np.where(
-            same,
-            self._spread(first, first_width, share),
-            self._spread(first, first_width, first_share)
-            + self._spread(last, last_width, last_share),
-        )
+        between = known.variances(near_first, near_last)
+        at_start, at_end = self._spread(cells, shares, widths).reshape(2, -1)
+        spread = at_start + at_end
+        if same.any():
+            between = between * np.where(same, np.square(share), 1.0)
+            spread[same] = self._spread(first[same], share[same], widths[: starts.size][same])
         theta = self._threshold * self._step
         return Parts(
             estimate * theta,
@@ -130,7 +132,9 @@ class MixturePosterior(Posterior):
 
     def _near(self, starts: IntArray, ends: IntArray) -> tuple[IntArray, ...]:
         """The edges (indices) whose variances `parts` asks for."""
-        return _nearest_for_posterior(*self._place(starts)[:2], *self._place(ends)[:2])
+        cells, shares, _ = self._place(np.concatenate((starts, ends)))
+        (first, last), (first_share, last_share) = cells.reshape(2, -1), shares.reshape(2, -1)
+        return _nearest_for_posterior(first, first_share, last, last_share)
 
     def aim_at(self, aim: Aim) -> None:
         """Estimate what truncation took away with this: cheap beside the smoother."""
@@ -151,10 +155,11 @@ class MixturePosterior(Posterior):
         width = np.maximum(edges[after] - edges[cell], 1)
         return cell, (positions - edges[cell]) / width, width
 
-    def _spread(self, cell: IntArray, width: IntArray, share: FloatArray) -> FloatArray:
+    def _spread(self, cell: IntArray, share: FloatArray, width: IntArray) -> FloatArray:
         """Variance, in θ², of a part of a cell whose sum is known, if values are independent."""
         levels = self._known.levels
-        level = np.clip(levels[np.minimum(cell + 1, levels.size - 1)] + self._below, 0.0, 1.0)
+        level = levels[np.minimum(cell + 1, levels.size - 1)] + self._below
+        level = np.minimum(np.maximum(level, 0.0), 1.0)
         found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
         return found
 
@@ -189,10 +194,13 @@ class PosteriorSums:
         self.sums = self._mixed([view.sums for _, view in self._views])
         self.levels = self._mixed([view.levels for _, view in self._views])
 
+    @property
+    def cycles(self) -> bool:
+        """Whether some models have a cycle."""
+        return self._harmonics.count > 0
+
     def inside(self, positions: IntArray, cell: IntArray, share: FloatArray) -> FloatArray:
         """What the cycle adds before a position that is this share into a cell, beyond a line."""
-        if not self._harmonics.count:
-            return np.zeros(positions.size)
         before, edges = self._harmonics.before, self.edges
         after = np.minimum(cell + 1, edges.size - 1)
         part = share[:, np.newaxis]

@@ -175,9 +175,9 @@ class TruncatedTail:
         upper = np.clip(upper, expected, room)
         self._edges = edges
         squares = np.where(room > 0, _SQUARE * share * each * each, 0.0)
-        self._before = [
-            _before(part * widths) for part in (expected, fallen, squares, room, upper, lower)
-        ]
+        self._before = before_edges(
+            np.stack((expected, fallen, squares, room, upper, lower)) * widths
+        )
 
     def between(self, places: Places, unit: float) -> Excess:
         """The excess of the values of ranges, θ being `unit` in the unit of the data."""
@@ -186,10 +186,10 @@ class TruncatedTail:
         return found._replace(variance=found.variance * unit)
 
 
-def between_places(
-    places: Places, edges: IntArray, before: Sequence[FloatArray]
-) -> list[FloatArray]:
+def between_places(places: Places, edges: IntArray, before: FloatArray) -> FloatArray:
     """What lies in ranges, by what lies `before` each edge: in a line from one to the next.
+
+    A row for each kind.
 
     As `np.interp` of each, which would look for the same positions again and again.
     """
@@ -198,11 +198,10 @@ def between_places(
     for at, within in places:
         cell = np.maximum(within, 0)
         inside.append((cell, np.clip(at - edges[cell], 0, widths[cell])))
-    found = []
-    for sums in before:
-        slopes = np.append(np.diff(sums), 0.0) / widths
-        first, after = (sums[cell] + slopes[cell] * part for cell, part in inside)
-        found.append(after - first)
+    slopes: FloatArray = np.zeros_like(before)
+    np.divide(before[:, 1:] - before[:, :-1], widths[:-1], out=slopes[:, :-1])
+    first, after = (before[:, cell] + slopes[:, cell] * part for cell, part in inside)
+    found: FloatArray = after - first
     return found
 
 
@@ -262,8 +261,11 @@ def _between(values: FloatArray, low: float, high: float) -> FloatArray:
     return np.clip((values - low) / (high - low), 0.0, 1.0)
 
 
-def _before(each: FloatArray) -> FloatArray:
-    return np.concatenate(([0.0], np.cumsum(each)))
+def before_edges(each: FloatArray) -> FloatArray:
+    """What lies before each edge, by what each cell has: a row for each kind."""
+    found: FloatArray = np.zeros((len(each), each.shape[1] + 1))
+    np.cumsum(each, axis=1, out=found[:, 1:])
+    return found
 
 
 @lru_cache(maxsize=64)

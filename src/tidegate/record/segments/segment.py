@@ -75,8 +75,7 @@ class Segment:
         below: int = 0,
     ) -> None:
         self.method = method
-        self.threshold = threshold
-        self.below = below
+        self.threshold, self.below = threshold, below
         self.origin = origin
         self.epoch = epoch
         self.prediction = prediction
@@ -95,6 +94,7 @@ class Segment:
         self.answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
         self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, ...], ...]] | None = None
         self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
+        self.closed_view: Segment | None = None  # once another segment follows: `RecordView`
 
     # -- facts -----------------------------------------------------------------------------------
 

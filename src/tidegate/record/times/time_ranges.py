@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -96,8 +97,13 @@ def reach(index: TimeIndex, cuts: IntArray) -> str:
 
 
 def _ends(index: TimeIndex) -> tuple[str, str]:
-    first, last = Clock(index.clock.zone).texts(np.array([index.first_time, index.last_time]))
-    return first, last
+    return _texts(index.clock.zone, index.first_time, index.last_time)
+
+
+@lru_cache(maxsize=64)  # keys that are asked together often begin and end together
+def _texts(zone: str | None, first: int, last: int) -> tuple[str, str]:
+    begins, ends = Clock(zone).texts(np.array([first, last]))
+    return begins, ends
 
 
 def edges(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,8 +27,10 @@ from tidegate.service.pending_requests import Busy
 from tidegate.service.push_route import read_body
 from tidegate.service.shuffler.forwarding import Forwarder
 from tidegate.service.shuffler.store import ShufflerStore
+from tidegate.service.slow_requests import DeadlineProtocol
 
 _OK = 200
+_STRANGERS = (401, 403)  # a token that the service does not know, or of another role
 
 
 class ShufflerApp:
@@ -95,6 +98,7 @@ class ShufflerApp:
             )
             moments = [one.timestamp() for one in times]
             await asyncio.to_thread(self._store.keep_round, message.round, message.task, *moments)
+            await asyncio.to_thread(self._store.keep_token, _token_digest(request), moments[-1])
         return _as_it_came(answer, ROUND)
 
     async def announcement(self, request: Request) -> Response:
@@ -112,7 +116,14 @@ class ShufflerApp:
         return _as_it_came(answer, ANNOUNCEMENT)
 
     async def reports(self, request: Request) -> Response:
-        """Keep reports; an outcome for each."""
+        """Keep reports; an outcome for each.
+
+        The service has let this token in, for a round that still takes reports; or it is asked.
+        """
+        if await asyncio.to_thread(self._store.token_until, _token_digest(request)) is None:
+            answer = await self.round(request)
+            if answer.status_code in _STRANGERS:
+                return answer
         read = await reports_of(await read_body(request.receive, MOST_BYTES))
         outcomes = await asyncio.to_thread(self._outcomes, read)
         ids = [one.client if isinstance(one, Report) else None for one in read]
@@ -149,6 +160,11 @@ class ShufflerApp:
             raise Busy("the service cannot be reached: send it again in a moment") from None
 
 
+def _token_digest(request: Request) -> bytes:
+    """Of the token that a request came with: the shuffler keeps no secrets of others."""
+    return hashlib.sha256(request.headers.get("authorization", "").encode()).digest()
+
+
 def _as_it_came(answer: HttpAnswer, kind: str) -> Response:
     headers = {} if answer.retry_after is None else {"Retry-After": str(answer.retry_after)}
     media = kind if answer.status == _OK else problem_details.MEDIA_TYPE
@@ -179,6 +195,7 @@ def run(
         ShufflerApp(store, forwarder, service).app(),
         host=host,
         port=port,
+        http=DeadlineProtocol,
         ssl_certfile=certificate,
         ssl_keyfile=private_key,
         log_config=None,  # ours: a traceback could quote a report

@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS questions (round TEXT, slot INTEGER, body TEXT NOT NU
     PRIMARY KEY (round, slot));
 CREATE TABLE IF NOT EXISTS devices (round TEXT, device BLOB, slot INTEGER NOT NULL,
     report INTEGER, reported INTEGER NOT NULL, PRIMARY KEY (round, device)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tokens (token BLOB PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS batches (key TEXT PRIMARY KEY, round TEXT NOT NULL, body TEXT NOT NULL);
 """
 _WAIT = 1.0  # seconds for a lock: another shuffler keeps it, a backup lets go of it
@@ -107,6 +108,17 @@ class ShufflerStore(Inherited):
     def until(self, name: str) -> float | None:
         """Until when a round takes reports; None: it is not known."""
         rows = self._rows("SELECT until FROM rounds WHERE round = ?", name)
+        return float(str(rows[0][0])) if rows else None
+
+    def keep_token(self, token: bytes, until: float) -> None:
+        """Remember that the service lets the token with this digest in."""
+        if (self.token_until(token) or 0.0) < until:
+            with self._changing():
+                self._database.execute("REPLACE INTO tokens VALUES (?, ?)", (token, until))
+
+    def token_until(self, token: bytes) -> float | None:
+        """Until when a token is known; None: it is not."""
+        rows = self._rows("SELECT until FROM tokens WHERE token = ?", token)
         return float(str(rows[0][0])) if rows else None
 
     def keep_asked(self, name: str, device: bytes, slot: int, announcement: str) -> None:
@@ -192,6 +204,7 @@ class ShufflerStore(Inherited):
         """Drop rounds that take no more reports, and who was asked in them."""
         past = [row[0] for row in self._rows("SELECT round FROM rounds WHERE until <= ?", now)]
         with self._changing():
+            self._database.execute("DELETE FROM tokens WHERE until <= ?", (now,))
             for name in past:
                 for table in ("devices", "questions", "rounds"):
                     self._database.execute(

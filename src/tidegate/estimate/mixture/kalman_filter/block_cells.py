@@ -45,6 +45,11 @@ class BlockCells:
         return noise_path(self.tree.nodes, variances)
 
     @cached_property
+    def noise(self) -> float:
+        """Variance of the noise of the sum of the block."""
+        return sum(leaf.coarsest for leaf in self.path)
+
+    @cached_property
     def opens(self) -> list[Leaf | None]:
         """For every cell the leaf that begins with it, if one does."""
         rest: list[Leaf | None] = [None] * (self.per_leaf - 1)

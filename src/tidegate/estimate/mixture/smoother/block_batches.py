@@ -1,14 +1,18 @@
 """Kalman filters over many blocks together: those that are cut into the same cells, of any stream.
 
-First with an unknown initial state, which gives a block's transition (`BlockTransition`); then,
-once `block_chain` has computed the initial states, with these (`FilterPass`).
+Filters begin with a known state. Covariances, gains and responses to that state then depend on the
+profile of a block alone (model, tree, θ, noise factor, length), and thousands of blocks have a few
+hundred profiles: one filter for each, and means alone for each block (`FilterMeans`). That gives a
+block's transition (`BlockTransition`); once `block_chain` has computed the states in which blocks
+begin and end, what is known inside follows without another filter (`inside_blocks`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -77,89 +81,92 @@ class BlockTransition(NamedTuple):
 
 
 class FilterPass(NamedTuple):
-    """What the filter computed at every cell, before the update at its end.
+    """What filters computed at every cell, before the update at its end.
 
-    The first axis counts cells, the last one blocks.
+    The first axis counts cells, the last one profiles (or blocks).
     """
 
-    sum_rows: FloatArray  # of [P | m], for the running sum
+    sum_rows: FloatArray  # of P, for the running sum
     level_rows: FloatArray  # the same for the level
-    innovations: FloatArray  # 0 where nothing was measured
     variances: FloatArray  # of the innovations; 1 where nothing was measured
-    gains: FloatArray
+    gains: FloatArray  # 0 where nothing was measured
+
+    @classmethod
+    def empty(cls, cells: int, count: int) -> FilterPass:
+        """For `count` filters."""
+        sums, levels = np.empty((2, cells, SIZE, count))
+        return cls(sums, levels, np.ones((cells, count)), np.zeros((cells, SIZE, count)))
 
 
 class BlockBatch:
-    """Blocks of one kind; `numbers` says which ones they are.
+    """Blocks of one kind; `numbers` says which ones they are, `which` the profile of each.
 
     They may be of different streams, thresholds and models: every column of the filters has its
     own. All is elementwise, so each block gets the bits that it would get alone.
+
+    Args:
+        numbers, which: see above.
+        profiles: all that there are.
+        noisy: the sums that were measured, in units of θ: a row for each leaf.
     """
 
     def __init__(
-        self, numbers: Sequence[int], blocks: Sequence[MeasuredBlock], ones: Sequence[Models]
+        self,
+        numbers: IntArray,
+        which: IntArray,
+        profiles: Sequence[CellProfile],
+        noisy: FloatArray,
     ) -> None:
-        self.numbers: IntArray = np.array(numbers, dtype=np.int64)
-        # Many blocks have the same model, tree and θ: few profiles.
-        profiles: dict[tuple[int, int, float, int], int] = {}
-        which = [
-            profiles.setdefault(
-                (id(one), id(block.cells), block.noise_factor, block.end - block.start),
-                len(profiles),
-            )
-            for block, one in zip(blocks, ones, strict=True)
-        ]
-        self._which: IntArray = np.array(which, dtype=np.int64)
-        different = {id(one): one for one in ones}
-        cells = {id(block.cells): block.cells for block in blocks}
-        self.profiles = [
-            CellProfile(different[one], cells[its], factor, length)
-            for one, its, factor, length in profiles
-        ]
+        self.numbers, self.which, self.profiles, self.noisy = numbers, which, profiles, noisy
+        different = {id(profile.one): profile.one for profile in profiles}
         self._models = list(different.values())
         place = {one: at for at, one in enumerate(different)}
-        self._model_of: IntArray = np.array([place[one] for one, *_ in profiles], dtype=np.int64)
-        self._steps = cell_steps_of(self.profiles, blocks[0].sums.size)
-        self.steps = [step.of(self._which) for step in self._steps]
+        self._model_of: IntArray = np.array([place[id(one)] for one, *_ in profiles])
+        self.steps = cell_steps_of(profiles, len(noisy))
         self._transitions: dict[bytes, StateTransition] = {}
-        # One row for each leaf that was measured.
-        units = np.array([block.cells.unit for block in blocks])
-        self._noisy: FloatArray = np.array([block.sums for block in blocks]).T
-        self._noisy = self._noisy / units
 
     def transition(self) -> BlockTransition:
         """Filter from a known state of 0; two more columns begin with a level or a swing of 1.
 
         The filter is linear: the response to a unit state gives F, and what it changes in the
         innovations gives J = Σ c·cᵀ/s and η = Σ c·e/s, c the change of the forecast. Each profile
-        has two such columns. From a known state covariances are those of the profile: one filter
-        for each, and means alone for each block (`FilterMeans`).
+        has two such columns.
         """
-        count, kinds, which = self.numbers.size, len(self.profiles), self._which
-        every = np.arange(kinds)
-        filters = self._filters(every)
+        count, kinds, which = self.numbers.size, len(self.profiles), self.which
+        every, cells = np.arange(kinds), len(self.steps)
+        filters = self.filters(every)
         means = FilterMeans(np.concatenate((which, every, every)))
         levels, swings = slice(count, count + kinds), slice(count + kinds, None)
         means.values[LEVEL, levels] = means.values[SWING, swings] = 1.0
-        nothing = np.zeros((len(self._noisy), 2 * kinds))
+        nothing = np.zeros((len(self.noisy), 2 * kinds))
         information, hints = np.zeros((kinds, 2, 2)), np.zeros((count, 2))
-        noisy = iter(np.concatenate((self._noisy, nothing), axis=1))
-        for step in self._steps:
-            over = self._over(step, every)
+        noisy = np.concatenate((self.noisy, nothing), axis=1)
+        self.passed = FilterPass.empty(cells, kinds)
+        self.responses: FloatArray = np.empty((cells, SIZE, 2, kinds))  # to a level, to a swing
+        self.sums_and_levels: FloatArray = np.empty((cells, 2, count))
+        self.innovations: FloatArray = np.empty((len(noisy), count))
+        self.changes: FloatArray = np.empty((len(noisy), 2, kinds))  # c
+        leaf = 0
+        for cell, step in enumerate(self.steps):
+            self.enter(filters, step, every, self.passed, cell)
             if step.opened is not None:
-                filters.open_leaf(step.opened)
                 means.open_leaf(step.opened)
-            filters.predict(over)
-            means.predict(over)
-            if step.measured is not None:
-                narrow = _direction_of(step.measured)
-                filters.update_along(narrow[:, np.newaxis], narrow, step.measured.contrast, None)
-                projected, variances = filters.last_projection()
-                innovations = means.update(narrow, projected, variances, next(noisy))
-                responses = innovations[count:].reshape(2, kinds).T
-                changes = -responses / variances[:, np.newaxis]
-                information -= responses[:, :, np.newaxis] * changes[:, np.newaxis]
-                hints += innovations[:count, np.newaxis] * changes[which]
+            means.predict(self.over(step, every))
+            self.responses[cell] = means.values[:, count:].reshape(SIZE, 2, kinds)
+            self.sums_and_levels[cell] = means.values[[SUM, LEVEL], :count]
+            if step.measured is None:
+                continue
+            narrow = direction_of(step.measured)
+            filters.update_along(narrow[:, np.newaxis], narrow, step.measured.contrast, None)
+            projected, variances = filters.last_projection()
+            self.passed.variances[cell], self.passed.gains[cell] = filters.last_update()[1:]
+            innovations = means.update(narrow, projected, variances, noisy[leaf])
+            change = -innovations[count:].reshape(2, kinds)
+            self.innovations[leaf], self.changes[leaf] = innovations[:count], change
+            scaled = (change / variances).T
+            information += change.T[:, :, np.newaxis] * scaled[:, np.newaxis]
+            hints += innovations[:count, np.newaxis] * scaled[which]
+            leaf += 1
         across = np.tile(np.eye(len(HANDED_ON)), (kinds, 1, 1))
         across[:, :, 1] = means.values[HANDED_ON, levels].T
         across[:, :, 2] = means.values[HANDED_ON, swings].T
@@ -167,41 +174,39 @@ class BlockBatch:
         shifts = means.values[HANDED_ON, :count].T
         return BlockTransition(across[which], noise[which], information[which], shifts, hints)
 
-    def distances(self, means: FloatArray, covariances: FloatArray) -> FloatArray:
-        """e²/s of every leaf, a column for each block, from these means and covariances on."""
-        filters = self._begun(means, covariances)
-        found = []
-        for step in self._filter(filters, self.steps, self._noisy, self._which, None):
-            if step.measured is not None:
-                innovations, variances, _ = filters.last_update()
-                found.append(np.square(innovations) / variances)
-        return np.array(found).reshape(-1, self.numbers.size)
+    @cached_property
+    def entries(self) -> FloatArray:
+        """The numbers that F of each cell consists of, with the opening of its leaf: six for each.
 
-    def filtered(self, means: FloatArray, covariances: FloatArray) -> FilterPass:
-        """Filter from these initial means and covariances, one of each per block."""
-        count, cells = self.numbers.size, len(self.steps)
-        filters = self._begun(means, covariances)
-        passed = FilterPass(
-            np.empty((cells, SIZE + 1, count)),
-            np.empty((cells, SIZE + 1, count)),
-            np.zeros((cells, count)),
-            np.ones((cells, count)),
-            np.zeros((cells, SIZE, count)),
-        )
-        done = self._filter(filters, self.steps, self._noisy, self._which, passed)
-        for cell, step in enumerate(done):
-            if step.measured is not None:
-                passed.innovations[cell], passed.variances[cell], passed.gains[cell] = (
-                    filters.last_update()
-                )
-        return passed
+        What opening a leaf leaves of the inner and of the outer noise and hands from one to the
+        other; then what a unit of level and of swing adds to the sums, and the decay of the swing.
+        The first axis counts cells, the last one profiles.
+        """
+        found = np.empty((len(self.steps), 6, len(self.profiles)))
+        every = np.arange(len(self.profiles))
+        for each, step in zip(found, self.steps, strict=True):
+            each[:2], each[2] = 1.0, 0.0
+            opened = step.opened
+            if opened is not None and opened.inner is not None:
+                kept = 0.0 if opened.outer is not None else 1.0
+                each[0] = 0.0
+                each[1] = kept * (1.0 - opened.inner_share)
+                each[2] = kept * opened.inner_share
+            over = self.over(step, every)
+            each[3:5], each[5] = over.growth[:, 0], over.decay[SWING, LEVEL]
+        return found
 
-    def growth(self, step: CellStep) -> FloatArray:
-        """What a unit of level and of swing adds to the sums over a cell, and the swing's decay."""
-        over = self._over(step, self._which)
-        return np.stack((over.growth[0, 0], over.growth[1, 0], over.decay[SWING, LEVEL]))
+    def enter(
+        self, filters: KalmanFilters, step: CellStep, columns: IntArray, rows: FilterPass, cell: int
+    ) -> None:
+        """Open a leaf and predict over a cell; `columns` has the profile of each filter."""
+        if step.opened is not None:
+            filters.open_leaf(step.opened)
+        filters.predict(self.over(step, columns))
+        rows.sum_rows[cell] = filters.augmented[SUM, :SIZE]
+        rows.level_rows[cell] = filters.augmented[LEVEL, :SIZE]
 
-    def _over(self, step: CellStep, columns: IntArray) -> StateTransition:
+    def over(self, step: CellStep, columns: IntArray) -> StateTransition:
         """The transition over a cell, of the profile of each column: cells of one width are one."""
         key = step.widths.tobytes()  # as many as there are columns
         if key not in self._transitions:
@@ -214,14 +219,8 @@ class BlockBatch:
             self._transitions[key] = side_by_side(every, np.array(profiles)[columns])
         return self._transitions[key]
 
-    def _begun(self, means: FloatArray, covariances: FloatArray) -> KalmanFilters:
-        filters = self._filters(self._which)
-        filters.mean[HANDED_ON] = means.T
-        for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
-            filters.covariance[row, HANDED_ON] = known
-        return filters
-
-    def _filters(self, columns: IntArray) -> KalmanFilters:
+    def filters(self, columns: IntArray) -> KalmanFilters:
+        """One for each column, of the profile that `columns` says, all in a known state of 0."""
         every = zip(*(one.parts for one in self._models), strict=True)
         models = self._model_of[columns]
         kind = WideKalmanFilters if columns.size > _WIDE else KalmanFilters
@@ -229,48 +228,70 @@ class BlockBatch:
         filters.augmented.fill(0.0)
         return filters
 
-    def _filter(
-        self,
-        filters: KalmanFilters,
-        steps: Sequence[CellStep],
-        noisy: FloatArray,
-        columns: IntArray,
-        passed: FilterPass | None,
-    ) -> Iterator[CellStep]:
-        """Predict and update from cell to cell; yields each step after it was made."""
-        leaves = iter(noisy)
-        for cell, step in enumerate(steps):
-            if step.opened is not None:
-                filters.open_leaf(step.opened)
-            filters.predict(self._over(step, columns))
-            if passed is not None:
-                passed.sum_rows[cell] = filters.augmented[SUM]
-                passed.level_rows[cell] = filters.augmented[LEVEL]
-            if step.measured is not None:
-                narrow, contrast = _direction_of(step.measured), step.measured.contrast
-                filters.update_along(narrow[:, np.newaxis], narrow, contrast, next(leaves))
-            yield step
 
-
-def _direction_of(leaves: Leaves) -> FloatArray:
+def direction_of(leaves: Leaves) -> FloatArray:
     """The two entries of h that are not 0."""
     return np.stack((1.0 - leaves.share, leaves.share))
 
 
-def block_batches(blocks: Sequence[MeasuredBlock], ones: Sequence[Models]) -> list[BlockBatch]:
+def block_batches(
+    streams: Sequence[Sequence[MeasuredBlock]], ones: Sequence[Models]
+) -> list[BlockBatch]:
     """All blocks in batches of one kind: cut into the same cells, and come as far.
 
-    How many values their last cells have may differ.
+    How many values their last cells have may differ. Blocks are numbered one stream after the
+    other.
 
-    `ones` has the model of each block.
+    Args:
+        streams: the blocks of each. One list of blocks may come again with another model.
+        ones: the model of each stream.
     """
-    kinds: dict[object, list[int]] = {}
-    for number, block in enumerate(blocks):
-        tree = block.cells.tree
-        begun = bisect_left(block.cells.edges, block.end - block.start)
+    known: dict[int, int] = {}  # where the blocks of a list begin, in all that follow
+    blocks: list[MeasuredBlock] = []
+    for each in streams:
+        if id(each) not in known:
+            known[id(each)] = len(blocks)
+            blocks.extend(each)
+    kinds: dict[object, int] = {}
+    shapes: dict[object, int] = {}
+    kind_of, shape_of = np.empty((2, len(blocks)), dtype=np.int64)
+    for at, block in enumerate(blocks):
+        cells, length = block.cells, block.end - block.start
+        tree = cells.tree
+        begun = bisect_left(cells.edges, length)
         kind = tree.length, tree.nodes, tree.used, begun, block.sums.size
-        kinds.setdefault(kind, []).append(number)
-    return [
-        BlockBatch(same, [blocks[number] for number in same], [ones[number] for number in same])
-        for same in kinds.values()
-    ]
+        kind_of[at] = kinds.setdefault(kind, len(kinds))
+        shape = id(cells), block.noise_factor, length
+        shape_of[at] = shapes.setdefault(shape, len(shapes))
+    lengths = np.array([len(each) for each in streams], dtype=np.int64)
+    begins = np.array([known[id(each)] for each in streams], dtype=np.int64)
+    ends = np.cumsum(lengths)
+    count = int(lengths.sum())
+    of_block = np.arange(count) + np.repeat(begins - (ends - lengths), lengths)
+    different = {id(one): one for one in ones}
+    place = {one: at for at, one in enumerate(different)}
+    models, model_of = [*different.values()], np.array([place[id(one)] for one in ones], np.int64)
+    profile_of = shape_of[of_block] * len(models) + np.repeat(model_of, lengths)
+    found = []
+    for one_kind in range(len(kinds)):
+        (mine,) = (kind_of == one_kind).nonzero()
+        (numbers,) = (kind_of[of_block] == one_kind).nonzero()
+        profiles, first, which = np.unique(
+            profile_of[numbers], return_index=True, return_inverse=True
+        )
+        examples = zip(profiles.tolist(), of_block[numbers[first]].tolist(), strict=True)
+        noisy = np.array([blocks[at].sums for at in mine.tolist()]).T
+        noisy = noisy / np.array([blocks[at].cells.unit for at in mine.tolist()])
+        found.append(
+            BlockBatch(
+                numbers,
+                which.reshape(-1),
+                [_profile(models[one % len(models)], blocks[at]) for one, at in examples],
+                noisy[:, np.searchsorted(mine, of_block[numbers])],
+            )
+        )
+    return found
+
+
+def _profile(one: Models, block: MeasuredBlock) -> CellProfile:
+    return CellProfile(one, block.cells, block.noise_factor, block.end - block.start)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -100,7 +101,7 @@ def mixture_views(questions: Sequence[MixtureOf]) -> list[MixtureViews]:
 
 def _mixture_views(of: MixtureOf, without: Sequence[ModelSmoother]) -> MixtureViews:
     """`without` a cycle: one for each model that has weight."""
-    shares, harmonics = of.shares, Harmonics(of.periods)
+    shares, harmonics = of.shares, _harmonics(of.periods)
     plain = max(0.0, 1.0 - sum(shares))
     found = MixtureViews([], harmonics, np.zeros(harmonics.count))
     for (_, weight), view in zip(of.weights, without, strict=True):
@@ -131,9 +132,14 @@ def variances_of_each(
     return [found[at] for at in range(len(asked))]
 
 
+@lru_cache(maxsize=64)
+def _harmonics(periods: tuple[int, ...]) -> Harmonics:
+    return Harmonics(periods)
+
+
 def _totals_with_cycle(of: MixtureOf, task: SmoothingTask) -> BlockTotals:
     """The sums of the blocks that have begun, under the likeliest cycle."""
-    harmonics = Harmonics(of.periods)
+    harmonics = _harmonics(of.periods)
     prior = prior_variances(harmonics)[of.shares.index(max(of.shares))]
     seen = CycleResponses(of.blocks, harmonics, ModelSmoother(*task)).smoother(prior)
     begun = [(block.start, block.end) for block in of.blocks if block.end > block.start]
@@ -161,7 +167,7 @@ def reweighted(blocks: Sequence[MeasuredBlock], totals: BlockTotals) -> list[Mea
 
 def _reweighted_mixture(block: MeasuredBlock, expected: float, variance: float) -> MeasuredBlock:
     cells = block.cells
-    noise = sum(leaf.coarsest for leaf in cells.path)
+    noise = cells.noise
     if variance >= _RESOLVED * noise:
         return block
     released = int(block.sums.sum()) / cells.unit

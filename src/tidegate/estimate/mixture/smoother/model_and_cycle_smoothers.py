@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SUM,
 )
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
-from tidegate.estimate.mixture.smoother.cell_covariances import CellUpdates, closed_loop, enter
+from tidegate.estimate.mixture.smoother.cell_updates import enter
+from tidegate.estimate.mixture.smoother.filtered_cells import FilteredCells, filtered_cells
 from tidegate.estimate.mixture.smoother.forward_backward_passes import (
     SmoothingTask,
     SolvedPasses,
@@ -45,9 +47,6 @@ class ModelSmoother:
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
     expected level there.
-
-    Attributes:
-        model, horizon, scatter: which model, and of which horizon.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class ModelSmoother:
         return smoothers
 
     def _keep(self, task: SmoothingTask, together: SolvedPasses, number: int) -> None:
-        self.model, self.horizon, self.scatter = task.model, task.horizon, task.scatter
+        self._task = task
         firsts = together.firsts
         first = int(firsts[number])
         last = number + 1 == firsts.size
@@ -77,27 +76,11 @@ class ModelSmoother:
         self.edges, self.sums = together.edges[first:end], together.sums[first:end]
         self.levels = together.levels[first:end]
         self._together, self._number, self._first = together, number, first
-        self._cells = slice(first - number, end - number - 1)
 
-    @property
-    def rows(self) -> FloatArray:
-        """The row of P of the sum, at each cell."""
-        return self._together.cells.rows[:, self._cells].T
-
-    @property
-    def entries(self) -> FloatArray:
-        """What F of each cell consists of, a column each."""
-        return self._together.cells.entries[:, self._cells]
-
-    @property
-    def updates(self) -> CellUpdates:
-        """What was measured at the end of each cell."""
-        return self._together.cells.updates.of(self._cells)
-
-    @property
-    def closed_loop(self) -> FloatArray:
-        """C of each cell but the last."""
-        return closed_loop(self.updates, self.entries).transpose(2, 0, 1)
+    @cached_property
+    def cells(self) -> FilteredCells:
+        """The stream, filtered through its cells."""
+        return filtered_cells(self._task)
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
         """Posterior variance of sums between edges `starts` and `ends` (indices), in θ²."""
@@ -139,14 +122,17 @@ def _smoothed_variances(
     of: SolvedPasses, tasks: IntArray, starts: IntArray, ends: IntArray
 ) -> FloatArray:
     """Posterior variance of sums between edges, of these tasks, counted over all tasks."""
-    own, before = of.own, tasks + 1
+    found: FloatArray = np.zeros(starts.size)
     # The sum before the first edge of a task is 0, and known.
-    (inside,) = (starts > of.firsts[tasks]).nonzero()
-    shared = np.zeros(starts.size)
-    pairs = (edges[inside] - before[inside] for edges in (starts, ends))
-    shared[inside] = of.covariances.between(*pairs)
-    found: FloatArray = np.maximum(own[starts] + own[ends] - 2 * shared, 0.0)
-    found[starts == ends] = 0.0
+    known = starts == of.firsts[tasks]
+    (whole,) = (known & (ends > starts)).nonzero()
+    (inside,) = (~known & (ends > starts)).nonzero()
+    first, last = starts - tasks - 1, ends - tasks - 1
+    if whole.size:
+        found[whole] = of.variances.of(last[whole])
+    if inside.size:
+        found[inside] = of.variances.between(first[inside], last[inside])
+    np.maximum(found, 0.0, out=found)
     found *= of.misfits.between(tasks, of.ended[starts], of.ended[ends])
     return found
 
@@ -160,8 +146,8 @@ class CycleResponses:
         self.harmonics, self.without = harmonics, without
         self._blocks = [block for block in blocks if block.end > block.start]
         self._sums = [_cycle_leaf_sums(block, harmonics) for block in self._blocks]
-        seen = without.updates
-        count = seen.variances.size
+        cells = without.cells
+        seen, count = cells.updates, cells.variances.size
         measured: FloatArray = np.zeros((count, harmonics.count))
         measured[seen.measured] = np.concatenate((*self._sums, measured[:0]))
         # The sum z of a leaf enters as K·z, and is taken from INNER; the leaf is closed.
@@ -170,8 +156,8 @@ class CycleResponses:
         inputs[:, LEAF] = 0.0
         inputs[~seen.measured] = 0.0
         columns = np.ascontiguousarray(inputs[:-1].T[:, np.newaxis])
-        inputs = enter(columns, without.entries[:, 1:]).transpose(2, 0, 1)
-        closed_loop, rows = without.closed_loop, without.rows
+        inputs = enter(columns, cells.entries[:, 1:]).transpose(2, 0, 1)
+        closed_loop, rows = cells.closed_loop, cells.rows.T
         state: FloatArray = np.zeros((SIZE, harmonics.count))
         told, sums = np.zeros_like(measured), np.zeros((count + 1, harmonics.count))
         for cell, share in enumerate(seen.shares.tolist()):
@@ -181,7 +167,7 @@ class CycleResponses:
             if cell < count - 1:
                 state = _product(closed_loop[cell], state) + inputs[cell] * measured[cell]
         adjoint: FloatArray = np.zeros((SIZE, harmonics.count))
-        scaled = told / seen.variances[:, np.newaxis]
+        scaled = told / cells.variances[:, np.newaxis]
         for cell in range(count - 1, -1, -1):
             if cell < count - 1:
                 adjoint = _product(closed_loop[cell].T, adjoint)
@@ -197,8 +183,7 @@ class CycleResponses:
             replace(block, sums=block.sums - block.cells.unit * weighted(sums, coefficients))
             for block, sums in zip(self._blocks, self._sums, strict=True)
         ]
-        without = self.without
-        return ModelSmoother(blocks, without.horizon, without.model, without.scatter)
+        return ModelSmoother(*self.without._task._replace(blocks=blocks))
 
     def smoother(self, prior: FloatArray) -> CycleSmoother:
         """With these variances of the coefficients before anything is known, in θ²."""
@@ -214,7 +199,7 @@ class CycleSmoother:
     def __init__(self, responses: CycleResponses, prior: FloatArray) -> None:
         harmonics, without = responses.harmonics, responses.without
         self.coefficients, self._covariance = _cycle_posterior(
-            prior, responses.told.T, without.updates.innovations, without.updates.variances
+            prior, responses.told.T, without.cells.innovations, without.cells.variances
         )
         self._left = left = responses.left(self.coefficients)
         self.edges: IntArray = without.edges

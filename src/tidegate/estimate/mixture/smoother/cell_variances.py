@@ -1,0 +1,272 @@
+"""Posterior variances of sums between any two cells, from what profiles and blocks have.
+
+Given the state x₀ in which a block begins (the running sum, the level, the swing), the running sum
+S at the end of a cell has the response ρ to x₀, a variance v and covariances c with the state x₁ in
+which the block ends: `ProfileCells`. With P⁺ the covariance of x₀ given all blocks up to this one,
+F the block's transition, and Λ what later blocks tell of the level and the swing in x₁,
+
+    A = P⁺·Fᵀ,    X = A·Λ,    V = P⁺ − X·Aᵀ,
+
+the covariance of two such sums S and S′ of one block is, given everything,
+
+    v(S, S′) − c·Λ·c′ + ρ·V·ρ′ − ρ·X·c′ − ρ′·X·c.
+
+Between blocks only x is handed on: so a pair in two blocks needs what leaves the one, c + ρ·A; what
+arrives in the other, (ρ − (c + ρ·A)·Λ·F)·(I − G·J), G the gain of the block; and a product of 3×3
+matrices F·(I − G·J) between them. Products over 1, 2, 4, … blocks are computed once. Everything is
+elementwise, in a fixed order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
+from tidegate.estimate.mixture.smoother.block_batches import BlockBatch
+from tidegate.estimate.mixture.smoother.block_chain import BlockChain
+from tidegate.estimate.mixture.smoother.profile_cells import ProfileCells
+from tidegate.lattice import FloatArray, IntArray
+
+# Pairs of cells that are handled at once, so that they stay in the processor's cache.
+_PIECE = 1 << 13
+
+
+def product(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Matrix products, one for each entry of the last axis, term after term: no library decides.
+
+    With the small matrices' own axes first, numpy's inner loop runs over all of them.
+    """
+    total: FloatArray = left[:, 0, np.newaxis] * right[0]
+    for term in range(1, left.shape[1]):
+        total += left[:, term, np.newaxis] * right[term]
+    return total
+
+
+def applied(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """One matrix to one vector, for each entry of the last axis."""
+    total: FloatArray = matrices[:, 0] * vectors[0]
+    for term in range(1, matrices.shape[1]):
+        total += matrices[:, term] * vectors[term]
+    return total
+
+
+def inner(one: FloatArray, other: FloatArray) -> FloatArray:
+    """The inner product of two vectors, for each entry of the last axis."""
+    total: FloatArray = one[0] * other[0]
+    for term in range(1, len(one)):
+        total += one[term] * other[term]
+    return total
+
+
+class SmoothedBlocks:
+    """One entry per block, in the last axis; see above.
+
+    Attributes:
+        begun: posterior mean of x₀.
+        told: Λ.
+        covariances: V.
+        crossed: X.
+        leaving: A, with the running sum.
+        across: F·(I − G·J).
+        gain, information: G and J.
+        forward: F, of the level and the swing.
+    """
+
+    def __init__(self, chain: BlockChain) -> None:
+        transitions = chain.blocks
+        forward, self.information = (np.moveaxis(part, 0, -1) for part in transitions[:3:2])
+        prior, adjoints, after = (np.moveaxis(part, 0, -1) for part in chain[1:4])
+        self.begun = chain.means.T - applied(prior[:, 1:], adjoints[:, 2])
+        self.gain = gain_of(prior, self.information)
+        left = prior - product(self.gain, product(self.information, prior[1:]))
+        self.told = after[:, :2]
+        self.leaving = product(left, forward.transpose(1, 0, 2))
+        self.crossed = product(self.leaving[:, 1:], self.told)
+        self.covariances = left - product(self.crossed, self.leaving[:, 1:].transpose(1, 0, 2))
+        self.forward = forward[1:]
+        self.across = forward.copy()
+        self.across[:, 1:] -= product(product(forward, self.gain), self.information)
+
+
+def gain_of(covariances: FloatArray, information: FloatArray) -> FloatArray:
+    """P·(I + J·P)⁻¹ for the columns of level and swing."""
+    (a, b), (c, d) = product(information, covariances[1:, 1:])
+    a, d = 1.0 + a, 1.0 + d
+    determinant = a * d - b * c
+    inverse = np.array([[d / determinant, -b / determinant], [-c / determinant, a / determinant]])
+    return product(covariances[:, 1:], inverse)
+
+
+def totals_of_blocks(chain: BlockChain) -> tuple[FloatArray, FloatArray]:
+    """Posterior mean and variance of the sum of the values of each block."""
+    blocks, (across, noise, _, shifts, _) = SmoothedBlocks(chain), chain.blocks
+    response, leaving = across[:, 0, 1:].T, noise[:, 0, 1:].T
+    sums = shifts[:, 0] + inner(response, blocks.begun[1:])
+    sums -= inner(leaving, chain.after[:, :, 2].T)
+    parts = blocks.covariances[1:, 1:], blocks.crossed[1:], blocks.told
+    return sums, np.maximum(_quadratic(response, leaving, noise[:, 0, 0], *parts), 0.0)
+
+
+class CellVariances:
+    """Posterior variances of sums between cells k ≤ j of one chain, for arrays of k and j.
+
+    Args:
+        blocks: what is known of all blocks.
+        batches: the same blocks.
+        block_of: the block of each cell of all chains.
+        profile_of: its entry in `ProfileCells`.
+    """
+
+    def __init__(
+        self,
+        blocks: SmoothedBlocks,
+        batches: Sequence[BlockBatch],
+        block_of: IntArray,
+        profile_of: IntArray,
+    ) -> None:
+        self._blocks, self._batches = blocks, batches
+        self._block_of, self._profile_of = block_of, profile_of
+        self._across = [blocks.across]  # over 1, 2, 4, … blocks
+
+    @cached_property
+    def _cells(self) -> ProfileCells:
+        found = ProfileCells.of(self._batches)
+        self._batches = ()  # they are large
+        return found
+
+    def of(self, cells: IntArray) -> FloatArray:
+        """The variance of the running sum at the ends of these cells."""
+        at, own = self._profile_of[cells], self._cells.own
+        found: FloatArray = self._given_state(self._block_of[cells], *self._parts(at), own[at])
+        return found
+
+    def between(self, first: IntArray, last: IntArray) -> FloatArray:
+        """The variance of the sums between the ends of the cells `first` and `last`."""
+        found: FloatArray = np.empty(first.size)
+        blocks = self._block_of
+        for start in range(0, first.size, _PIECE):
+            here = slice(start, start + _PIECE)
+            one, other = first[here], last[here]
+            apart = blocks[other] - blocks[one]
+            for of_two, pairs in ((False, apart == 0), (True, apart > 0)):
+                (some,) = pairs.nonzero()
+                if some.size:
+                    ask = self._of_two_blocks if of_two else self._within_a_block
+                    found[start + some] = ask(one[some], other[some])
+        return found
+
+    def _parts(self, at: IntArray) -> tuple[FloatArray, FloatArray]:
+        """ρ without the running sum, and c without it."""
+        return self._cells.arriving[:, at], self._cells.leaving[1:, at]
+
+    def _given_state(
+        self, block: IntArray, arriving: FloatArray, leaving: FloatArray, own: FloatArray
+    ) -> FloatArray:
+        """ρ·V·ρ − 2·ρ·X·c − c·Λ·c + v, of running sums."""
+        blocks = self._blocks
+        response = np.concatenate((np.ones((1, block.size)), arriving))
+        parts = (blocks.covariances, blocks.crossed, blocks.told)
+        return _quadratic(response, leaving, own, *(part[..., block] for part in parts))
+
+    def _within_a_block(self, first: IntArray, last: IntArray) -> FloatArray:
+        """Of the difference of two running sums: what was before the block does not matter."""
+        one, other = self._profile_of[first], self._profile_of[last]
+        (arriving, leaving), (before, passed) = self._parts(other), self._parts(one)
+        own = self._cells.own[one] + self._cells.own[other]
+        own -= 2 * _between_cells(self._cells, one, other)
+        blocks, block = self._blocks, self._block_of[last]
+        parts = (blocks.covariances[1:, 1:], blocks.crossed[1:], blocks.told)
+        return _quadratic(
+            arriving - before, leaving - passed, own, *(part[..., block] for part in parts)
+        )
+
+    def _of_two_blocks(self, first: IntArray, last: IntArray) -> FloatArray:
+        blocks, cells = self._blocks, self._cells
+        one, other = self._block_of[first], self._block_of[last]
+        here = self._profile_of[first]
+        vectors = cells.leaving[:, here] + blocks.leaving[0][:, one]
+        vectors += applied(blocks.leaving[1:, :, one].transpose(1, 0, 2), cells.arriving[:, here])
+        at, over = one + 1, other - one - 1
+        for power in range(int(over.max(initial=0)).bit_length()):
+            (going,) = (over >> power & 1).nonzero()
+            if going.size:
+                moved = applied(self._over(power)[..., at[going]], vectors[:, going])
+                vectors[:, going] = moved
+                at[going] += 1 << power
+        shared = vectors[0] + inner(vectors[1:], self._arriving(other, self._profile_of[last]))
+        found: FloatArray = self.of(first) + self.of(last) - 2 * shared
+        return found
+
+    def _arriving(self, block: IntArray, at: IntArray) -> FloatArray:
+        """What a unit of level and of swing before the block adds to the smoothed sum."""
+        blocks, (response, leaving) = self._blocks, self._parts(at)
+        with_end = leaving + blocks.leaving[0, 1:, block].T
+        with_end += applied(blocks.leaving[1:, 1:, block].transpose(1, 0, 2), response)
+        told = applied(blocks.told[..., block], with_end)
+        left = response - applied(blocks.forward[:, 1:, block].transpose(1, 0, 2), told)
+        gain = blocks.gain[..., block]
+        met = gain[0] + applied(gain[1:].transpose(1, 0, 2), left)
+        found: FloatArray = left - applied(blocks.information[..., block], met)
+        return found
+
+    def _over(self, power: int) -> FloatArray:
+        """C over 2^power blocks from each on; beyond the end of a chain it means nothing."""
+        while len(self._across) <= power:
+            before, step = self._across[-1], 1 << (len(self._across) - 1)
+            whole = before.copy()
+            whole[..., :-step] = product(before[..., step:], before[..., :-step])
+            self._across.append(whole)
+        return self._across[power]
+
+
+def _quadratic(
+    response: FloatArray,
+    leaving: FloatArray,
+    own: FloatArray,
+    covariances: FloatArray,
+    crossed: FloatArray,
+    told: FloatArray,
+) -> FloatArray:
+    """v + ρ·V·ρ − 2·ρ·X·c − c·Λ·c."""
+    found = own + inner(response, applied(covariances, response))
+    found -= 2 * inner(response, applied(crossed, leaving))
+    found -= inner(leaving, applied(told, leaving))
+    return found
+
+
+def _between_cells(cells: ProfileCells, first: IntArray, last: IntArray) -> FloatArray:
+    """v(S, S′) of two cells of one profile; many blocks ask for the same two."""
+    pairs, places = np.unique(first * cells.own.size + last, return_inverse=True)
+    first, last = np.divmod(pairs, cells.own.size)
+    # The most steps first: those that go on are then the first ones.
+    order = np.argsort(first - last, kind="stable")
+    begin, steps = first[order], (last - first)[order]
+    vectors = cells.rows[:, begin]
+    left = np.searchsorted(-steps, -np.arange(int(steps.max(initial=0))), side="left")
+    for step, going in enumerate(left.tolist()):
+        _pass_through_cells(vectors[:, :going], begin[:going] + step, cells)
+    different: FloatArray = np.empty(pairs.size)
+    different[order] = inner(vectors, cells.ends[:, last[order]])
+    found: FloatArray = different[places.reshape(-1)]
+    return found
+
+
+def _pass_through_cells(vectors: FloatArray, at: IntArray, cells: ProfileCells) -> None:
+    """C of the cells `at` to vectors, one each, in place."""
+    updates = cells.updates
+    share = updates.shares[at]
+    seen = (1.0 - share) * vectors[entry.LEAF]
+    seen += share * vectors[entry.INNER]
+    vectors -= updates.gains[:, at] * seen  # no gains where nothing was measured
+    vectors[entry.LEAF][updates.measured[at]] = 0.0
+    kept, left, handed, length, swing_sum, decay = cells.entries[:, at + 1]
+    vectors[entry.INNER] *= kept
+    vectors[entry.INNER] += handed * vectors[entry.OUTER]
+    vectors[entry.OUTER] *= left
+    growth = length * vectors[entry.LEVEL]
+    growth += swing_sum * vectors[entry.SWING]
+    vectors[: entry.GROWING] += growth
+    vectors[entry.SWING] *= decay
