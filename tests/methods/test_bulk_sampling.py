@@ -98,13 +98,17 @@ def test_samplers_sweep_what_they_push(name: str, filled: int) -> None:
     while at < len(values):
         stop = min(len(values), at + int(random.integers(1, 50)))
         opened, expected = at - filled, []
+        ends = [end for end in range(at + 1, stop + 1) if end % 16 == 0]  # of blocks
         for place in range(at, stop):
             if scale := slow.push(values[place], place):
                 number = values[place] + noise.of(place, scale)
                 slow.measured(number, place + 1 - opened, scale)
                 expected.append((place, number, scale))
                 opened = place + 1
-        stretch = Stretch(np.array(values), at, stop, at, filled, noise)
+            elif place + 1 in ends:
+                slow.measured(0, place + 1 - opened, 0)
+                opened = place + 1
+        stretch = Stretch(np.array(values), at, stop, at, filled, ends, noise)
         assert list(zip(*runs[1]._sweep(stretch), strict=True)) == expected
         assert state_of(slow) == state_of(quick)
         total += len(expected)
@@ -120,7 +124,7 @@ def test_a_window_that_has_nothing_left_is_swept() -> None:
     noise = MeasurementNoise(KEYSTREAM)
     filled = empty = 0
     for at in range(0, values.size, 64):
-        stretch = Stretch(values, at, min(at + 64, values.size), at, filled, noise)
+        stretch = Stretch(values, at, min(at + 64, values.size), at, filled, (), noise)
         due = slow.due <= at
         expected = list(zip(*one_by_one(slow, stretch), strict=True))
         assert list(zip(*quick.sweep(stretch), strict=True)) == expected

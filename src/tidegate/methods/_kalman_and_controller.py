@@ -36,22 +36,24 @@ class KalmanLevel:
     def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
         """The level after each leaf: time passes, and measured numbers move it."""
         exact, variance = self.exact, self.variance
-        means = [math.nan]  # one before the first, and those after each measurement
+        means: list[float] = []
         scales = marks.astype(np.float64)
-        passed, noise = spans * self._step_variance, 2.0 * scales * scales
+        noise = 2.0 * scales * scales
+        noise[marks == 0] = math.inf  # a gain of 0
         for number, moved, noisy in zip(
-            numbers.astype(np.float64).tolist(), passed.tolist(), noise.tolist(), strict=True
+            numbers.astype(np.float64).tolist(),
+            (spans * self._step_variance).tolist(),
+            noise.tolist(),
+            strict=True,
         ):
             variance += moved
-            if noisy:
-                gain = variance / (variance + noisy)
-                exact += gain * (number - exact)
-                variance *= 1.0 - gain
-                means.append(exact)
+            gain = variance / (variance + noisy)
+            exact += gain * (number - exact)
+            variance *= 1.0 - gain
+            means.append(exact)
         self.exact, self.variance = exact, variance
-        levels: FloatArray = np.rint(means)
-        levels[0] = self.level
-        found: FloatArray = levels[np.cumsum(marks != 0)]
+        found: FloatArray = np.rint(means)
+        found[: int(np.argmax(marks != 0)) if marks.any() else marks.size] = self.level
         self.level = float(found[-1])
         return found
 

@@ -36,6 +36,7 @@ _LEAST_SHARE = float(_SHARE) * math.log(2)  # at an interval of 1
 _ROUGH_SHARE, _ROUGH_MOST = float(_SHARE), float(_MOST_SHARE)
 _DIGITS = Context(prec=30)
 _DOUBT = 1e-5  # 2^32 times the error of a share is below 1.2e-6
+_NEARLY_HALF = 0.5 - 2.0**-20  # of what is rounded down
 _MANY = 1 << 20  # values of which all sums are exact
 
 
@@ -68,6 +69,7 @@ class BudgetSampler(Feedback):
         above, below = stage.scale_ratio(threshold)
         self._ratio = above / below  # of a scale times the parts it costs
         self._huge = self._scale_of(LEAST) >= USUAL_SCALES
+        self._least_scale = self._scale_of(_MOST)
 
     def push(self, value: int, position: int) -> int:
         """The value itself decides nothing."""
@@ -96,12 +98,14 @@ class BudgetSampler(Feedback):
         rounded to; afterwards it is seen, for all values at once, whether one was so near to an
         integer that this was wrong. Then the definition decides.
         """
-        units, start, stop, position, filled, noise = stretch
+        units, start, stop, position, filled, ends, noise = stretch
         window, count = self._window, stop - start
-        skip = max(0, self.due - position)
+        begin = max(0, self.due - position)
         if self._huge or count > _MANY:
             return one_by_one(self, stretch)
-        if skip >= count:
+        edges = [end - start for end in reversed(ends)]  # of blocks; the next one is the last
+        if begin >= count:
+            self._pass(-filled, count, edges)
             return [], [], []
         # What comes back at each value: written a window ahead of where it is read.
         ahead = min(window, count)
@@ -115,108 +119,138 @@ class BudgetSampler(Feedback):
             else:
                 later.append((place, spent))
         first_left, ratio = left, self._ratio
-        exact, variance, interval = self.exact, self.variance, self.interval
-        step, errors = self._step_variance, self.errors.copy()
-        numbers: list[float] = []
+        values, logs = units[start:stop].astype(np.float64), noise.between(position, count)
+        # A number is scale·logarithm, rounded towards 0, and the value: half of a step towards 0,
+        # and to the nearest. NaN, which no comparison holds for, where the noise may be 0 or −0.
+        halved = values - np.copysign(0.5, logs)
+        halved[np.abs(logs) * self._least_scale < 1] = math.nan
+        towards, logarithms = halved.tolist(), logs.tolist()
+        drawn: dict[int, float] = {}  # numbers at NaNs
         by_integers: set[int] = set()  # which numbers have noise that was found so
+        # Half of the variance, with half steps: what is divided is the same, with one factor less.
+        exact, half, interval = self.exact, self.variance / 2, self.interval
+        step, errors = self._step_variance / 2, self.errors.copy()
         # Since where which interval and share hold.
         changes, intervals, shares = [0], [interval], [_rough_share(interval)]
-        values, logs = units[start:stop].astype(np.float64), noise.between(position, count)
-        offsets, logarithms = (values - CENTRE).tolist(), logs.tolist()
         # Below `low` the next value is no usual one: the interval is not 1, or nothing is left, or
         # the value before was not measured. Below `sure` an error may change the interval.
         low, sure = math.inf, SURE if interval == 1.0 else math.inf
-        opened, due, stuck = -filled, self.due - position, False
-        at, share, most, whole, centre = skip, shares[0], float(_MOST), WHOLE, CENTRE
-        left += sum(returns[:at])
-        least = float(LEAST)
-        while at < count:
-            left += returns[at]
-            part = left * share - 0.5 + whole - whole
-            if part >= low:
-                variance += step
-            else:
-                if low < math.inf:
-                    opened = due = at
-                if part < LEAST:
-                    if not stuck or returns[at]:
-                        stuck = self._part_of(int(left), interval) < LEAST
-                    if stuck:
-                        low = math.inf
-                        at += 1
+        opened, stuck = -filled, False
+        share, most, least, whole, centre = shares[0], float(_MOST), float(LEAST), WHOLE, CENTRE
+        below, remembered = whole - 0.5, len(errors)
+        left += sum(returns[:begin])
+        while begin < count:
+            for at in range(begin, count):
+                left += returns[at]
+                part = left * share + below - whole
+                if part >= low:
+                    half += step
+                else:
+                    if low < math.inf:
+                        opened = at
+                    # 0.6 of a whole number may be one: rounded down, not to an even one.
+                    part = min(left * share - _NEARLY_HALF + whole - whole, most)
+                    if part < least:
+                        if not stuck or returns[at]:
+                            stuck = self._part_of(int(left), interval) < LEAST
+                        if stuck:
+                            low = math.inf
+                            continue
+                    stuck = False
+                    low = least if interval == 1.0 else math.inf
+                    while edges and edges[-1] <= at:
+                        edge = edges.pop()
+                        if edge > opened:
+                            half += (edge - opened) * step
+                            opened = edge
+                    half += (at + 1 - opened) * step
+                scale = ratio / part + 0.5 + whole - whole
+                number = scale * logarithms[at] + towards[at] + centre - centre
+                gain = half / (half + scale * scale)
+                half *= 1.0 - gain
+                returns[at + ahead] = part
+                left -= part
+                # What `follow` does.
+                before = exact
+                exact += gain * (number - before)
+                error = exact - before if exact > before else before - exact
+                if exact > 1.0:
+                    error /= exact
+                errors.append(error)
+                if error >= sure:
+                    continue
+                if number != number:  # NaN
+                    draw = int(scale * logarithms[at])
+                    if not draw:
+                        draw = noise.scaled(logarithms[at], int(scale), at + position)
+                        by_integers.add(len(errors) - remembered - 1)
+                    drawn[at] = number = draw + float(values[at])
+                    exact = before + gain * (number - before)
+                    error = abs(exact - before)
+                    if exact > 1.0:
+                        error /= exact
+                    errors[-1] = error
+                    if error >= sure:
                         continue
-                stuck = False
-                part = min(part, most)
-                low = least if interval == 1.0 else math.inf
-                variance += (at + 1 - opened) * step
-            scale = ratio / part + 0.5 + whole - whole
-            logarithm = logarithms[at]
-            if logarithm > 0.0:
-                drawn = scale * logarithm - 0.5 + centre
-            else:
-                drawn = scale * logarithm + 0.5 + centre
-            if drawn == centre:  # 0, or −0, which is thrown away
-                drawn += noise.scaled(logarithm, int(scale), at + position)
-                by_integers.add(len(numbers))
-            number = drawn + offsets[at]
-            numbers.append(number)
-            # What `follow` does.
-            gain = variance / (variance + 2.0 * scale * scale)
-            before = exact
-            exact += gain * (number - before)
-            variance *= 1.0 - gain
-            error = exact - before if exact > before else before - exact
-            if exact > 1.0:
-                error /= exact
-            errors.append(error)
-            returns[at + ahead] = part
-            left -= part
-            at += 1
-            if error < sure:
                 last = errors[-REMEMBERED:]
                 if sure < math.inf and stays(error, sum(last)):
                     continue
                 before, interval = interval, next_interval(interval, error, last)
+                if interval == before == 1.0:
+                    continue
+                begin = opened = at + 1
                 if interval != 1.0:
                     low = sure = math.inf
                     share = _rough_share(interval)
-                    opened = at
-                    due = at + (round(interval) if interval < window else window) - 1
-                    left += sum(returns[at:due])
-                    at = due
-                elif before != 1.0:
-                    low, sure, share = least, SURE, _LEAST_SHARE
+                    begin = at + (round(interval) if interval < window else window)
+                    left += sum(returns[opened:begin])
                 else:
-                    continue
-                changes.append(at)
+                    low, sure, share = least, SURE, _LEAST_SHARE
+                changes.append(begin)
                 intervals.append(interval)
                 shares.append(share)
+                break
+            else:
+                break
         moved = np.array(returns)
         paid = moved[ahead:]
         places = paid.nonzero()[0]
-        parts, released = paid[places], np.array(numbers)
+        parts, factors = paid[places], logs[places]
         rough = ratio / parts
         scales = rough + 0.5 + WHOLE - WHOLE
         lefts = (np.cumsum(moved[:count] - paid) + first_left)[places] + parts
+        released = scales * factors + halved[places] + CENTRE - CENTRE
+        if drawn:
+            released[np.searchsorted(places, list(drawn))] = list(drawn.values())
         draws = released - values[places]
         if not (
             self._right_parts(lefts, parts, places, (changes, intervals, shares))
             and self._right_scales(rough, scales, parts)
-            and noise.right(draws, scales, logs[places], places + position, by_integers)
+            and noise.right(draws, scales, factors, places + position, by_integers)
         ):
             return one_by_one(self, stretch)
-        read = count
-        if not stuck:
-            read, due = int(places[-1]) + 1, at
-        self.due = due + position
-        self.exact, self.variance, self.interval = exact, variance, interval
+        self.exact, self.variance, self.interval = exact, half * 2, interval
         self.errors = errors[-REMEMBERED:]
+        read = count
+        if places.size:
+            opened = int(places[-1]) + 1
+            self.due = position + opened - 1 + round(min(interval, float(window)))
+        if not stuck:
+            read = opened
+        self._pass(opened, count, edges)
         unread = enumerate(returns[read:count], position - window + read)
         new = enumerate(returns[count:], position - ahead + count)
         kept = [(place, int(part)) for place, part in unread if part] + later
         kept += [(place, int(part)) for place, part in new if part]
         self.places, self.parts = [place for place, _ in kept], [part for _, part in kept]
         return places + start, released, scales
+
+    def _pass(self, opened: int, count: int, edges: list[int]) -> None:
+        """Close the leaf that is open since `opened` where blocks end, up to `count`."""
+        for edge in reversed(edges):
+            if opened < edge <= count:
+                self.follow(0, edge - opened, 0)
+                opened = edge
 
     def _right_parts(
         self,

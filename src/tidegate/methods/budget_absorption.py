@@ -97,7 +97,7 @@ class AbsorbingSampler(DissimilaritySampler):
 
     def sweep(self, stretch: Stretch) -> Measurements:
         """`push` and `measured` for many values, without those whose shares are spent."""
-        units, start, stop, position, _, noise = stretch
+        units, start, stop, position, _, _, noise = stretch
         places: list[int] = []
         numbers: list[float] = []
         marks: list[float] = []

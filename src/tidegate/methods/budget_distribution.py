@@ -140,7 +140,7 @@ class DissimilaritySampler:
         """
         if self._huge:
             return one_by_one(self, stretch)
-        units, start, stop, position, _, noise = stretch
+        units, start, stop, position, _, _, noise = stretch
         numbers: list[float] = []
         by_integers: set[int] = set()  # which numbers have noise that was found so
         window, ratio, published, count = (

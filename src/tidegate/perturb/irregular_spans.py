@@ -55,6 +55,11 @@ class IrregularRun(OneLayoutRun):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {self.position}>"  # public: the position
 
+    def options_at(self, start: int) -> tuple[Layout, ...]:
+        """The one layout of the block that begins after so many values."""
+        number = start % sum(self._lengths) // self._lengths[0]
+        return self._options[self._lengths[number]]
+
     def push_one(self, value: int) -> int | None:
         """Not used: irregular spans come in arrays."""
         raise AssertionError("an irregular perturber says more than a number")

@@ -6,6 +6,7 @@ leaves   |---●|--●|-----|●|---------●|-|     ● measured; the others ha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -27,10 +28,15 @@ Measurements = tuple[list[int] | IntArray, list[float] | FloatArray, list[float]
 WHOLE, CENTRE = 2.0**52, 1.5 * 2.0**52
 
 
-class Stretch(NamedTuple):
-    """units[start], …, units[stop − 1] of one block, to be seen at once.
+_AT_ONCE = 1 << 13  # values of a sweep: more are no faster, and take memory
 
-    The first of them is at `position`; `filled` values of the open leaf came before.
+
+class Stretch(NamedTuple):
+    """units[start], …, units[stop − 1], to be seen at once.
+
+    The first of them is at `position`; `filled` values of the open leaf came before. A leaf that is
+    open where a block ends is closed there: `ends` are the indices after the last values of blocks,
+    up to and including `stop`.
     """
 
     units: IntArray
@@ -38,6 +44,7 @@ class Stretch(NamedTuple):
     stop: int
     position: int
     filled: int
+    ends: Sequence[int]
     noise: MeasurementNoise
 
 
@@ -55,7 +62,7 @@ class Sampler(Protocol):
         sweep(stretch: Stretch) -> Measurements
 
     which does the same for all values of the stretch: it measures and does what `measured` does by
-    itself. Both are faster, and must leave the same state.
+    itself, also where blocks end. Both are faster, and must leave the same state.
     """
 
     STATE: ClassVar[tuple[str, ...]]
@@ -71,11 +78,11 @@ class Sampler(Protocol):
 
 def one_by_one(sampler: Sampler, stretch: Stretch) -> Measurements:
     """The definition of `sweep`."""
-    units, start, stop, position, filled, noise = stretch
+    units, start, stop, position, filled, ends, noise = stretch
     places: list[int] = []
     numbers: list[float] = []
     scales: list[float] = []
-    opened, shift = start - filled, position - start
+    opened, shift, closing = start - filled, position - start, {*ends}
     for place, value in enumerate(units[start:stop].tolist(), start):
         if scale := sampler.push(value, place + shift):
             number = value + noise.of(place + shift, scale)
@@ -84,18 +91,28 @@ def one_by_one(sampler: Sampler, stretch: Stretch) -> Measurements:
             places.append(place)
             numbers.append(number)
             scales.append(scale)
+        elif place + 1 in closing:
+            sampler.measured(0, place + 1 - opened, 0)
+            opened = place + 1
     return places, numbers, scales
 
 
-def _together(found: list[Measurements]) -> tuple[IntArray, IntArray, IntArray]:
-    """All of them in arrays of integers."""
-    arrays = [
-        [np.array(each, dtype=np.int64) for each in kind] for kind in zip(*found, strict=True)
-    ]
-    ends, numbers, marks = (
-        (np.concatenate(kind) for kind in arrays) if arrays else np.zeros((3, 0), dtype=np.int64)
-    )
-    return ends, numbers, marks
+def _with_closed(found: Measurements, ends: Sequence[int]) -> tuple[IntArray, ...]:
+    """As arrays of integers, and with the leaves that were open where blocks end."""
+    places, numbers, scales = (np.asarray(each, dtype=np.int64) for each in found)
+    last = np.array(ends, dtype=np.int64) - 1  # of each block
+    at = np.searchsorted(places, last)
+    still_open = np.append(places, -1)[at] != last
+    if not still_open.any():
+        return places, numbers, scales
+    at, last = at[still_open], last[still_open]
+    return np.insert(places, at, last), np.insert(numbers, at, 0), np.insert(scales, at, 0)
+
+
+def _joined(parts: list[tuple[IntArray, ...]]) -> tuple[IntArray, ...]:
+    if not parts:
+        return tuple(np.zeros((3, 0), dtype=np.int64))
+    return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def near_integers(rest: FloatArray, doubt: float) -> list[int]:
@@ -167,54 +184,63 @@ class SampledRun(IrregularRun):
         return self.blocks
 
     def push(self, values: IntArray) -> Noisy:
-        """Take raw units, not beyond the block's end; give what was measured of them."""
-        found: list[Measurements] = []  # where leaves end, as indices of values; numbers, marks
+        """Take raw units; give what was measured of them."""
         units = np.minimum(values, self._threshold)
+        parts: list[tuple[IntArray, ...]] = []  # last values of leaves, numbers, marks
         at, opened = 0, -self.filled
         while at < units.size:
-            length = self._lengths[self.blocks]
-            stop = min(units.size, at + length - self.place)
-            measured = self._sweep(
-                Stretch(units, at, stop, self.position, at - opened, self._noise)
-            )
-            if len(measured[0]):
-                found.append(measured)
-                opened = int(measured[0][-1]) + 1
+            stop = min(units.size, at + _AT_ONCE)
+            ends = self._block_ends(at, stop)
+            stretch = Stretch(units, at, stop, self.position, at - opened, ends, self._noise)
+            parts.append(_with_closed(self._sweep(stretch), ends))
+            if parts[-1][0].size:
+                opened = int(parts[-1][0][-1]) + 1
             self.position += stop - at
-            self.place += stop - at
             at = stop
-            if self.place == length:
-                if opened < stop:
-                    found.append(([stop - 1], [0], [0]))
-                    self._sampler.measured(0, stop - opened, 0)
-                    opened = stop
-                self.place = 0
-                self.blocks = (self.blocks + 1) % len(self._lengths)
-        ends, numbers, marks = _together(found)
-        spans = ends.copy()
-        spans[1:] -= ends[:-1]
+        if len(parts) != 1:
+            parts = [_joined(parts)]
+        lasts, numbers, marks = parts[0]
+        spans = lasts.copy()
+        spans[1:] -= lasts[:-1]
         spans[:1] += self.filled + 1
         self.filled = units.size - opened
         return Noisy(numbers, spans, marks)
 
+    def _block_ends(self, start: int, stop: int) -> list[int]:
+        """The indices up to `stop` before which blocks end; counts these blocks as completed."""
+        ends = []
+        begun = start - self.place
+        while (end := begun + self._lengths[self.blocks]) <= stop:
+            ends.append(end)
+            begun = end
+            self.blocks = (self.blocks + 1) % len(self._lengths)
+        self.place = stop - begun
+        return ends
+
     def _by_finding(self, stretch: Stretch) -> Measurements:
         """The sweep of a sampler that has none of its own."""
-        units, start, stop, position, filled, noise = stretch
+        units, start, stop, position, filled, ends, noise = stretch
         values: list[int] = units[start:stop].tolist()
         places: list[int] = []
         numbers: list[float] = []
         scales: list[float] = []
-        at, opened = 0, -filled
-        while at < len(values):
-            found, scale = self._find(values, at, len(values), at + position)
-            if not scale:
-                break
-            number = values[found] + noise.of(found + position, scale)
-            places.append(found + start)
-            numbers.append(number)
-            scales.append(scale)
-            self._sampler.measured(number, found + 1 - opened, scale)
-            at = opened = found + 1
+        at, opened, closing = 0, -filled, {*ends}
+        for end in [*ends, stop]:
+            until = end - start
+            while at < until:
+                found, scale = self._find(values, at, until, at + position)
+                if not scale:
+                    break
+                number = values[found] + noise.of(found + position, scale)
+                places.append(found + start)
+                numbers.append(number)
+                scales.append(scale)
+                self._sampler.measured(number, found + 1 - opened, scale)
+                at = opened = found + 1
+            at = until
+            if opened < until and end in closing:
+                self._sampler.measured(0, until - opened, 0)
+                opened = until
         return places, numbers, scales
 
     def _one_by_one(

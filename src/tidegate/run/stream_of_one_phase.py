@@ -18,7 +18,10 @@ from tidegate.stages import NO_SUMS, EstimatorRun, Noisy, Saved
 
 if TYPE_CHECKING:
     from tidegate.estimate.smoother import SmootherRun
+    from tidegate.perturb.irregular_spans import IrregularRun
     from tidegate.run.pipeline import Pipeline
+
+_AT_ONCE = 1 << 13  # values of irregular spans that are pushed at once: for speed alone
 
 
 class PhaseStream:
@@ -59,10 +62,11 @@ class PhaseStream:
             threshold=threshold, perturber=perturber, saved=saved, below=below
         )
         if state is None:
+            self._due = segment.end
             self._begin_block()
             segment.leaves.predict(self._estimator.prediction)
         else:
-            self._due: int = state["due"]
+            self._due = state["due"]
         self.first = self._estimator.prediction  # if nothing was released yet; else nobody asks
         # What a smoother publishes for every value inside the open leaf, so that it need not be
         # asked; it hears of them later (`_caught_up`). None: the estimator says it for each.
@@ -90,13 +94,18 @@ class PhaseStream:
         return Levels(self._method, self.ends.width, *facts, below=self.ends.below)
 
     def _begin_block(self) -> None:
-        """Let the estimator choose, before the first value of the block is seen."""
-        perturber, estimator = self._perturber, self._estimator
+        """Let the estimator choose, before the first value of the block is seen.
+
+        Irregular perturbers have one option: a block of theirs may have begun some values ago.
+        """
+        perturber, estimator, start = self._perturber, self._estimator, self._due
         options = perturber.options
+        if self._irregular:
+            options = cast("IrregularRun", perturber).options_at(start - self.segment.origin)
         choice = estimator.choose(options, first=perturber.number == 0)
         perturber.begin(choice)
-        self.segment.begin(options[choice], choice, estimator.model_weights)
-        self._due = self.segment.end + estimator.begin(options[choice])  # for the next choice
+        self.segment.begin(options[choice], choice, estimator.model_weights, start)
+        self._due = start + estimator.begin(options[choice])  # for the next choice
 
     def push(self, units: IntArray, out: FloatArray) -> Trace:
         """Release one piece of the stream into `out`; give what was released of it."""
@@ -105,12 +114,13 @@ class PhaseStream:
         parts: list[tuple[Any, ...]] = []
         done, size = 0, units.size
         while done < size:
-            count = min(size - done, self._due - segment.end)
+            room = self._due - segment.end
+            count = min(size - done, max(room, _AT_ONCE) if self._irregular else room)
             noisy = self._measured(units[done : done + count])
             cells = estimator.push(noisy, out[done : done + count])
             segment.extend(noisy, cells.predictions, count)
             done += count
-            if segment.end == self._due:
+            while segment.end >= self._due:
                 self._begin_block()
                 begun.append(self._latest())
                 cells.predictions[-1:] = estimator.prediction  # what follows the block

@@ -5,6 +5,7 @@ Where the method decides the spans of leaves, they keep ends, marks and levels, 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, Self
@@ -262,8 +263,9 @@ class SpanBuffer(RingBuffer):
         """The number of the leaf that begins at a position."""
         if position == self._edges[self.closed % self._sums.size]:  # a block that begins just now
             return self.closed
-        edges = self._edges[self._slots(np.arange(self.oldest, self.closed + 1))]
-        return self.oldest + int(np.searchsorted(edges, position))
+        edges, size = self._edges, self._sums.size
+        known = range(self.oldest, self.closed + 1)
+        return self.oldest + bisect_left(known, position, key=lambda leaf: edges[leaf % size])
 
     def spans(self) -> Spans:
         """The leaves that are kept."""
