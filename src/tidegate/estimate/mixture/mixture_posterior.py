@@ -111,12 +111,10 @@ class MixturePosterior(Posterior):
             first, first_share, last, last_share
         )
         between = known.variances(near_first, near_last) * np.where(same, np.square(share), 1.0)
-        spread = np.where(
-            same,
-            self._spread(first, first_width, share),
-            self._spread(first, first_width, first_share)
-            + self._spread(last, last_width, last_share),
-        )
+        spread = self._spread(first, first_width, first_share)
+        spread += self._spread(last, last_width, last_share)
+        (alone,) = same.nonzero()
+        spread[alone] = self._spread(first[alone], first_width[alone], share[alone])
         theta = self._threshold * self._step
         return Parts(
             estimate * theta,
@@ -141,20 +139,23 @@ class MixturePosterior(Posterior):
     def _prefix(self, cell: IntArray, share: FloatArray) -> FloatArray:
         sums = self._known.sums
         after = np.minimum(cell + 1, sums.size - 1)
-        return sums[cell] + share * (sums[after] - sums[cell])
+        before = sums.take(cell)
+        return before + share * (sums.take(after) - before)
 
     def _place(self, positions: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
         """The cell of each position, how far in it lies, and how many values the cell has."""
         edges = self._known.edges
         cell = np.searchsorted(edges, positions, side="right") - 1
         after = np.minimum(cell + 1, edges.size - 1)
-        width = np.maximum(edges[after] - edges[cell], 1)
-        return cell, (positions - edges[cell]) / width, width
+        before = edges.take(cell)
+        width = np.maximum(edges.take(after) - before, 1)
+        return cell, (positions - before) / width, width
 
     def _spread(self, cell: IntArray, width: IntArray, share: FloatArray) -> FloatArray:
         """Variance, in θ², of a part of a cell whose sum is known, if values are independent."""
         levels = self._known.levels
-        level = np.clip(levels[np.minimum(cell + 1, levels.size - 1)] + self._below, 0.0, 1.0)
+        after = levels.take(np.minimum(cell + 1, levels.size - 1))
+        level = np.clip(after + self._below, 0.0, 1.0)
         found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
         return found
 

@@ -197,11 +197,14 @@ def between_places(
     inside = []
     for at, within in places:
         cell = np.maximum(within, 0)
-        inside.append((cell, np.clip(at - edges[cell], 0, widths[cell])))
+        inside.append((cell, np.clip(at - edges.take(cell), 0, widths.take(cell))))
     found = []
     for sums in before:
+        if not sums.any():  # such as what lies below a floor of 0
+            found.append(np.zeros(inside[0][0].size))
+            continue
         slopes = np.append(np.diff(sums), 0.0) / widths
-        first, after = (sums[cell] + slopes[cell] * part for cell, part in inside)
+        first, after = (sums.take(cell) + slopes.take(cell) * part for cell, part in inside)
         found.append(after - first)
     return found
 

@@ -167,29 +167,27 @@ class CellCovariances:
         """The covariance of the sums at the ends of the cells `first` and `last`."""
         found: FloatArray = np.empty(first.size)
         blocks = self._cells.block_of
-        for start in range(0, first.size, _PIECE):
-            here = slice(start, start + _PIECE)
-            one, other = first[here], last[here]
-            apart = blocks[other] - blocks[one]
-            for of_two, pairs in ((False, apart == 0), (True, apart > 0)):
-                (some,) = pairs.nonzero()
-                if some.size:
-                    ask = self._of_two_blocks if of_two else self._within_a_block
-                    found[start + some] = ask(one[some], other[some])
+        together = blocks.take(first) == blocks.take(last)
+        # Those within a block go step by step: the fewer pieces, the fewer steps.
+        for pairs, ask in ((together, self._within_a_block), (~together, self._of_two_blocks)):
+            (some,) = pairs.nonzero()
+            for start in range(0, some.size, _PIECE):
+                piece = some[start : start + _PIECE]
+                found[piece] = ask(first.take(piece), last.take(piece))
         return found
 
     def _of_two_blocks(self, first: IntArray, last: IntArray) -> FloatArray:
         cells = self._cells
-        vectors = cells.leaving[:, first]
-        at = cells.block_of[first] + 1
-        over = cells.block_of[last] - at
+        vectors = cells.leaving.take(first, axis=1)
+        at = cells.block_of.take(first) + 1
+        over = cells.block_of.take(last) - at
         for power in range(int(over.max(initial=0)).bit_length()):
             (going,) = (over >> power & 1).nonzero()
             if going.size:
-                moved = applied(self._over(power)[..., at[going]], vectors[:, going])
-                vectors[:, going] = moved
+                matrices = self._over(power).take(at.take(going), axis=2)
+                vectors[:, going] = applied(matrices, vectors.take(going, axis=1))
                 at[going] += 1 << power
-        found: FloatArray = vectors[0] + inner(vectors[1:], cells.arriving[:, last])
+        found: FloatArray = vectors[0] + inner(vectors[1:], cells.arriving.take(last, axis=1))
         return found
 
     def _over(self, power: int) -> FloatArray:
