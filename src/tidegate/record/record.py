@@ -95,7 +95,8 @@ class RecordSums:
             if hidden.share:
                 excess, unseen = hidden.added(excess, parts.estimate, high - low, segment)
                 self.unseen[here] += unseen
-            self.truncated[:, here] += excess
+            for total, part in zip(self.truncated, excess, strict=True):
+                total[here] += part
         caps, (lowest, highest, full) = self.caps, segment.cap_range(low, high)
         caps[0, here] = np.minimum(caps[0, here], lowest)
         caps[1, here] = np.maximum(caps[1, here], highest)

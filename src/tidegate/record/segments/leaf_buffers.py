@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.lattice import FloatArray, IntArray, divided
 from tidegate.stages import Spans
 
 _FIRST_CAPACITY = 64  # of every phase of every key
@@ -213,7 +213,7 @@ class RingBuffer:
             column.resize(size, refcheck=False)
 
     def _slots(self, leaves: IntArray) -> IntArray:
-        return leaves % self._sums.size
+        return divided(leaves, self._sums.size)[1]
 
     def _stored(self) -> Sequence[NDArray[Any]]:
         if self._block == 1:

@@ -175,16 +175,16 @@ class Segment:
             return level, level, level * (ends - starts if self.method.bounded else np.inf)
         begun, step = np.array([block.start for block in self.blocks]), self.method.step
         caps = np.array([(block.layout.cap - self.below) * step for block in self.blocks])
-        first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
-        after = np.maximum(np.searchsorted(begun, ends, side="left"), first + 1)
-        # One more at the end, so that every range has a place after its last block.
-        edges = np.stack((first, after), axis=1).reshape(-1)
-        padded = np.append(caps, caps[-1])
-        lowest = np.minimum.reduceat(padded, edges)[::2]
         places = np.append(begun, max(self.end, begun.item(-1)))
         before = np.concatenate(([0.0], np.cumsum(caps * np.diff(places))))
         full = np.interp(ends, places, before) - np.interp(starts, places, before)
-        return lowest, np.maximum.reduceat(padded, edges)[::2], full
+        if (caps == caps[0]).all():
+            return *np.full((2, starts.size), caps[0]), full
+        first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
+        after = np.maximum(np.searchsorted(begun, ends, side="left"), first + 1)
+        # One more at the end, so that every range has a place after its last block.
+        padded, edges = np.append(caps, caps[-1]), np.stack((first, after), axis=1).reshape(-1)
+        return *(fold.reduceat(padded, edges)[::2] for fold in (np.minimum, np.maximum)), full
 
     def layout(self, length: int, choice: int) -> Layout:
         """The layout of a block, by its length and which option was chosen."""
