@@ -56,7 +56,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
         clock = metadata.get("time")
         self.clock = None if clock is None else Clock.from_plain(clock)
         self._index: KeyIndex | None = None
-        self._record = lru_cache(_RECORDS)(self._made)  # posteriors are kept with them
+        self._kept_record = lru_cache(_RECORDS)(self._made)  # posteriors are kept with them
 
     @classmethod
     def of(
@@ -110,7 +110,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
 
     def record(self, key: Any) -> Record:
         """What was measured of a key, ready for queries."""
-        return self._record(key_text(key))
+        return self._kept_record(key_text(key))
 
     def _made(self, name: str) -> Record:
         facts = self._facts.get(name)
