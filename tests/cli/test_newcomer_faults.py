@@ -168,3 +168,20 @@ def test_a_released_file_as_input_is_noticed(tmp_path, kind):
     assert words not in run("release", source, "-o", once, *HOW).stderr
     again = run("release", once, "-o", twice, "--column", "value", "--epsilon", "5", *HOW[-2:])
     assert words in again.stderr
+
+
+def test_a_mistake_is_named_once_with_what_to_do(tmp_path):
+    source = write(tmp_path / "in.csv", np.full(COUNT, 9))
+    several = run("check", source)
+    assert "Choose a column with --column: 'when', 'value'" in several.stdout
+    assert several.stderr == "tidegate: column: is needed: the file has several\n"
+    array = tmp_path / "in.json"
+    array.write_text(json.dumps([{"value": 3}] * 5))
+    how = ("-o", tmp_path / "out.csv", "--column", "value", "--epsilon", "1", "--bound", "9")
+    assert "is a folder: name a file" in run("release", tmp_path, *how).stderr
+    assert "jsonl has an object on every line" in run("release", array, *how).stderr
+    lines = run("release", array, "--format", "jsonl", *how).stderr
+    assert "row 0 is not a JSON object; every line must be an object of its own" in lines
+    run("release", source, *how)
+    asked = run("query", tmp_path / "out.csv", "0", "9", "--confidence", "95").stderr
+    assert "95 % is 0.95" in asked

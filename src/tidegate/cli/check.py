@@ -87,8 +87,8 @@ def check(
     with plain_errors():
         typer.echo(_FIRST)
         reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
-        if column is None and source != "-":
-            _name_columns(source, reading)
+        if column is None and source != "-" and _name_columns(source, reading):
+            raise SettingError("column", "is needed: the file has several")
         timing = CheckedTimes.found(source, time, zone, time_format, reading)
         streams = CheckedStreams(by, every)
         streams.check(timing)
@@ -109,15 +109,16 @@ def check(
             typer.echo(line)
 
 
-def _name_columns(source: str, reading: dict[str, Any]) -> None:
-    """Show the owner which columns there are, where the format does not do so itself."""
+def _name_columns(source: str, reading: dict[str, Any]) -> bool:
+    """Show the owner which columns there are; False: there is no choice, or nothing is known."""
     from tidegate.io.column_choice import column_names
 
     if reading["header"] is False:
-        return
+        return False
     names = column_names(source, reading["format"], reading["delimiter"])
     if len(names) > 1:
         typer.echo(f"Choose a column with --column: {', '.join(map(repr, names))}")
+    return len(names) > 1
 
 
 def _check_profile(

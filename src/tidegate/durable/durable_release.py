@@ -235,9 +235,10 @@ class DurableRelease(DurableTicks, Closed):
         try:
             with self._ownership.lock:
                 self._check()
-                numbers = self._pipeline.lattice.numbers(values, self.seen)
+                at = 0 if self._pipeline.ticks else self.seen  # of events their number is secret
+                numbers = self._pipeline.lattice.numbers(values, at)
                 protects = self._release.user_cap is not None
-                users = checked_users(users, numbers.size, needed=protects, position=self.seen)
+                users = checked_users(users, numbers.size, needed=protects, position=at)
                 when = self._release.checked_times(times, numbers.size, late)
                 self._ownership.begin()
                 begun = True

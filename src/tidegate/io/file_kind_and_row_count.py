@@ -59,7 +59,10 @@ def kind_of(
     if format is None:
         found = "csv" if not name else _EXTENSIONS.get(Path(bare).suffix)
         if found is None or (found == "parquet" and compression):
-            raise SettingError(setting, f"is unknown from this name. Give one of {_names()}")
+            if name and Path(path or "").is_dir():
+                raise SettingError(setting, f"{said(name)} is a folder: name a file")
+            lines = " (jsonl has an object on every line)" if bare.endswith(".json") else ""
+            raise SettingError(setting, f"is unknown from this name. Give one of {_names()}{lines}")
         return FileKind(found, compression)
     if format not in KINDS:
         raise SettingError(setting, f"must be one of {_names()}, not {said(format)}")

@@ -113,13 +113,19 @@ class JsonRows:
             return None
 
 
+def _lines(position: int) -> str:
+    """What to do about a file that is one array, or one object: said of its first row."""
+    wanted = "; every line must be an object of its own: `jq -c '.[]'` writes an array so"
+    return "" if position else wanted
+
+
 def _json_object(line: bytes, position: int) -> dict[str, Any]:
     try:
         row = json.loads(line.decode("utf-8", "surrogateescape"), parse_int=_integer)
     except (ValueError, RecursionError):
-        raise InputError(f"row {position} is not complete JSON") from None
+        raise InputError(f"row {position} is not complete JSON{_lines(position)}") from None
     if not isinstance(row, dict):
-        raise InputError(f"row {position} is not a JSON object")
+        raise InputError(f"row {position} is not a JSON object{_lines(position)}")
     return row
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.clock import Clock
 from tidegate.errors import InputError
 from tidegate.keyed.event_object_engine import EventObjects
 from tidegate.keyed.release import KeyedRelease
@@ -42,6 +43,11 @@ class KeyedEventRelease(KeyedRelease):
         return self._pipeline.ticks
 
     @property
+    def clock(self) -> Clock:
+        """How times are written out: as the start of the ticks is, whatever events look like."""
+        return self._clock or self.ticks.clock
+
+    @property
     def late(self) -> int:
         """How many events came after their tick was released. For the operator: not private."""
         with self._ownership.lock:  # a push of another thread adds keys
@@ -65,8 +71,8 @@ class KeyedEventRelease(KeyedRelease):
         Raises:
             InputError: a value is not a number, or a time none. None of this push was taken then.
         """
-        refuse_numbers(times, _FORM, self._seen)
-        refuse_times(values, _FORM, self._seen)
+        refuse_numbers(times, _FORM, 0)  # positions count within a push: see `Ticks.read`
+        refuse_times(values, _FORM, 0)
         check_values(self._pipeline, values)
         self.push_rows(keys, values, times)
 
@@ -112,8 +118,7 @@ class KeyedEventRelease(KeyedRelease):
         engine, codes = self._events, self._open_codes()
         parts = [engine.advance(code, end) for code in codes]
         sizes = np.array([part.values.size for part in parts], dtype=np.int64)
-        if self._clock is None:
-            self._clock = self.ticks.clock
+        self._clock = self.clock
         times = _joined([self.ticks.times(one.first, one.first + one.values.size) for one in parts])
         order = np.argsort(times, kind="stable")  # by time, then by key
         positions = _joined([np.arange(one.first, one.first + one.values.size) for one in parts])
@@ -133,13 +138,13 @@ class KeyedEventRelease(KeyedRelease):
     ) -> tuple[NDArray[Any], IntArray, Times | None]:
         if times is None:
             raise InputError("an event has a time: give times")
-        when = self.ticks.read(times, self._seen, self._clock)
+        when = Times(self.ticks.read(times).ticks, self.clock)
         if values is None:
             values = np.ones(when.ticks.size, dtype=np.int64)
-        numbers = self._pipeline.lattice.numbers(values, self._seen)
+        numbers = self._pipeline.lattice.numbers(values, 0)
         if when.ticks.size != numbers.size:
             raise InputError(f"{numbers.size} values but {when.ticks.size} times")
-        codes = self._names.codes(keys, numbers.size, self._seen)
+        codes = self._names.codes(keys, numbers.size, 0)
         if self._ended:  # dropped: a refusal would tell that there was an event
             codes = np.where(np.isin(codes, list(self._ended)), -1, codes)
         return numbers, codes, when

@@ -287,7 +287,8 @@ def checked_confidence(confidence: float) -> float:
     if type(confidence) is float and 0 < confidence <= _SUREST:
         return confidence
     if not 0 < exact("confidence", confidence) <= _SUREST:
-        raise SettingError("confidence", f"must be from 0 to 1 - 1e-12, not {said(confidence)}")
+        limits = "must be from 0 to 1 - 1e-12 (95 % is 0.95)"
+        raise SettingError("confidence", f"{limits}, not {said(confidence)}")
     return float(confidence)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.clock import Clock
 from tidegate.errors import SettingError, TidegateError
 from tidegate.ownership import handing_over
 from tidegate.randomness import Randomness
@@ -52,6 +53,11 @@ class EventRelease(Release):
         return self.pipeline.ticks
 
     @property
+    def clock(self) -> Clock:
+        """How times are written out: as the start of the ticks is, whatever events look like."""
+        return self.ticks.clock if self._timeline is None else self._timeline.clock
+
+    @property
     def waiting(self) -> bool:
         """Whether ticks that are not released yet have events. For the operator alone."""
         with self._ownership.lock:
@@ -66,8 +72,8 @@ class EventRelease(Release):
         A missing value counts as 0. Nothing comes out: `advance` does that. Times as numbers since
         1970 are given as `tidegate.read_times(numbers)`: plain numbers are taken for values.
         """
-        refuse_numbers(times, _FORM, self._seen)
-        refuse_times(values, _FORM, self._seen)
+        refuse_numbers(times, _FORM, 0)  # positions count within a push: see `Ticks.read`
+        refuse_times(values, _FORM, 0)
         check_values(self.pipeline, values)
         self._pushed(times, values, users)
 
@@ -128,16 +134,15 @@ class EventRelease(Release):
         when = self.checked_times(times, -1)
         if values is None:
             values = np.ones(when.ticks.size, dtype=np.int64)
-        numbers = self._lattice.numbers(values, self._seen)
-        names = checked_users(users, numbers.size, needed=False, position=self._seen)
+        numbers = self._lattice.numbers(values, 0)
+        names = checked_users(users, numbers.size, needed=False)
         if numbers.size != when.ticks.size:
             raise SettingError("times", f"must be the same number as the values: {numbers.size}")
         return numbers, names, when
 
     def checked_times(self, times: Any, count: int, late: str = "keep") -> Times:
         """The times of the next events, in any order."""
-        clock = None if self._timeline is None else self._timeline.clock
-        return self.ticks.read(times, self._seen, clock)
+        return self.ticks.read(times)
 
     def _pushed(self, times: Any, values: Any, users: Any) -> None:
         ownership, began = self._ownership, False
@@ -156,8 +161,6 @@ class EventRelease(Release):
 
     def _add(self, numbers: NDArray[Any], when: Times) -> None:
         self._seen += numbers.size
-        if numbers.size and self._timeline is None:
-            self._timeline = Timeline(when.clock)
         places = self.ticks.places(when.ticks)
         open_still = places >= self.position
         self.dropped += int(places.size - open_still.sum())

@@ -121,8 +121,8 @@ class Ticks(ThresholdSchedule, Spec):
         return self._first.clock
 
     def places(self, times: IntArray) -> IntArray:
-        """Which tick each time lies in; below 0: before the start."""
-        return (times - self.origin) // self.length
+        """Which tick each time lies in; −1: before the start, however long."""
+        return (np.maximum(times, self.origin - 1) - self.origin) // self.length
 
     def times(self, start: int, end: int) -> IntArray:
         """When the ticks [start, end) begin."""
@@ -136,22 +136,26 @@ class Ticks(ThresholdSchedule, Spec):
             raise SettingError("until", str(problem).removeprefix("until ")) from None
         return max(0, (at - self.origin) // self.length)
 
-    def read(self, times: Any, position: int, clock: Clock | None) -> Times:
-        """The times of events; `clock`: that of the events before.
+    def read(self, times: Any) -> Times:
+        """The times of events, in whatever form they are written.
+
+        Privacy: nothing here depends on events before these. What is refused, how times are written
+        out (`clock`) and the position in a message, which counts from the first of these times,
+        would all tell that there were some, or how many.
 
         Raises:
             InputError: one is missing, or is none. It names the position, and no time.
         """
-        found = read_times(times, position=position, zone=self.zone, clock=clock)
+        found = read_times(times, zone=self.zone)
         if found.ticks.size and (found.clock.zone is None) != (self.clock.zone is None):
             named = ("have no zone", "has one")
             if found.clock.zone is not None:
                 named = ("have a zone (numbers since 1970 do, too)", "has none")
             raise InputError(
-                f"times at position {position}: they {named[0]}, and the start of the ticks "
-                f"{named[1]}. Write the start as the times are, or give the zone"
+                f"times of events {named[0]}, and the start of the ticks {named[1]}. Write the "
+                "start as the times are, or give the zone"
             )
-        return found
+        return Times(found.ticks, self.clock)
 
     # -- the stages ------------------------------------------------------------------------------
 

@@ -31,10 +31,11 @@ class Conflict(RefusedError):  # noqa: N818  # as HTTP calls it
     """The request contradicts what was taken before.
 
     Attributes:
-        seen: how many values the stream has taken: the next must continue there.
+        seen: how many values the stream has taken: the next must continue there. None: that is not
+            public, as of events.
     """
 
-    def __init__(self, problem: str, seen: int) -> None:
+    def __init__(self, problem: str, seen: int | None) -> None:
         super().__init__(problem)
         self.seen = seen
 

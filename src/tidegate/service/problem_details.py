@@ -63,7 +63,8 @@ def of(error: TidegateError, **more: Any) -> JSONResponse:
     """What a client is told of an error of ours: they hold no values."""
     status, title = next((code, name) for kind, code, name in _KINDS if isinstance(error, kind))
     headers = {"Retry-After": "1"} if status in (429, 503) else None
-    more |= {"seen": error.seen} if isinstance(error, Conflict) else {}
+    if isinstance(error, Conflict) and error.seen is not None:
+        more |= {"seen": error.seen}
     return problem(status, title, str(error), headers=headers, **more)
 
 

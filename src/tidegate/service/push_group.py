@@ -103,17 +103,19 @@ class Group:
 
         `earlier`: a request of this group with the same key; `seen`: with all before it.
         """
+        events = pipeline_of(run).ticks is not None
+        public = None if events else seen  # how many events others have sent is not
         if earlier is not None:
             if earlier.content() != one.content():
-                return Conflict(_OTHER_BODY, seen)
-            return Conflict("the same request is being worked on: ask again", seen)
+                return Conflict(_OTHER_BODY, public)
+            return Conflict("the same request is being worked on: ask again", public)
         if one.key is not None:
             found = self._stored_request(name, one.key)
             if found is not None:
                 if bytes(found[_DIGEST]) != run.fingerprint(one.content()):
-                    return Conflict(_OTHER_BODY, seen)
+                    return Conflict(_OTHER_BODY, public)
                 return _receipt(run, found[_START], found[_COUNT], repeated=True)
-        if one.start is not None and pipeline_of(run).ticks is not None:
+        if one.start is not None and events:
             return SettingError(
                 "start", "is for readings: how many events there are is not public. Use a key"
             )

@@ -1,0 +1,148 @@
+"""An event more or less changes sums, through noise, and nothing else that anybody can see.
+
+Not how times are written, not what is refused, not the words of a refusal, not what a producer is
+told by a service.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.cli.invoking import run
+from tests.service.test_http import Clients, http
+from tidegate.durable import DurableRelease
+from tidegate.errors import TidegateError
+
+__all__ = ["http"]  # a fixture
+
+PIPELINE = tg.events(1, 20, every="1h", start="2024-01-01T00:00Z", horizon=64)
+KEYED = tg.keyed(PIPELINE, keys=["a"])
+FORMS: dict[str, Any] = {
+    "numbers": lambda count: tg.read_times([1_704_067_200] * count),
+    "another zone": lambda count: ["2024-01-01T01:00:00+01:00"] * count,
+    "numpy": lambda count: tg.read_times(
+        np.full(count, "2024-01-01", dtype="datetime64[s]"), zone="Europe/Berlin"
+    ),
+}
+
+
+def push(release: Any, times: Any, values: Any) -> None:
+    if isinstance(release, DurableRelease):
+        release.push_rows(values, None, times)
+    elif hasattr(release, "released_keys"):
+        release.push(["a"] * len(values), times, values)
+    else:
+        release.push(times, values)
+
+
+@contextmanager
+def started(kind: str, folder: Path) -> Iterator[Any]:
+    if kind == "durable":
+        folder.mkdir(exist_ok=True)
+        with DurableRelease.open(folder / "state", PIPELINE) as release:
+            yield release
+    else:
+        yield KEYED.start() if kind == "keyed" else PIPELINE.start()
+
+
+@pytest.mark.parametrize("kind", ["memory", "keyed", "durable"])
+@pytest.mark.parametrize("form", FORMS)
+def test_how_times_are_written_follows_from_the_settings(
+    kind: str, form: str, tmp_path: Path
+) -> None:
+    # Caught: the first event decided. One event, and every row of the output looked different.
+    with started(kind, tmp_path) as release:
+        expected = release.clock
+        assert expected == PIPELINE.ticks.clock  # type: ignore[union-attr]
+        push(release, FORMS[form](3), [1, 2, 3])
+        assert release.clock == expected
+        rows = release.advance("2024-01-01T05:00Z")
+        assert release.clock == expected
+    assert expected.texts(rows.times)[1] == "2024-01-01T01:00:00Z"
+
+
+def test_the_output_of_a_log_with_an_event_looks_like_that_of_one_without(tmp_path: Path) -> None:
+    found = []
+    for name, log in (("none", ""), ("one", "1704067300,1\n")):
+        source, output = tmp_path / f"{name}.csv", tmp_path / f"{name}.out.csv"
+        source.write_text(f"ts,v\n{log}")
+        ticks = ("--every", "1h", "--start", "2024-01-01T00:00Z", "--until", "2024-01-02T00:00Z")
+        how = ("--column", "v", "--time", "ts", "--epsilon", "1", "--bound", "9", *ticks)
+        assert run("release", source, "-o", output, *how).exit_code == 0
+        facts = json.loads(output.with_name(f"{name}.out.csv.meta.json").read_text())
+        times = [line.split(",")[0] for line in output.read_text().splitlines()]
+        found.append((times, facts["time"], sorted(facts)))
+    assert found[0] == found[1]
+
+
+WRONG: dict[str, tuple[Any, Any]] = {
+    "no time": (["never"], [1]),
+    "no zone": (["2024-01-01T00:00"], [1]),
+    "no number": (["2024-01-01T00:00Z"], ["x"]),
+    "too few": (["2024-01-01T00:00Z"] * 2, [1]),
+    "numbers for times": ([3], [1]),
+    "times for values": (["2024-01-01T00:00Z"], [np.datetime64("2024-01-01")]),
+    "nothing missing": ([None], [1]),
+}
+
+
+def refusal(action: Callable[[], Any]) -> str:
+    try:
+        action()
+    except TidegateError as error:
+        return str(error)
+    return "taken"
+
+
+@pytest.mark.parametrize("kind", ["memory", "keyed", "durable"])
+def test_a_refusal_tells_nothing_of_events_before(kind: str, tmp_path: Path) -> None:
+    # Caught: positions counted all events, and a message said that there had been some.
+    words = []
+    for count in (0, 137):
+        said = {}
+        with started(kind, tmp_path / str(count)) as release:
+            if count:
+                push(release, FORMS["numbers"](count), [1] * count)
+            for name, wrong in WRONG.items():
+                said[name] = refusal(partial(push, release, *wrong))
+        words.append(said)
+    assert words[0] == words[1]
+    assert sum(one != "taken" for one in words[0].values()) > 4
+
+
+@pytest.mark.parametrize("keys", [None, {"names": ["a"], "threshold": "per key"}])
+def test_a_producer_is_not_told_how_many_events_others_sent(http: Clients, keys: Any) -> None:
+    # Caught: the answer to a key that was used before had their number.
+    streams = http.service.gate.streams
+    http.service.gate.call(lambda: streams.create("calls", PIPELINE, keys=keys)).result()
+
+    def send(count: int, key: str, form: str = "2024-01-01T00:00:01Z") -> Any:
+        body: dict[str, Any] = {"times": [form] * count, "values": [1.0] * count}
+        body |= {} if keys is None else {"keys": ["a"] * count}
+        return http(
+            "producer",
+            "POST",
+            "/v1/streams/calls/values",
+            json=body,
+            headers={"Idempotency-Key": key},
+        )
+
+    answers = []
+    for number, count in enumerate((1, 4321)):
+        assert send(count, f"first {number}").status_code == 202
+        other = send(1 + number, f"first {number}")
+        assert other.status_code == (200 if number == 0 else 409)
+        conflict = send(7, f"first {number}")
+        assert conflict.status_code == 409
+        answers.append((conflict.json(), send(1, f"bad {number}", "never").json()))
+    assert answers[0] == answers[1]
+    assert "seen" not in answers[0][0]
