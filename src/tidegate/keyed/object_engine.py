@@ -203,7 +203,8 @@ class Objects:
         """End open warm-ups: the input is over."""
         self._written.clear()
         self._views.clear()
-        for code in {**self.releases, **self._resting}:
+        going = set() if self._columns is None else self._columns.measuring_keys()
+        for code in {*self.releases, *self._resting} - going:
             self._changing(code).finish()
 
     def positions(self) -> IntArray:
@@ -220,8 +221,7 @@ class Objects:
 
     def unmeasured(self) -> int:
         """How many keys have nothing measured yet."""
-        known = {*self.releases, *self._resting}
-        return sum(not self._release(code).phases for code in known)
+        return sum(not self._release(code).phases for code in {*self.releases, *self._resting})
 
     def record(self, code: int) -> Record | None:
         """What was measured of a key; None: it has no rows."""
