@@ -180,10 +180,14 @@ def test_check_says_what_its_cut_takes_off_a_total(tmp_path):
 
 def test_check_notices_hours_that_cannot_be_told_apart(tmp_path):
     hours = np.datetime64("2024-10-27T00:00") + np.arange(48).astype("timedelta64[h]")
-    local = np.concatenate((hours[:3], hours[2:-1]))  # 02:00 comes twice
-    source = write(tmp_path / "in.csv", np.full(48, 9), local)
+    local = np.sort(np.concatenate((hours, hours)))[:-1]  # two rows each, and 02:00 two more
+    local = np.insert(local, 5, hours[[2, 2]])
+    source = write(tmp_path / "in.csv", np.full(local.size, 9), local)
     how = ("--column", "value", "--time", "when", "--zone", "Europe/Berlin")
-    assert "clocks     1 rows repeat a time of the hour" in run("check", source, *how).stdout
+    assert "clocks     3 rows repeat a time of the hour" in run("check", source, *how).stdout
+    local = np.concatenate((hours[:3], hours[2:-1]))  # 02:00 comes twice: the order tells them
+    source = write(tmp_path / "in.csv", np.full(48, 9), local)
+    assert "clocks " not in run("check", source, *how).stdout
     quarters = np.datetime64("2024-10-27T00:00") + np.arange(48 * 4).astype("timedelta64[15m]")
     local = np.concatenate((quarters[:12], quarters[8:-4]))  # the order tells them apart
     source = write(tmp_path / "in.csv", np.full(48 * 4, 9), local)

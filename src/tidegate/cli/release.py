@@ -150,6 +150,7 @@ def source_options(options: dict[str, Any]) -> dict[str, Any]:
         "late": "keep" if "every" in options else options.get("late", "refuse"),
         "follow": bool(options.get("follow")),
         "count": bool(options.get("count")),
+        "events": "every" in options,
     }
 
 

@@ -73,6 +73,7 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
         "time_format": options.get("time-format"),
         "late": "keep",  # order matters within a key, and is checked there
         "count": bool(options.get("count")),
+        "events": with_ticks,
         "follow": follow,
     }
     refuse_bad_rows(source, opening, options)

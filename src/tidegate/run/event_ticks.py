@@ -142,7 +142,7 @@ class Ticks(ThresholdSchedule, Spec):
         Raises:
             InputError: one is missing, or is none. It names the position, and no time.
         """
-        found = read_times(times, position=position, zone=self.zone, clock=clock)
+        found = read_times(times, position=position, zone=self.zone, clock=clock, by_order=False)
         if found.ticks.size and (found.clock.zone is None) != (self.clock.zone is None):
             named = ("have no zone", "has one")
             if found.clock.zone is not None:
