@@ -6,10 +6,11 @@ wall clock if it is naive. A naive time stays naive: nothing is guessed about wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -20,6 +21,7 @@ from tidegate.lattice import IntArray
 
 SECOND = 10**9
 UNITS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
+_LOOK_BACK = 3  # rows, for an hour that comes twice
 _BUCKET = 3600 * SECOND  # offsets are looked up once for each hour that occurs
 _DIGITS = {"s": SECOND, "ms": 10**6, "us": 10**3}  # written without zeros at the end, by threes
 
@@ -77,22 +79,49 @@ class Clock:
         found = np.flatnonzero(late > early)
         return int(found[0]) if found.size else None
 
-    def universal(self, local: IntArray, last: int | None = None) -> IntArray:
+    def universal(
+        self, local: IntArray, before: Sequence[int] = (), *, by_order: bool = True
+    ) -> IntArray:
         """The times at which the wall clock showed this.
 
-        Where clocks are turned back an hour comes twice: the first one is meant, unless that would
-        be before the time before it (`last` for the first).
+        Where clocks are turned back an hour comes twice. The order of rows tells which is meant:
+        the second, if the first would be before the row before it; or if a row repeats a time that
+        the two rows before it came to in steps of that hour or longer (hourly readings). Otherwise
+        the first is meant.
+
+        Args:
+            local: what the clock showed, row by row.
+            before: the times, found so far, of the rows before; the last three are looked at.
+            by_order: False for events, which are protected: no event may decide when another one
+                happened. The first hour is meant then, always.
         """
         if self.zone is None:
             return local
-        zone = self.zone
-        first = local - offsets_of(zone, local, local=True, fold=0)
-        second = local - offsets_of(zone, local, local=True, fold=1)
-        for at in np.flatnonzero(second > first).tolist():
-            before = last if at == 0 else int(first[at - 1])
-            if before is not None and first[at] < before <= second[at]:
-                first[at] = second[at]
-        return first
+        first, second = (
+            local - offsets_of(self.zone, local, local=True, fold=fold) for fold in (0, 1)
+        )
+        if not by_order:
+            return first
+        twice = np.flatnonzero(second > first).tolist()
+        if not twice:
+            return first
+        rows = np.concatenate((np.array(before[-_LOOK_BACK:], dtype=np.int64), first))
+        skipped = rows.size - first.size
+        for at in twice:
+            here = at + skipped
+            known = rows[max(0, here - _LOOK_BACK) : here].tolist()
+            if _is_second(known, int(first[at]), int(second[at])):
+                rows[here] = second[at]
+        return rows[skipped:]
+
+
+def _is_second(before: list[int], first: int, second: int) -> bool:
+    """Whether the second of two times is meant, after these rows."""
+    if before and first < before[-1] <= second:
+        return True
+    steps = [later - earlier for earlier, later in pairwise(before)]
+    regular = len(before) == _LOOK_BACK and min(steps) >= second - first
+    return regular and first == before[-1]
 
 
 def zone_of(name: str) -> tzinfo:

@@ -16,6 +16,7 @@ all the same, since another column may have been named by mistake; it names the 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
@@ -61,7 +62,8 @@ def read_times(
     position: int = 0,
     zone: str | None = None,
     clock: Clock | None = None,
-    last: int | None = None,
+    before: Sequence[int] = (),
+    by_order: bool = True,
 ) -> Times:
     """Times of any kind in the table above.
 
@@ -70,7 +72,8 @@ def read_times(
         position: of the first, for messages.
         zone: where naive times were written, and in which zone all are written out.
         clock: that of the times before; the rest of a stream must have the same.
-        last: the time before the first, for an hour that comes twice.
+        before: the times of the rows before, for an hour that comes twice (`Clock.universal`).
+        by_order: False for events: each time is read by itself.
 
     Raises:
         InputError: a time is missing, or is none; or naive times and instants are mixed.
@@ -97,7 +100,7 @@ def read_times(
             f"time at position {position + place} does not exist in {known.zone}: clocks were "
             "turned forward. Is it the zone of these times?"
         )
-    ticks = local if instant else known.universal(local, last)
+    ticks = local if instant else known.universal(local, before, by_order=by_order)
     return Times(ticks, known)
 
 

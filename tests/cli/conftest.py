@@ -7,6 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.faults import Run
+from tidegate.cli import file_options
+
+
+@pytest.fixture
+def read_once(monkeypatch):
+    """Files are read as large ones are: as they are released, not once before."""
+    monkeypatch.setattr(file_options, "_READ_FIRST", 0)
 
 
 @pytest.fixture(scope="module")

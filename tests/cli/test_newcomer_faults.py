@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.io import read_metadata
 from tidegate.tables.plain_text import shown
@@ -52,6 +53,7 @@ def test_a_range_of_time_without_rows_is_no_zero(tmp_path):
     assert "Not every part is full: the last row" in run("query", output, "--every", "2mo").stdout
 
 
+@pytest.mark.usefixtures("read_once")
 @pytest.mark.parametrize("state", [False, True])
 def test_a_run_that_fails_says_what_is_left_and_how_to_go_on(tmp_path, state):
     times = WHEN.copy()
@@ -63,7 +65,13 @@ def test_a_run_that_fails_says_what_is_left_and_how_to_go_on(tmp_path, state):
     assert "time at position 500 is before the one before it" in result.stderr
     assert not read_metadata(output)["complete"]
     for looked in (run("query", output, "0", "400"), run("show", output)):
-        assert "This file is not complete" in looked.stdout
+        assert looked.stdout.count("This file is not complete") == 1
+        assert "release the rest of the input into another file" in looked.stdout
+    opened = tg.open(output)
+    assert "not complete" in repr(opened)
+    for answer in (opened.query(0, 400), opened.query(), opened.table("1w"), opened.table(100)):
+        assert "This file is not complete" in answer.note
+        assert "To finish it, run the same command again" in str(answer)
     write(source, np.full(COUNT, 9))
     if not state:
         assert "holds the first 500 rows" in result.stderr
@@ -74,6 +82,44 @@ def test_a_run_that_fails_says_what_is_left_and_how_to_go_on(tmp_path, state):
     assert "run the same command again" in result.stderr
     assert run("release", source, "-o", output, *HOW, *durable, "--quiet").exit_code == 0
     assert "not complete" not in run("query", output, "0", "400").stdout
+    assert "not complete" not in f"{tg.open(output)!r} {tg.open(output).query()}"
+
+
+def write_keyed(folder, bad):
+    rows = [f"{when},9,2,{'north' if hour % 2 else 'south'}" for hour, when in enumerate(WHEN)]
+    (folder / "in.csv").write_text("\n".join(["when,value,tip,zone", *rows, bad]) + "\n")
+    (folder / "keys").write_text("north\nsouth\n")
+    return folder / "in.csv", folder / "out.csv", ("--by", "zone", "--keys", folder / "keys")
+
+
+@pytest.mark.parametrize("kind", ["one", "columns", "keys"])
+@pytest.mark.parametrize("bad", ["soon,9,2,north", "2024-02-01,9,2", "2024-02-01,x,2,north"])
+def test_a_bad_row_late_in_a_file_costs_nothing(tmp_path, kind, bad):
+    source, output, by = write_keyed(tmp_path, bad)
+    more = {"one": (), "columns": ("--column", "tip"), "keys": by}[kind]
+    result = run("release", source, "-o", output, *HOW, *more)
+    assert result.exit_code == 4
+    assert "no rows were released, so no epsilon was spent" in result.stderr
+    assert list(tmp_path.glob("out*")) == []
+
+
+@pytest.mark.usefixtures("read_once")
+def test_a_keyed_file_that_ends_early_says_so(tmp_path):
+    source, output, by = write_keyed(tmp_path, "2024-02-01,x,2,north")
+    assert run("release", source, "-o", output, *HOW, *by).exit_code == 4
+    file = tg.open(output)
+    assert len(file) == COUNT
+    assert "not complete" in repr(file)
+    total = file.query()
+    for answer in (
+        total,
+        file.query(key="north"),
+        file.totals("1w"),
+        file.table("1w", key="north"),
+    ):
+        assert "This file is not complete" in answer.note
+    assert "This file is not complete" in repr(file.table("1w"))
+    assert run("query", output).stdout.count("This file is not complete") == 1
 
 
 def test_a_run_that_fails_at_once_spent_nothing(tmp_path):
@@ -83,6 +129,7 @@ def test_a_run_that_fails_at_once_spent_nothing(tmp_path):
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.usefixtures("read_once")
 def test_clocks_that_are_turned_forward_stop_a_run_that_says_so(tmp_path):
     times = np.datetime64("2024-03-25T00:00") + np.arange(COUNT).astype("timedelta64[h]")
     source = write(tmp_path / "in.csv", np.full(COUNT, 9), times)
@@ -133,10 +180,14 @@ def test_check_says_what_its_cut_takes_off_a_total(tmp_path):
 
 def test_check_notices_hours_that_cannot_be_told_apart(tmp_path):
     hours = np.datetime64("2024-10-27T00:00") + np.arange(48).astype("timedelta64[h]")
-    local = np.concatenate((hours[:3], hours[2:-1]))  # 02:00 comes twice
-    source = write(tmp_path / "in.csv", np.full(48, 9), local)
+    local = np.sort(np.concatenate((hours, hours)))[:-1]  # two rows each, and 02:00 two more
+    local = np.insert(local, 5, hours[[2, 2]])
+    source = write(tmp_path / "in.csv", np.full(local.size, 9), local)
     how = ("--column", "value", "--time", "when", "--zone", "Europe/Berlin")
-    assert "clocks     1 rows repeat a time of the hour" in run("check", source, *how).stdout
+    assert "clocks     3 rows repeat a time of the hour" in run("check", source, *how).stdout
+    local = np.concatenate((hours[:3], hours[2:-1]))  # 02:00 comes twice: the order tells them
+    source = write(tmp_path / "in.csv", np.full(48, 9), local)
+    assert "clocks " not in run("check", source, *how).stdout
     quarters = np.datetime64("2024-10-27T00:00") + np.arange(48 * 4).astype("timedelta64[15m]")
     local = np.concatenate((quarters[:12], quarters[8:-4]))  # the order tells them apart
     source = write(tmp_path / "in.csv", np.full(48 * 4, 9), local)

@@ -74,6 +74,7 @@ def test_a_durable_release_with_times_goes_on(tmp_path):
     assert "differs from what was read before" in result.stderr
 
 
+@pytest.mark.usefixtures("read_once")
 @pytest.mark.parametrize("bad", ["4711-secret", "", "2023-12-31T00:00:00", "2024-13-01"])
 @pytest.mark.parametrize("place", [0, 3, 700])
 def test_a_bad_time_is_named_by_its_position(tmp_path, bad, place):

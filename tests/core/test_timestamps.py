@@ -6,13 +6,16 @@ import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tidegate as tg
 from tests.depth import examples
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, SettingError
+from tidegate.io.time_reader import TimeReader
 from tidegate.timestamps import read_times
 
 NOON = 1_706_788_800 * SECOND  # 2024-02-01T12:00:00Z
@@ -73,6 +76,70 @@ def test_many_texts_of_one_kind_are_read_as_one_by_one(moments):
         assert read_times(text).ticks.tolist() == alone
 
 
+def one_by_one(local, zone):
+    found = []
+    for one in local:
+        found.append(int(read_times([one], zone=zone, before=found).ticks[0]))
+    return found
+
+
+# When clocks are turned back there, by how many minutes.
+TURNED_BACK = [
+    ("Europe/Berlin", "2024-10-27T01:00", 60),
+    ("America/New_York", "2024-11-03T06:00", 60),
+    ("Australia/Lord_Howe", "2024-04-06T15:00", 30),
+]
+
+
+@pytest.mark.parametrize(("zone", "when", "back"), TURNED_BACK)
+@pytest.mark.parametrize("parts", [1, 2, 3, 6])
+def test_the_order_of_rows_tells_an_hour_that_comes_twice(zone, when, back, parts):
+    """Regular readings, one in that hour too, around the moment at which clocks are turned back."""
+    minutes = back // parts
+    step = np.timedelta64(minutes, "m")
+    instants = np.datetime64(when, "ns") + step * np.arange(-400 // minutes, 400 // minutes)
+    ticks = instants.astype(np.int64)
+    clock = Clock(zone)
+    shown = clock.local(ticks)
+    assert np.count_nonzero(np.diff(shown) != minutes * 60 * SECOND) == 1
+    assert np.unique(shown).size == shown.size - parts
+    local = shown.astype("datetime64[ns]").astype(str).tolist()
+    assert read_times(local, zone=zone).ticks.tolist() == ticks.tolist()
+    assert one_by_one(local, zone) == ticks.tolist()  # any split gives the same
+    for table in (shown.astype("datetime64[ns]"), pa.array(shown.astype("datetime64[ns]"))):
+        assert read_times(table, zone=zone).ticks.tolist() == ticks.tolist()
+    reader, found = TimeReader(zone, "refuse"), []
+    for start in range(0, len(local), 3):
+        times, problem = reader.read(local[start : start + 3])
+        assert problem is None
+        found += times.ticks.tolist()
+    assert found == ticks.tolist()
+
+
+@pytest.mark.parametrize(("zone", "when", "back"), TURNED_BACK)
+def test_rows_that_come_several_at_a_time_repeat_no_hour(zone, when, back):
+    """Two rows at every time, or at irregular ones: an equal time says nothing."""
+    start = Clock(zone).local(np.array([np.datetime64(when, "ns").astype(np.int64)]))[0]
+    hours = start + np.arange(-4, 2) * back * 60 * SECOND
+    for local in (np.repeat(hours, 2), np.insert(hours, 3, [hours[2] + SECOND, hours[3]])):
+        found = read_times(local.astype("datetime64[ns]"), zone=zone).ticks
+        again = local[np.flatnonzero(np.diff(local) == 0)]
+        assert again.size
+        assert (np.diff(found)[np.diff(local) == 0] == 0).all()
+
+
+def test_the_time_of_an_event_does_not_depend_on_another_event():
+    """It would move many of them, and who adds or removes one event could see it."""
+    texts = ["2024-10-27T02:50", "2024-10-27T02:10", "2024-10-27T02:10", "2024-10-27T02:30"]
+    alone = [int(read_times([one], zone="Europe/Berlin").ticks[0]) for one in texts]
+    assert read_times(texts, zone="Europe/Berlin", by_order=False).ticks.tolist() == alone
+    assert read_times(texts, zone="Europe/Berlin").ticks.tolist() != alone
+    times, _ = TimeReader("Europe/Berlin", "keep", events=True).read(texts)
+    assert times.ticks.tolist() == alone
+    ticks = tg.events(epsilon=1, every="15min", start="2024-10-27", zone="Europe/Berlin").ticks
+    assert ticks.read(texts, 0, None).ticks.tolist() == alone
+
+
 def test_an_hour_that_comes_twice_and_one_that_does_not_come():
     local = ["2024-10-27T01:30", "2024-10-27T02:30", "2024-10-27T02:00", "2024-10-27T03:00"]
     found = read_times(local, zone="Europe/Berlin")
@@ -81,12 +148,7 @@ def test_an_hour_that_comes_twice_and_one_that_does_not_come():
         "2024-10-27T02:30:00+02:00",
         "2024-10-27T02:00:00+01:00",
     ]
-    pieces, last = [], None
-    for one in local:  # any split gives the same
-        times = read_times([one], zone="Europe/Berlin", last=last)
-        last = int(times.ticks[0])
-        pieces.append(last)
-    assert pieces == found.ticks.tolist()
+    assert one_by_one(local, "Europe/Berlin") == found.ticks.tolist()
     with pytest.raises(InputError, match="position 1 does not exist in Europe/Berlin"):
         read_times(["2024-03-31T01:30", "2024-03-31T02:30"], zone="Europe/Berlin")
 

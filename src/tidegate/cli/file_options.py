@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,6 +58,10 @@ OutputFormat = Annotated[
 Released = Annotated[
     Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
 ]
+# Bytes of a file that is read once before it is released: a tenth of a second. Of packed bytes,
+# how many they stand for.
+_READ_FIRST, _PACKED = 1 << 23, 8
+
 ReleasedColumn = Annotated[
     str | None,
     typer.Option(
@@ -98,6 +103,32 @@ def check_output(source: str, output: str | None, output_format: str | None) -> 
         return
     if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
         raise SettingError("output", "is the input: it would be overwritten")
+
+
+def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, Any]) -> None:
+    """Read a file to its end before anything is released: a bad row late in it costs no epsilon.
+
+    Not a large file, which would be read twice; nor with --state, which continues after a bad row.
+
+    Privacy: a row that cannot be read is no input, so no two neighbours differ in this; and a run
+    that is refused publishes nothing, where one that stops at the bad row publishes its place.
+    """
+    from tidegate.io import open_source
+    from tidegate.io.file_kind_and_row_count import kind_of
+
+    if "state" in options or "follow" in options or source == "-" or not Path(source).is_file():
+        return
+    kind = kind_of(source, options.get("format"))
+    packed = kind.compression is not None or kind.format == "parquet"
+    if Path(source).stat().st_size * (_PACKED if packed else 1) > _READ_FIRST:
+        return
+    try:
+        with open_source(source, **opening) as opened:
+            for _ in opened.batches():
+                pass
+    except TidegateError as error:
+        error.add_note("no rows were released, so no epsilon was spent")
+        raise
 
 
 def warn_of_released(source: str, format: str | None) -> None:  # noqa: A002  # as elsewhere

@@ -46,7 +46,7 @@ def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list
         *warned(answers, at_bound(file.pipeline, answers)),
         *filter(
             None,
-            (open_ends(answers), answers.note, getattr(file, "shared", ""), file.unfinished, note),
+            (open_ends(answers), answers.note, getattr(file, "shared", ""), note),
         ),
     ]
 
@@ -201,9 +201,7 @@ def printed_ratio(
     said = [
         f"{one}: {line}" for one, sums in ((above, tops), (below, bottoms)) for line in warned(sums)
     ]
-    notes = list(
-        dict.fromkeys(filter(None, (tops.note, bottoms.note, *(f.unfinished for f in files))))
-    )
+    notes = list(dict.fromkeys(filter(None, (tops.note, bottoms.note))))
     capped = tops.capped or bottoms.capped
     if as_json:
         facts = {"guarantee": columns.guarantee, "confidence": tops.confidence, "capped": capped}

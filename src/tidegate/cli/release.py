@@ -9,7 +9,13 @@ import typer
 
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, plain_errors, stopping
-from tidegate.cli.file_options import Source, check_output, holds_something, warn_of_released
+from tidegate.cli.file_options import (
+    Source,
+    check_output,
+    holds_something,
+    refuse_bad_rows,
+    warn_of_released,
+)
 from tidegate.cli.option_builders import EMITTED, LATE, PIPES, of_one_column
 from tidegate.cli.pipeline_from_options import build_pipeline, with_config, with_length, with_rows
 from tidegate.cli.release_broker import check_broker, of_broker, run_broker
@@ -74,6 +80,7 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
     if "by" in options:
         run_by_key(source, options, options.get("output-format") or _followed(source, options))
         return
+    refuse_bad_rows(source, source_options(options), options)
     replaced = holds_something(str(options.get("output") or ""))
     with_ticks = release_events.of_events(options)
     pipeline = (
@@ -143,6 +150,7 @@ def source_options(options: dict[str, Any]) -> dict[str, Any]:
         "late": "keep" if "every" in options else options.get("late", "refuse"),
         "follow": bool(options.get("follow")),
         "count": bool(options.get("count")),
+        "events": "every" in options,
     }
 
 

@@ -12,6 +12,7 @@ import typer
 import tidegate as tg
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
+from tidegate.cli.file_options import refuse_bad_rows
 from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, FEW_ROWS, build_pipeline
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError
@@ -66,22 +67,18 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
     with_ticks = release_events.of_events(options)
     specification = _keyed_specification(source, options)
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
+    names = ("format", "column", "by", "time", "zone", "header", "delimiter", "decimal")
+    opening: dict[str, Any] = {
+        **{name: options.get(name) for name in names},
+        "time_format": options.get("time-format"),
+        "late": "keep",  # order matters within a key, and is checked there
+        "count": bool(options.get("count")),
+        "events": with_ticks,
+        "follow": follow,
+    }
+    refuse_bad_rows(source, opening, options)
     with (
-        open_source(
-            source,
-            format=options.get("format"),
-            column=options.get("column"),
-            by=options["by"],
-            time=options.get("time"),
-            zone=options.get("zone"),
-            time_format=options.get("time-format"),
-            late="keep",  # order matters within a key, and is checked there
-            header=options.get("header"),
-            delimiter=options.get("delimiter"),
-            decimal=options.get("decimal"),
-            count=bool(options.get("count")),
-            follow=follow,
-        ) as opened,
+        open_source(source, **opening) as opened,
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
         stopping(opened if follow else None) as stop,
     ):

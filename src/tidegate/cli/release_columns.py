@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidegate.cli.exit_codes_and_signals import complain, stopping
-from tidegate.cli.file_options import holds_something
+from tidegate.cli.file_options import holds_something, refuse_bad_rows
 from tidegate.cli.option_builders import by_column
 from tidegate.cli.pipeline_from_options import build_pipeline, with_length
 from tidegate.cli.release import (
@@ -45,6 +45,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     for sink in sinks.values():
         check_release_options(source, {**options, "output": sink})
     pipelines = pipelines_of(names, with_length(options, source))
+    refuse_bad_rows(source, source_options(options), options)
     quiet = bool(options.get("quiet"))
     continues = source == "-" and options.get("stdin", "resent") == "continues"
     with (

@@ -100,3 +100,15 @@ def _metadata_from_parquet(name: str) -> bytes | None:
     except (arrow.ArrowException, ValueError):
         raise SourceError(None, "is not a complete Parquet file", name) from None
     return found.get(KEY.encode())
+
+
+_UNFINISHED = (
+    "This file is not complete: the run that wrote it stopped before the end of its input, or is "
+    "still writing. To finish it, run the same command again if it had --state; if not, release "
+    "the rest of the input into another file (rows that are in here would be paid for twice)."
+)
+
+
+def unfinished(metadata: Mapping[str, Any]) -> str:
+    """That the run which wrote a file did not come to its end, and what to do; may be empty."""
+    return "" if metadata.get("complete", True) else _UNFINISHED

@@ -34,6 +34,7 @@ def open_source(
     decimal: str | None = None,
     follow: bool = False,
     count: bool = False,
+    events: bool = False,
 ) -> Source:
     """A stream of numbers, from a file of any size, a pipe or standard input (None or "-").
 
@@ -63,6 +64,7 @@ def open_source(
         decimal: the decimal sign of a CSV file: "." (None) or ",".
         follow: keep reading a growing CSV or JSONL file, until `close`.
         count: read times only: every row is an event that counts as one.
+        events: rows are events: in an hour that comes twice, no row tells about another.
 
     Raises:
         SourceError: if it cannot be read.
@@ -94,7 +96,7 @@ def open_source(
         delimiter = "tab"
     dialect = Dialect.given(delimiter, decimal)
     written = None if time_format is None else TimeFormat(time_format)
-    reader = None if time is None else TimeReader(zone, late, written)
+    reader = None if time is None else TimeReader(zone, late, written, events=events or count)
     if is_standard(path) and format is None and (header, delimiter, decimal) == (None, None, None):
         return TextSource(InputBytes(path, follow=follow), CsvOrJson(wanted), wanted, reader)
     return open_columns(

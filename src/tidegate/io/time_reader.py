@@ -23,6 +23,7 @@ from tidegate.timestamps_in_bulk import doubt_about_numbers
 _OTHER_FORMS = (
     "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M' or '%Y%m%d'"
 )
+_RECENT = 3  # rows that decide about an hour that comes twice
 _SAMPLE = datetime(2024, 12, 31, tzinfo=UTC)
 
 
@@ -66,12 +67,20 @@ class TimeFormat:
 
 
 class TimeReader:
-    """Reads a column of times as it comes, in any batches."""
+    """Reads a column of times as it comes, in any batches; of events, each by itself."""
 
-    def __init__(self, zone: str | None, late: str, format: TimeFormat | None = None) -> None:  # noqa: A002  # as in open_source
-        self._zone, self._late, self._format = zone, late, format
+    def __init__(
+        self,
+        zone: str | None,
+        late: str,
+        format: TimeFormat | None = None,  # noqa: A002  # as in open_source
+        *,
+        events: bool = False,
+    ) -> None:
+        self._zone, self._late, self._format, self._events = zone, late, format, events
         self._clock: Clock | None = None
         self._last: int | None = None
+        self._recent: list[int] = []  # the last rows, in their order
         self._place = 0  # of the next row
         check_order(np.zeros(0, dtype=np.int64), None, 0, late)
 
@@ -96,6 +105,7 @@ class TimeReader:
         self._place += size
         if times.ticks.size:
             self._clock, self._last = times.clock, int(times.ticks.max())
+            self._recent = [*self._recent, *times.ticks[-_RECENT:].tolist()][-_RECENT:]
         return times, problem
 
     @property
@@ -109,7 +119,12 @@ class TimeReader:
         if self._format is not None:
             column = self._format.iso(column, self._place)
         return read_times(
-            column, position=self._place, zone=self._zone, clock=self._clock, last=self._last
+            column,
+            position=self._place,
+            zone=self._zone,
+            clock=self._clock,
+            before=self._recent,
+            by_order=not self._events,
         )
 
     def _first_good(self, column: Any) -> int:

@@ -17,6 +17,7 @@ from tidegate.keyed.keyed_table import KeyedTable
 from tidegate.keyed.query_table_plot import Asked, KeyedVerbs
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
+from tidegate.record.answer_text import noted
 from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.moving_sums import MovingSums, MovingWindows, moving_sums
 from tidegate.record.range_queries_and_answers import Answers
@@ -141,7 +142,7 @@ class KeyedQueries(KeyedVerbs):
         """Totals between times, all of which the records must know; and how many rows each has."""
         places = [places_of(record, cuts) for record in records]
         total = self._total(records, [(at[:-1], at[1:]) for at in places], confidence)
-        return with_late_rows(replace(total, note=note), records, cuts, places)
+        return with_late_rows(noted(total, note), records, cuts, places)
 
     def _group(self, keys: Iterable[Any] | None) -> list[str]:
         names = self._active() if keys is None else [key_text(one) for one in keys]
@@ -162,7 +163,7 @@ class KeyedQueries(KeyedVerbs):
         for other in others:
             total.join(other)
         counts: IntArray = np.sum([end - begin for begin, end in pairs], axis=0)
-        return total.answers(np.zeros_like(counts), counts, confidence)
+        return noted(total.answers(np.zeros_like(counts), counts, confidence), records[0].note)
 
 
 def _range(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.keyed.released_file import KeyedFile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FileOfKey(ReleasedFile):
     """The rows of one key. Made by `KeyedFile.of_key`.
 

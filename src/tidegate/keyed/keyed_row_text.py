@@ -2,13 +2,13 @@
 
 Numbers are written as in files of one stream (`io.released_row_text`). A stream repeats a forecast
 over a whole cell, so the numbers of a key come in runs, though its rows are scattered among those
-of other keys: numbers are turned into text key by key, each run once.
+of other keys: numbers are turned into text key by key, each run once for all rows of a call.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
 from tidegate.tables.optional_libraries import require_for_files
 
+_PIECE = 1 << 15  # rows that become lines at once: what they need fits into a cache
 _FEW = 64  # up to here plain Python is faster
 _SIGNS = ',"\n\r'  # of CSV
 
@@ -52,30 +53,39 @@ class RowText:
             self._before, self._after = "{" + labels[0], "}\n"
             self._between = [f",{label}" for label in labels[1:]]
 
-    def lines(self, rows: KeyedRows) -> Bytes:
-        """One line for each row."""
+    def lines(self, rows: KeyedRows) -> Iterator[Bytes]:
+        """One line for each row, in pieces."""
         more = [self._key(name) for name in rows.names[len(self._keys) :]]
         self._keys += more
         self._quoted |= any(sign in key for key in more for sign in _SIGNS)
         if len(rows) <= _FEW:
-            columns = [
-                [self._keys[code] for code in rows.codes.tolist()],
-                *self._times(rows),
-                map(str, rows.positions.tolist()),
-                map(self._number, rows.values.tolist()),
-                map(self._number, rows.levels.tolist()),
-            ]
-            found = []
-            for first, *others in zip(*columns, strict=True):
-                pairs = zip(self._between, others, strict=True)
-                rest = "".join([mark + text for mark, text in pairs])
-                found.append(f"{self._before}{first}{rest}{self._after}")
-            return "".join(found).encode()
+            yield self._few_lines(rows)
+            return
         require_for_files("pyarrow")
-        keys = texts_to_arrow(self._keys).take(to_arrow(rows.codes.astype(np.int32)))
-        texts = [keys, *(texts_to_arrow(times) for times in self._times(rows))]
-        texts += [to_arrow(rows.positions), *self._numbers(rows)]
-        return self._joined(texts) if self._json or self._quoted else _comma_separated(texts)
+        keys, codes = texts_to_arrow(self._keys), rows.codes.astype(np.int32)
+        numbers = self._numbers(rows)
+        for start in range(0, len(rows), _PIECE):
+            here = slice(start, start + _PIECE)
+            texts = [keys.take(to_arrow(codes[here]))]
+            texts += [texts_to_arrow(times) for times in self._times(rows, here)]
+            texts.append(to_arrow(rows.positions[here]))
+            texts += [distinct.take(to_arrow(places[here])) for distinct, places in numbers]
+            yield self._joined(texts) if self._json or self._quoted else _comma_separated(texts)
+
+    def _few_lines(self, rows: KeyedRows) -> Bytes:
+        columns = [
+            [self._keys[code] for code in rows.codes.tolist()],
+            *self._times(rows, slice(None)),
+            map(str, rows.positions.tolist()),
+            map(self._number, rows.values.tolist()),
+            map(self._number, rows.levels.tolist()),
+        ]
+        found = []
+        for first, *others in zip(*columns, strict=True):
+            pairs = zip(self._between, others, strict=True)
+            rest = "".join([mark + text for mark, text in pairs])
+            found.append(f"{self._before}{first}{rest}{self._after}")
+        return "".join(found).encode()
 
     def _joined(self, columns: list[Any]) -> Bytes:
         compute = require_for_files("pyarrow.compute")
@@ -94,29 +104,26 @@ class RowText:
             return '"' + name.replace('"', '""') + '"'
         return name
 
-    def _times(self, rows: KeyedRows) -> list[Sequence[str]]:
+    def _times(self, rows: KeyedRows, here: slice) -> list[Sequence[str]]:
         if self._clock is None or rows.times is None:
             return []
-        texts = self._clock.texts(rows.times)
+        texts = self._clock.texts(rows.times[here])
         if self._json:
             texts = [one if one.lstrip("-").isdigit() else f'"{one}"' for one in texts]
         return [texts]
 
-    def _numbers(self, rows: KeyedRows) -> list[Any]:
-        """Values and levels as Arrow texts."""
-        arrow = require_for_files("pyarrow")
-        order = Groups(rows.codes).order
-        both = np.concatenate((rows.values[order], rows.levels[order]))
-        starts, runs = _runs(both)
-        if self._json and not np.isfinite(both).all():
-            texts = texts_to_arrow([json_number(value) for value in both[starts].tolist()])
-        else:
-            texts = texts_of(both[starts], arrow)
+    def _numbers(self, rows: KeyedRows) -> list[tuple[Any, NDArray[np.int32]]]:
+        """Of values and of levels: Arrow texts, and which of them each row has."""
+        groups = rows.groups or Groups(rows.codes)
         found = []
-        for part in (runs[: order.size], runs[order.size :]):
-            places = np.empty_like(part)
-            places[order] = part
-            found.append(texts.take(to_arrow(places)))
+        for column in (groups.by_key(rows.values), groups.by_key(rows.levels)):
+            starts, runs = _runs(column)
+            numbers = column[starts]
+            if self._json and not np.isfinite(numbers).all():
+                texts = texts_to_arrow([json_number(value) for value in numbers.tolist()])
+            else:
+                texts = texts_of(numbers, require_for_files("pyarrow"))
+            found.append((texts, groups.as_given(runs)))
         return found
 
 

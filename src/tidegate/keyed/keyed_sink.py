@@ -26,8 +26,6 @@ from tidegate.keyed.keyed_row_text import RowText, names_of
 from tidegate.keyed.rows import KeyedRows
 from tidegate.tables.optional_libraries import require_for_files
 
-_PIECE = 1 << 15  # rows turned into text at once: what they need fits into a cache
-
 
 def open_keyed_sink(
     path: str | Path | None,
@@ -84,8 +82,8 @@ class TextKeyedSink(Completed):
 
     def write(self, rows: KeyedRows) -> None:
         """Write rows, which follow those of the call before."""
-        for start in range(0, len(rows), _PIECE):
-            self._out.write(self._text.lines(rows.part(slice(start, start + _PIECE))))
+        for piece in self._text.lines(rows):
+            self._out.write(piece)
 
     def tell(self) -> int:
         """The length of a plain file, in bytes."""

@@ -199,7 +199,8 @@ class Objects:
         """End open warm-ups: the input is over."""
         self._written.clear()
         self._views.clear()
-        for code in {**self.releases, **self._resting}:
+        going = set() if self._columns is None else self._columns.measuring_keys()
+        for code in {*self.releases, *self._resting} - going:
             self._changing(code).finish()
 
     def positions(self) -> IntArray:

@@ -60,6 +60,10 @@ class RecordedColumns(RefinedColumns):
         self._releases[code], self._runs[code] = release, run
         self.put_back(code, run)
 
+    def measuring_keys(self) -> set[int]:
+        """The keys in the columns that have no open warm-up."""
+        return {code for code in self._releases if self.measuring[code]}
+
     def settle(self, code: int) -> None:
         """Bring the release of a key up to date."""
         if code in self._old:

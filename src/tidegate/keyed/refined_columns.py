@@ -52,7 +52,8 @@ class RefinedColumns(RefinedChoices):
             left = np.diff(starts, append=units.size)
         first = mixture.position[keys]
         positions = first if once else np.repeat(first - starts, left) + np.arange(units.size)
-        values, levels = np.empty(units.size), np.empty(units.size)
+        values, levels = np.zeros(units.size), np.zeros(units.size)
+        begins = np.zeros(units.size, dtype=np.bool_)  # of rows that publish one number
         while keys.size:
             room = np.where(
                 self.measuring[keys],
@@ -68,11 +69,13 @@ class RefinedColumns(RefinedChoices):
                 firsts = np.cumsum(counts) - counts
                 rows = np.repeat(starts[some] - firsts, counts) + np.arange(int(counts.sum()))
                 self._inside(keys[some], counts, ordered[rows])
-                published = np.repeat(mixture.prediction[keys[some]], counts)
-                values[rows] = levels[rows] = published
+                run = starts[some]
+                values[run] = levels[run] = mixture.prediction[keys[some]]
+                begins[run] = True
             if ends.any():
                 last = (starts + taken - 1)[ends]
                 values[last], levels[last] = self._end(keys[ends], ordered[last])
+                begins[last] = True
             going = left > taken
             starts = (starts + taken)[going]
             keys, left = keys[going], (left - taken)[going]
@@ -80,6 +83,9 @@ class RefinedColumns(RefinedChoices):
         self._make(waiting[self.measuring[waiting]])
         if once:
             return positions, values, levels
+        runs = np.flatnonzero(begins)
+        lengths = np.diff(runs, append=units.size)
+        values, levels = np.repeat(values[runs], lengths), np.repeat(levels[runs], lengths)
         return groups.as_given(positions), groups.as_given(values), groups.as_given(levels)
 
     def _inside(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:

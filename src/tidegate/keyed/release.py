@@ -154,7 +154,8 @@ class KeyedRelease(ReadableKeyed):
             self.changed.update(pages.tolist())
         ticks = None if times is None else times.ticks
         numbers_out = out.positions, out.values, out.levels
-        rows = KeyedRows(self._names.names, groups.codes, *numbers_out, ticks, self._clock)
+        names, codes = self._names.names, groups.codes
+        rows = KeyedRows(names, codes, *numbers_out, ticks, self._clock, groups)
         return rows if out.released.all() else rows.part(np.flatnonzero(out.released))
 
     def _begin(self) -> None:

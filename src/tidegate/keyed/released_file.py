@@ -16,6 +16,7 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.exact_numbers import said
 from tidegate.io import SourceError, read_metadata
+from tidegate.io.metadata_files import unfinished
 from tidegate.keyed.answers_from_key_records import KeyedQueries
 from tidegate.keyed.file_of_key import FileOfKey
 from tidegate.keyed.key_names import key_text
@@ -98,15 +99,14 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
     @property
     def unfinished(self) -> str:
         """That the run which wrote the file did not come to its end; may be empty."""
-        if self.metadata.get("complete", True):
-            return ""
-        return "This file is not complete: the run that wrote it stopped before its input ended."
+        return unfinished(self.metadata)
 
     def __len__(self) -> int:
         return sum(one.released for one in self._facts.values())
 
     def __repr__(self) -> str:
-        return f"<KeyedFile {self.path.name}: {len(self._facts)} keys; {self.guarantee}>"
+        early = "not complete; " if self.unfinished else ""
+        return f"<KeyedFile {self.path.name}: {len(self._facts)} keys; {early}{self.guarantee}>"
 
     def record(self, key: Any) -> Record:
         """What was measured of a key, ready for queries."""
@@ -127,6 +127,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
                 raise ValueError("a record has segments")
             if self.clock is not None:
                 record.times = self._indexed().times(name, self.clock)
+            record.note = self.unfinished
         except MALFORMED as error:
             if isinstance(error, TidegateError):
                 raise

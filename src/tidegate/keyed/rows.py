@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ class KeyedRows(Tabular):
         levels: what a value is expected to be: smooth, within the bounds, for people to look at.
         times: as they were given, in nanoseconds since 1970; None: none were.
         clock: of the times.
+        groups: the rows by key, if someone has grouped them.
     """
 
     names: Sequence[str]
@@ -39,6 +40,7 @@ class KeyedRows(Tabular):
     levels: FloatArray
     times: IntArray | None = None
     clock: Clock | None = None
+    groups: Groups | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return self.values.size
@@ -120,7 +122,10 @@ class Groups:
         codes = self.codes
         if codes.size < 2 or self.in_order:
             return bool((codes[1:] > codes[:-1]).all())
-        mark = np.zeros(int(codes.max()) + 1, dtype=np.int32)
+        keys = int(codes.max()) + 1
+        if codes.size > keys:
+            return False
+        mark = np.zeros(keys, dtype=np.int32)
         places = np.arange(codes.size, dtype=np.int32)
         mark[codes] = places
         return bool((mark[codes] == places).all())

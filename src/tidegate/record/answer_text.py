@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,6 +121,12 @@ def _cells(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     if more:
         cells.append(("…", f"{more:,} more", "", ""))
     return ("range", "sum", "low", "high"), cells
+
+
+def noted(answers: Answers, *notes: str) -> Answers:
+    """The same answers, with what else is to be known of them; notes may be empty."""
+    said = " ".join(filter(None, (answers.note, *notes)))
+    return answers if said == answers.note else replace(answers, note=said)
 
 
 def warnings(answers: Answers) -> dict[str, int]:

@@ -14,6 +14,7 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, said, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer import out_of_range
+from tidegate.record.answer_text import noted
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile, paired
 from tidegate.record.rows_and_levels import small_picture
 from tidegate.record.segments.segment import Segment
@@ -151,7 +152,7 @@ class Record(RangeQueries):
         self, segments: Sequence[Segment], guarantee: str = "", times: TimeIndex | None = None
     ) -> None:
         self.segments = _without_gaps(segments)
-        self.guarantee, self.times = guarantee, times
+        self.guarantee, self.times, self.note = guarantee, times, ""  # said with every answer
 
     def __repr__(self) -> str:
         known = f"[{self.start}, {self.end})" if self.segments else "nothing"
@@ -211,7 +212,7 @@ class Record(RangeQueries):
             as_of = whole("as_of", as_of, minimum=0)
             if end.size and not int(end.max()) <= as_of <= self.end:
                 raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
-        return self.gathered(begin, end, as_of).answers(begin, end, confidence)
+        return noted(self.gathered(begin, end, as_of).answers(begin, end, confidence), self.note)
 
     def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> RecordSums:
         """What the segments know about these ranges, added up: before any interval."""

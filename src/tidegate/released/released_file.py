@@ -16,6 +16,7 @@ from tidegate.exact_numbers import LARGEST, said
 from tidegate.io import SourceError, read_metadata, read_released, read_rows
 from tidegate.io.errors import source_error
 from tidegate.io.file_kind_and_row_count import kind_of
+from tidegate.io.metadata_files import unfinished
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
 from tidegate.released.released import ReleasedTable
@@ -40,7 +41,7 @@ class SimulationError(SourceError):
         self.metadata = metadata
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReleasedFile(ReleasedTable):
     """A file that `tidegate release` wrote. Made by `ReleasedFile.open`.
 
@@ -101,6 +102,7 @@ class ReleasedFile(ReleasedTable):
         if not pipeline.estimator.adds_up:
             record = _carried_by_file(metadata, pipeline, name)
             record.times = time_index(path, format, metadata, version)
+            record.note = unfinished(metadata)
             return cls(Path(path), metadata, pipeline, record, format)
         if index is None or index.metadata != metadata:
             parts = spans(pipeline, phases, name)
@@ -118,7 +120,12 @@ class ReleasedFile(ReleasedTable):
             index = built(index_path, found.st_mode, facts, scanned)
         record = index.record(pipeline, metadata["guarantee"])
         record.times = time_index(path, format, metadata, version)
+        record.note = unfinished(metadata)
         return cls(Path(path), metadata, pipeline, record, format)
+
+    def __repr__(self) -> str:
+        early = "not complete; " if self.unfinished else ""
+        return f"<ReleasedFile {self.title}: {len(self):,} rows; {early}{self.guarantee}>"
 
     @property
     def guarantee(self) -> str:
@@ -177,12 +184,7 @@ class ReleasedFile(ReleasedTable):
     @property
     def unfinished(self) -> str:
         """That the run which wrote the file did not come to its end; may be empty."""
-        if self.metadata.get("complete", True):
-            return ""
-        return (
-            "This file is not complete: the run that wrote it stopped before the end of its input, "
-            "or is still writing."
-        )
+        return unfinished(self.metadata)
 
     @property
     def shared(self) -> str:

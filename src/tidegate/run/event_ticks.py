@@ -146,7 +146,7 @@ class Ticks(ThresholdSchedule, Spec):
         Raises:
             InputError: one is missing, or is none. It names the position, and no time.
         """
-        found = read_times(times, zone=self.zone)
+        found = read_times(times, zone=self.zone, by_order=False)
         if found.ticks.size and (found.clock.zone is None) != (self.clock.zone is None):
             named = ("have no zone", "has one")
             if found.clock.zone is not None:

@@ -77,7 +77,7 @@ def checked_times(
     if timeline is None and seen:
         raise SettingError("times", "must be given from the first value on")
     clock, last = (None, None) if timeline is None else (timeline.clock, timeline.last)
-    found = read_times(times, position=seen, clock=clock, last=last)
+    found = read_times(times, position=seen, clock=clock)
     if found.ticks.size != count:
         raise InputError(f"{count} values but {found.ticks.size} times")
     check_order(found.ticks, last, seen, late)

@@ -83,7 +83,8 @@ class PushRoute:
         key = idempotency_key(headers.get(b"idempotency-key"))
         body = await read_body(receive)
         kind = headers.get(b"content-type", b"application/json").decode("latin-1")
-        parse = (body, kind, asked.get("zone") or clock_of(stream.pipeline))
+        zone, events = asked.get("zone"), stream.pipeline.ticks is not None
+        parse = (body, kind, zone or clock_of(stream.pipeline), events)
         large = len(body) > (_SMALL_ARROW if kind.startswith(ARROW) else _SMALL)
         rows = (
             await asyncio.to_thread(request_bodies.parsed_body, *parse)

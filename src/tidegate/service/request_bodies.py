@@ -124,19 +124,19 @@ class ParsedRows(NamedTuple):
     valued: bool = True
 
 
-def parsed_body(body: bytes, media_type: str, zone: str | None) -> ParsedRows:
+def parsed_body(body: bytes, media_type: str, zone: str | None, events: bool = False) -> ParsedRows:
     """The rows of a body. Without values, each time is an event that counts as one.
 
     Raises:
         InputError: the body is not in this form. It names a position, never a value.
     """
     try:
-        return _parsed_body(body, media_type, zone)
+        return _parsed_body(body, media_type, zone, events)
     except UnicodeDecodeError:  # names, zones and texts of Arrow may be any bytes; it keeps them
         raise InputError("the body has text that is not UTF-8") from None
 
 
-def _parsed_body(body: bytes, media_type: str, zone: str | None) -> ParsedRows:
+def _parsed_body(body: bytes, media_type: str, zone: str | None, events: bool) -> ParsedRows:
     kind = media_type.partition(";")[0].strip().lower()
     until = None
     if kind == ARROW:
@@ -153,7 +153,7 @@ def _parsed_body(body: bytes, media_type: str, zone: str | None) -> ParsedRows:
     for name, column in (("times", times), ("keys", keys)):
         if column is not None and len(column) != values.size:
             raise InputError(f"there are {values.size} values and {len(column)} {name}")
-    when = None if times is None else read_times(times, zone=zone)
+    when = None if times is None else read_times(times, zone=zone, by_order=not events)
     return ParsedRows(values, when, None if keys is None else key_texts(keys), until, valued)
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.answer_text import noted
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges import (
@@ -178,7 +179,7 @@ def table_between(
     """The sums between these times, all of which the record must know; `places`: `places_of`."""
     places = places_of(record, cuts) if places is None else places
     sums = record.answers(places[:-1], places[1:], confidence, None)
-    found, rows = with_late_rows(replace(sums, note=note), [record], cuts, [places])
+    found, rows = with_late_rows(noted(sums, note), [record], cuts, [places])
     return TimeTable(found, cuts, record.time_index.clock, rows)
 
 
@@ -270,7 +271,7 @@ def with_late_rows(
     Returns:
         The sums with their notes, and how many rows each has.
     """
-    rows, late, notes = sums.end - sums.start, 0, [sums.note]
+    rows, late, notes = sums.end - sums.start, 0, []
     for record, at in zip(records, places, strict=True):
         end = record.end if as_of is None else as_of
         moved = moves(record.time_index, cuts, at, (record.start, end))
@@ -281,5 +282,4 @@ def with_late_rows(
         notes.append(f"{late:,} late rows count where their own time lies.")
     if len(records) == 1:
         notes.append(reach(records[0].time_index, cuts))
-    note = " ".join(filter(None, notes))
-    return (replace(sums, note=note) if note else sums), rows
+    return noted(sums, *notes), rows
