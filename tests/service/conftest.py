@@ -120,9 +120,11 @@ def served(service: Service, port: int = 0, **more: Any) -> Iterator[str]:
     """The address of a real server, as long as it runs."""
     import uvicorn
 
+    from tidegate.service.slow_requests import DeadlineProtocol
+
     config = uvicorn.Config(
         service.app(**more), port=port, log_level="warning", access_log=False,
-        timeout_graceful_shutdown=1,
+        timeout_graceful_shutdown=1, http=DeadlineProtocol, proxy_headers=False,
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

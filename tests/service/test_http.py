@@ -287,3 +287,10 @@ def test_a_fault_is_told_without_its_words(
     assert "ValueError in test_http.py" in answer.json()["detail"]
     told = "".join(capfd.readouterr()) + caplog.text
     assert SECRET not in answer.text + told
+
+
+def test_a_proxy_that_speaks_tls_is_believed_for_the_answer_alone(http: Any) -> None:
+    plain = http("reader", "GET", "/v1/streams")
+    behind = http("reader", "GET", "/v1/streams", headers={"X-Forwarded-Proto": "https"})
+    assert "strict-transport-security" not in plain.headers
+    assert behind.headers["strict-transport-security"].startswith("max-age=")

@@ -160,8 +160,15 @@ class RequestFront:
 
     async def _refused(self, scope: Scope) -> Any:
         """An answer to a request that goes no further; None: it may."""
-        headers = dict(scope["headers"])
-        who = await self._access.known(headers.get(b"authorization", b""))
+        given, length = b"", b"0"
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                given = value
+            elif name == b"content-length":
+                length = value
+            elif name == b"x-forwarded-proto" and value == b"https":
+                scope["scheme"] = "https"  # who says so wrongly is told of it, and nobody else
+        who = self._access.known_at_once(given) or await self._access.known(given)
         scope.setdefault("state", {})["who"] = who
         limited = scope["path"] not in _FREE and who.role != "device"  # whose token all phones have
         if limited and (seconds := self._limits.wait(who.name)):
@@ -171,7 +178,6 @@ class RequestFront:
                 "this token has asked too often: wait, then ask again",
                 headers={"Retry-After": str(max(1, round(seconds)))},
             )
-        length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:18]) > self._limits.body:
             return problem_details.problem(
                 413, "too large", f"at most {self._limits.body:,} bytes in one request"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,19 @@ from tidegate.service.slow_requests import DeadlineProtocol
 from tidegate.service.tokens import Tokens, make_token_in, revoke_in
 
 _log = logging.getLogger(__name__)
+
+
+_GARBAGE = (20_000, 20, 20)  # objects, and collections, until cycles are looked for again
+
+
+def settle_memory() -> None:
+    """Look for unreachable cycles less often, and never among what the program itself consists of.
+
+    A tenth of the time of a short request went into that.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE)
 
 
 @dataclass(frozen=True)
@@ -101,11 +115,13 @@ class Service:
             self.gate.telemetry = logs_and_traces.Telemetry()
         facts = {"version": __version__, "database": self.gate.database.kind, "port": port}
         _log.info("the service starts", extra={logs_and_traces.FACTS: facts})
+        settle_memory()
         uvicorn.run(
             self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,
             port=port,
             http=DeadlineProtocol,
+            proxy_headers=False,  # addresses of clients are nobody's business: see `RequestFront`
             ssl_certfile=certificate,
             ssl_keyfile=private_key,
             log_config=None,  # ours: one form for all lines

@@ -28,7 +28,7 @@ from tidegate.service.devices.device_requests import (
     Request,
     device_digest,
 )
-from tidegate.service.devices.device_statements import ADD, chunks, find, mark, named
+from tidegate.service.devices.device_statements import ADD, found_devices, mark_reported
 from tidegate.service.devices.stored_tasks import StoredTask
 from tidegate.service.loop_wakeups import woken_together
 from tidegate.service.pending_requests import fulfil
@@ -114,11 +114,9 @@ class RequestGroup:
                     place = request.task_id, number
                     wanted.setdefault(place, set()).add(self._digest(client))
         for (task_id, number), names in wanted.items():
-            at = self._at(task_id, number)
-            for some in chunks(names):
-                found = self._connection.execute(find(len(some)), {**at, **named(some)})
-                for device, slot, reported in found.all():
-                    self._devices[task_id, number, bytes(device)] = slot, bool(reported)
+            task_key = self._stored(task_id).facts.task
+            for device, slot, reported in found_devices(self._connection, task_key, number, names):
+                self._devices[task_id, number, device] = slot, reported
 
     def _round(self, task_id: str, task: Task, name: str) -> tuple[int | None, str | None]:
         """The number of a round by its name, and why it takes no reports now; None: it does."""
@@ -133,9 +131,6 @@ class RequestGroup:
         if found is None:
             found = self._digests[client] = device_digest(client)
         return found
-
-    def _at(self, task_id: str, number: int) -> dict[str, Any]:
-        return {"of_task": self._stored(task_id).facts.task, "of_number": number}
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -268,9 +263,7 @@ class RequestGroup:
         for task_id, number, device in self._reported - self._new:
             by_round.setdefault((task_id, number), []).append(device)
         for (task_id, number), names in by_round.items():
-            at = self._at(task_id, number)
-            for some in chunks(names):
-                self._connection.execute(mark(len(some)), {**at, **named(some)})
+            mark_reported(self._connection, self._stored(task_id).facts.task, number, names)
         for task_id, other_questions in self._touched.items():
             stored = self._stored(task_id)
             stored_tasks.save(self._connection, stored, self._now, other_questions=other_questions)

@@ -75,9 +75,11 @@ class DeviceCORS:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        origin = scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"])
-        device = origin and _DEVICE.fullmatch(scope["path"])
-        await (self._open if device else self._app)(scope, receive, send)
+        app = self._app
+        for name, _ in scope.get("headers", ()):
+            if name == b"origin" and _DEVICE.fullmatch(scope["path"]):
+                app = self._open
+        await app(scope, receive, send)
 
 
 class DeviceRequests:

@@ -1,22 +1,47 @@
-"""Statements about the devices of a group: built once, since building costs more than running."""
+"""Statements about the devices of a group, in the words of the database's driver.
+
+Built once: SQLAlchemy would take longer to prepare the names of the devices than the database takes
+to find them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Update, bindparam, insert, select, update
+from sqlalchemy import Connection, insert
 
 from tidegate.service.devices.device_tables import devices
 
 _CHUNK = 512  # devices in a statement
-_AT = devices.c.task == bindparam("of_task"), devices.c.number == bindparam("of_number")
+_FIND = "SELECT device, slot, reported FROM {table} WHERE {here}"
+_MARK = "UPDATE {table} SET reported = 1 WHERE {here}"
 ADD = insert(devices)
 
 
-def chunks(names: Iterable[bytes]) -> Iterator[list[bytes]]:
+def found_devices(
+    connection: Connection, task: int, number: int, names: Collection[bytes]
+) -> Iterator[tuple[bytes, int, bool]]:
+    """Those of these devices that were asked in a round: slot, and whether they have reported."""
+    for some in _chunks(names):
+        for device, slot, reported in _run(connection, _FIND, task, number, some).all():
+            yield bytes(device), slot, bool(reported)
+
+
+def mark_reported(connection: Connection, task: int, number: int, names: Collection[bytes]) -> None:
+    """Note that these devices have reported."""
+    for some in _chunks(names):
+        _run(connection, _MARK, task, number, some)
+
+
+def _run(connection: Connection, words: str, task: int, number: int, names: list[bytes]) -> Any:
+    statement = _statement(words, len(names), connection.dialect.paramstyle)
+    return connection.exec_driver_sql(statement, (task, number, *names))
+
+
+def _chunks(names: Collection[bytes]) -> Iterator[list[bytes]]:
     """As many at once as a power of 2, some of them twice: few statements serve all numbers."""
     rest = iter(names)
     while some := list(islice(rest, _CHUNK)):
@@ -24,21 +49,8 @@ def chunks(names: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 @cache
-def find(count: int) -> Select[Any]:
-    """Finds this many devices. With a list of any length it would be compiled at every use."""
-    return select(devices.c.device, devices.c.slot, devices.c.reported).where(*_among(count))
-
-
-@cache
-def mark(count: int) -> Update:
-    """Notes that this many devices have reported."""
-    return update(devices).where(*_among(count)).values(reported=1)
-
-
-def _among(count: int) -> tuple[ColumnElement[bool], ...]:
-    return *_AT, devices.c.device.in_([bindparam(f"device_{at}") for at in range(count)])
-
-
-def named(names: Sequence[bytes]) -> dict[str, bytes]:
-    """Names as parameters of `find` and `mark`."""
-    return {f"device_{at}": name for at, name in enumerate(names)}
+def _statement(words: str, count: int, style: str) -> str:
+    mark = "?" if style == "qmark" else "%s"
+    among = ", ".join([mark] * count)
+    here = f"task = {mark} AND number = {mark} AND device IN ({among})"
+    return words.format(table=devices.name, here=here)
