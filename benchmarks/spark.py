@@ -59,8 +59,7 @@ class PassThrough(StatefulProcessor):
         self._state = handle.getValueState(STATE, "body binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timers: Any) -> Any:  # noqa: N802
-        if self._state.exists():
-            self._state.get()
+        self._state.get()
         frame = pd.concat(list(rows), ignore_index=True).sort_values(["key", "order"])
         self._state.update((bytes(self._size),))
         none = np.full(len(frame), None, dtype=object)

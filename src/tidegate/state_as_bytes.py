@@ -58,6 +58,8 @@ def encoded(body: Mapping[str, Any]) -> bytes:
             blobs.append(_FLOAT.pack(value))
             return _A_FLOAT
         if kind is list or kind is tuple:
+            if value and type(value[0]) is str and {*map(type, value)} == {str}:  # names of keys
+                return value
             return [plain(item) for item in value]
         if kind is str or value is None or kind is bool:
             return value

@@ -9,8 +9,10 @@ import pytest
 
 import tidegate as tg
 from tidegate.methods import _rescue_sampler as method
+from tidegate.methods._kalman_and_controller import KalmanLevel
 from tidegate.methods._rescue_sampler import BudgetSampler
 from tidegate.methods.rescue_dp import ControlledBudget
+from tidegate.state_as_bytes import state_of
 from tidegate.units import Window
 
 STAGE = ControlledBudget(epsilon=2, window=10)
@@ -83,6 +85,34 @@ def test_noise_has_the_scale_of_its_marks() -> None:
     spread = 1 / sums.size**0.5
     assert abs(size - 1) < 4 * spread
     assert abs(size / 0.7 - 1) > 4 * spread
+
+
+@pytest.mark.parametrize("size", [1, 90, 5000])
+def test_the_filter_of_the_perturber_spares_that_of_the_estimator(size: int) -> None:
+    """The same levels and state with and without it; of another state it is not used."""
+    random = np.random.default_rng(8)
+    values = np.where(random.random(20_000) < 0.02, 1000, 15)
+    stage = tg.rescue_dp(epsilon=20, bound=1000, horizon=1500).perturber
+    run = stage.start(1000, 1000, tg.seeded(5).new_epoch().keystream("perturb", b""))
+    told, alone, other = (KalmanLevel(1000, stage.movement) for _ in range(3))
+    other.exact += 1
+    used = 0
+    for start in range(0, 60 * size if size < 5000 else values.size, size):
+        noisy = run.push(values[start : start + size])
+        if not noisy.sums.size:
+            continue
+        numbers = noisy.sums, noisy.spans, noisy.marks
+        used += noisy.filtered is not None and noisy.filtered.before[1:] == (
+            told.exact,
+            told.variance,
+        )
+        found = told.push(*numbers, noisy.filtered)
+        assert found.tolist() == alone.push(*numbers).tolist()
+        assert state_of(told) == state_of(alone)
+        assert other.push(*numbers, noisy.filtered).size == found.size
+        assert other.variance == alone.variance
+        assert other.exact != alone.exact or start > 3000  # forgets where it began, slowly
+    assert used > 3
 
 
 def test_a_slow_stream_is_followed() -> None:

@@ -12,6 +12,7 @@ from tidegate.estimate.sample_and_hold import SampleAndHold, known_until
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import Parts, Perturber, Posterior, Recorded, Spans
+from tidegate.stages.noisy import Filtered
 
 _SAFE = 1 << 61  # sums below may be doubled
 OPENS, JOINS = 1, 2  # marks: a value begins a group, or belongs to that of the value before
@@ -62,7 +63,13 @@ class GroupFilter:
         self.total = 0
         self.count = 0
 
-    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
+    def push(
+        self,
+        numbers: IntArray,
+        spans: IntArray,
+        marks: IntArray,
+        filtered: Filtered | None = None,
+    ) -> FloatArray:
         """The mean of the group so far, after each of some noisy values, rounded."""
         places = np.arange(numbers.size)
         joins = marks == JOINS

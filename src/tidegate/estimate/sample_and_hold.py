@@ -21,6 +21,7 @@ from tidegate.estimate.published_values_of_cells import fill_cells
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import NO_CELLS, Cells, Layout, Noisy, Parts, Perturber, Recorded, Saved, Spans
+from tidegate.stages.noisy import Filtered
 from tidegate.stages.recorded_and_posterior import Posterior
 from tidegate.state_as_bytes import State, restore, state_of
 
@@ -142,8 +143,17 @@ class LevelFilter(Protocol):
     STATE: ClassVar[tuple[str, ...]]
     level: float
 
-    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
-        """The level after each leaf, in whole lattice units. A mark of 0: nothing was measured."""
+    def push(
+        self,
+        numbers: IntArray,
+        spans: IntArray,
+        marks: IntArray,
+        filtered: Filtered | None = None,
+    ) -> FloatArray:
+        """The level after each leaf, in whole lattice units. A mark of 0: nothing was measured.
+
+        `filtered` may be used in place of the numbers, if it is of the same filter and state.
+        """
         ...
 
 
@@ -230,7 +240,8 @@ class SampleAndHoldRun:
             self._filled += out.size
             return NO_CELLS
         numbers = np.where(noisy.marks, noisy.sums + self._below, 0)
-        levels = self._filter.push(numbers, noisy.spans, noisy.marks) - self._below
+        found = self._filter.push(numbers, noisy.spans, noisy.marks, noisy.filtered)
+        levels = found - self._below
         if levels.size == out.size and not self._filled:  # every value is a leaf
             totals = levels.astype(np.int64)
             out[:] = totals
@@ -274,7 +285,13 @@ class Last:
     def __init__(self, level: float) -> None:
         self.level = float(level)
 
-    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
+    def push(
+        self,
+        numbers: IntArray,
+        spans: IntArray,
+        marks: IntArray,
+        filtered: Filtered | None = None,
+    ) -> FloatArray:
         """A measured number is the new level."""
         last = np.maximum.accumulate(np.where(marks, np.arange(1, marks.size + 1), 0))
         levels = np.concatenate(([self.level], numbers))[last]

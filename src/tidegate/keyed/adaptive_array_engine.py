@@ -88,6 +88,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
 
     def _push_units(self, groups: Groups, units: IntArray) -> Released:
         out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
+        self._in_data_unit(out.values, out.levels)
         self._make(self._noise.waiting(units.size // _MADE_AHEAD + 1))
         return out
 

@@ -12,7 +12,7 @@ from tidegate.exact_numbers import said
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.rows import Groups, Released
 from tidegate.keyed.views_for_other_threads import LazyView
-from tidegate.lattice import IntArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
 from tidegate.record.times.time_index import LATE
@@ -99,14 +99,18 @@ class ArrayEngineBase:
         if times is not None:
             self._make_last()
             np.maximum.at(self.last, groups.codes, times.ticks)
-        step = self._pipeline.lattice.step
-        if step != 1.0:
-            out.values *= step
-        self._pipeline.lattice.bounded(out.levels)
         return out
 
     def _push_units(self, groups: Groups, units: IntArray) -> Released:
+        """Release rows in lattice units; what comes out is in the unit of the data."""
         raise AssertionError("an engine has its own")
+
+    def _in_data_unit(self, values: FloatArray, levels: FloatArray) -> None:
+        """Turn what is published from lattice units into the unit of the data, in place."""
+        step = self._pipeline.lattice.step
+        if step != 1.0:
+            values *= step
+        self._pipeline.lattice.bounded(levels)
 
     def _make_last(self) -> None:
         """Room for the newest times of all keys."""

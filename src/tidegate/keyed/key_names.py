@@ -43,6 +43,11 @@ class Names:
         self._table = np.full(0, UNDECLARED, dtype=np.int32)  # of whole numbers: 8 bytes each
         self._new: dict[str, int] = {}  # keys of the rows that are looked at, not added yet
         self._counting = True  # the keys are 0, 1, 2, …: their own codes
+        if declared and not any(map(str.isdigit, declared)) and len({*declared}) == len(declared):
+            self.names += declared  # many times as fast as one by one
+            self._codes.update(zip(declared, range(len(declared)), strict=True))
+            self._counting = False
+            return
         for name in declared or ():
             self.add(name)
 

@@ -71,9 +71,13 @@ class GroveCache:
         self._kept = np.concatenate((self._kept, np.zeros(more, dtype=np.int64)))
         self._made = np.concatenate((self._made, np.zeros(more, dtype=np.int8)))
         self._carries = np.concatenate((self._carries, np.zeros((2, more))), axis=1)
-        rows = np.zeros((more, self._leaves), dtype=self._noise.dtype)
-        self._noise = np.concatenate((self._noise, rows))
-        self._next = np.concatenate((self._next, rows))
+        # Not by `concatenate`: memory that is only zeros is not touched, and most stays so where a
+        # state is soon sealed again.
+        for name in ("_noise", "_next"):
+            old = getattr(self, name)
+            rows = np.zeros((room, self._leaves), dtype=old.dtype)
+            rows[: old.shape[0]] = old
+            setattr(self, name, rows)
 
     def expect(self, codes: IntArray) -> None:
         """These keys begin: they need noise when their first block closes."""

@@ -101,8 +101,9 @@ class RefinedArrayEngine(ArrayEngineBase):
                 self._make_last()
 
     def _push_units(self, groups: Groups, units: IntArray) -> Released:
-        found = self._columns.push(groups, units)
-        return Released(np.ones(units.size, dtype=np.bool_), *found)
+        positions, values, levels = self._columns.push(groups, units)
+        self._in_data_unit(values, levels)
+        return Released(np.ones(units.size, dtype=np.bool_), positions, values, levels)
 
     # -- public facts ----------------------------------------------------------------------------
 

@@ -150,7 +150,8 @@ class KeyedRelease(ReadableKeyed):
             out = Released.empty(rest.size)
         else:
             out = running.push(groups, rest, times, late)
-            pages = np.flatnonzero(np.bincount(groups.codes // running.PAGE))
+            codes = groups.present if groups.in_order else groups.codes
+            pages = np.flatnonzero(np.bincount(codes // running.PAGE))
             self.changed.update(pages.tolist())
         ticks = None if times is None else times.ticks
         numbers_out = out.positions, out.values, out.levels

@@ -11,6 +11,7 @@ import numpy as np
 
 from tidegate.estimate.mixture.portable_math import one_exp
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.stages.noisy import Filtered
 
 # A controller with a proportional and an integral part, as in the paper; the constants are ours:
 # gains, errors that are remembered, set point, and step.
@@ -33,8 +34,22 @@ class KalmanLevel:
         self.variance = threshold**2 / 12  # and variance: at first that of any value up to θ
         self.level = float(threshold // 2)
 
-    def push(self, numbers: IntArray, spans: IntArray, marks: IntArray) -> FloatArray:
+    def push(
+        self,
+        numbers: IntArray,
+        spans: IntArray,
+        marks: IntArray,
+        filtered: Filtered | None = None,
+    ) -> FloatArray:
         """The level after each leaf: time passes, and measured numbers move it."""
+        now = self._step_variance, self.exact, self.variance
+        if filtered is not None and filtered.before == now:
+            _, self.exact, self.variance = filtered.after
+            levels: FloatArray = np.rint(np.append(math.nan, filtered.means))
+            levels[0] = self.level
+            self.level = float(levels[-1])
+            followed: FloatArray = levels[np.cumsum(marks != 0)]
+            return followed
         exact, variance = self.exact, self.variance
         means: list[float] = []
         scales = marks.astype(np.float64)
@@ -73,6 +88,11 @@ class Feedback:
         self.variance = threshold**2 / 12
         self.errors: list[float] = []  # relative changes at the last measurements
         self.interval = 1.0
+
+    @property
+    def filter(self) -> tuple[float, float, float]:
+        """All that decides what the filter finds in the numbers that come."""
+        return self._step_variance, self.exact, self.variance
 
     def follow(self, number: int, span: int, mark: int) -> None:
         """Time passes by `span` values; a measured number moves the level and the interval."""

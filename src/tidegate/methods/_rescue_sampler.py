@@ -26,6 +26,7 @@ from tidegate.perturb.sampled_values import (
     near_integers,
     one_by_one,
 )
+from tidegate.stages.noisy import Filtered
 
 PARTS = 1 << 32  # of ε: what is spent is counted in these
 LEAST = 1 << 12  # parts below which nothing is measured: its noise would be of no use
@@ -37,7 +38,6 @@ _ROUGH_SHARE, _ROUGH_MOST = float(_SHARE), float(_MOST_SHARE)
 _DIGITS = Context(prec=30)
 _DOUBT = 1e-5  # 2^32 times the error of a share is below 1.2e-6
 _NEARLY_HALF = 0.5 - 2.0**-20  # of what is rounded down
-_MANY = 1 << 20  # values of which all sums are exact
 
 
 class _Budgeted(Protocol):
@@ -70,6 +70,7 @@ class BudgetSampler(Feedback):
         self._ratio = above / below  # of a scale times the parts it costs
         self._huge = self._scale_of(LEAST) >= USUAL_SCALES
         self._least_scale = self._scale_of(_MOST)
+        self.filtered: Filtered | None = None  # of the last sweep
 
     def push(self, value: int, position: int) -> int:
         """The value itself decides nothing."""
@@ -98,10 +99,11 @@ class BudgetSampler(Feedback):
         rounded to; afterwards it is seen, for all values at once, whether one was so near to an
         integer that this was wrong. Then the definition decides.
         """
+        self.filtered = None
         units, start, stop, position, filled, ends, noise = stretch
         window, count = self._window, stop - start
         begin = max(0, self.due - position)
-        if self._huge or count > _MANY:
+        if self._huge:
             return one_by_one(self, stretch)
         edges = [end - start for end in reversed(ends)]  # of blocks; the next one is the last
         if begin >= count:
@@ -125,10 +127,10 @@ class BudgetSampler(Feedback):
         halved = values - np.copysign(0.5, logs)
         halved[np.abs(logs) * self._least_scale < 1] = math.nan
         towards, logarithms = halved.tolist(), logs.tolist()
-        drawn: dict[int, float] = {}  # numbers at NaNs
+        means, drawn = list[float](), dict[int, float]()  # of the filter; numbers at NaNs
         by_integers: set[int] = set()  # which numbers have noise that was found so
         # Half of the variance, with half steps: what is divided is the same, with one factor less.
-        exact, half, interval = self.exact, self.variance / 2, self.interval
+        exact, half, interval, first = self.exact, self.variance / 2, self.interval, self.filter
         step, errors = self._step_variance / 2, self.errors.copy()
         # Since where which interval and share hold.
         changes, intervals, shares = [0], [interval], [_rough_share(interval)]
@@ -136,8 +138,8 @@ class BudgetSampler(Feedback):
         # the value before was not measured. Below `sure` an error may change the interval.
         low, sure = math.inf, SURE if interval == 1.0 else math.inf
         opened, stuck = -filled, False
-        share, most, least, whole, centre = shares[0], float(_MOST), float(LEAST), WHOLE, CENTRE
-        below, remembered = whole - 0.5, len(errors)
+        share, most, least = shares[0], float(_MOST), float(LEAST)
+        whole, centre, below = WHOLE, CENTRE, WHOLE - 0.5
         left += sum(returns[:begin])
         while begin < count:
             for at in range(begin, count):
@@ -167,15 +169,15 @@ class BudgetSampler(Feedback):
                 scale = ratio / part + 0.5 + whole - whole
                 number = scale * logarithms[at] + towards[at] + centre - centre
                 gain = half / (half + scale * scale)
-                half *= 1.0 - gain
+                half *= 1.0 - gain  # what `follow` does, from here on
                 returns[at + ahead] = part
                 left -= part
-                # What `follow` does.
                 before = exact
                 exact += gain * (number - before)
                 error = exact - before if exact > before else before - exact
                 if exact > 1.0:
                     error /= exact
+                means.append(exact)
                 errors.append(error)
                 if error >= sure:
                     continue
@@ -183,9 +185,9 @@ class BudgetSampler(Feedback):
                     draw = int(scale * logarithms[at])
                     if not draw:
                         draw = noise.scaled(logarithms[at], int(scale), at + position)
-                        by_integers.add(len(errors) - remembered - 1)
+                        by_integers.add(len(means) - 1)
                     drawn[at] = number = draw + float(values[at])
-                    exact = before + gain * (number - before)
+                    exact = means[-1] = before + gain * (number - before)
                     error = abs(exact - before)
                     if exact > 1.0:
                         error /= exact
@@ -231,18 +233,16 @@ class BudgetSampler(Feedback):
             return one_by_one(self, stretch)
         self.exact, self.variance, self.interval = exact, half * 2, interval
         self.errors = errors[-REMEMBERED:]
-        read = count
         if places.size:
             opened = int(places[-1]) + 1
             self.due = position + opened - 1 + round(min(interval, float(window)))
-        if not stuck:
-            read = opened
+        read = count if stuck else opened
         self._pass(opened, count, edges)
+        self.filtered = Filtered(first, self.filter, np.array(means))
         unread = enumerate(returns[read:count], position - window + read)
         new = enumerate(returns[count:], position - ahead + count)
-        kept = [(place, int(part)) for place, part in unread if part] + later
-        kept += [(place, int(part)) for place, part in new if part]
-        self.places, self.parts = [place for place, _ in kept], [part for _, part in kept]
+        kept = [*(each for each in unread if each[1]), *later, *(each for each in new if each[1])]
+        self.places, self.parts = [place for place, _ in kept], [int(part) for _, part in kept]
         return places + start, released, scales
 
     def _pass(self, opened: int, count: int, edges: list[int]) -> None:

@@ -62,7 +62,8 @@ class Sampler(Protocol):
         sweep(stretch: Stretch) -> Measurements
 
     which does the same for all values of the stretch: it measures and does what `measured` does by
-    itself, also where blocks end. Both are faster, and must leave the same state.
+    itself, also where blocks end. Both are faster, and must leave the same state. With a filter of
+    its own it may say what that has found in the last sweep: `filtered`.
     """
 
     STATE: ClassVar[tuple[str, ...]]
@@ -204,7 +205,8 @@ class SampledRun(IrregularRun):
         spans[1:] -= lasts[:-1]
         spans[:1] += self.filled + 1
         self.filled = units.size - opened
-        return Noisy(numbers, spans, marks)
+        filtered = getattr(self._sampler, "filtered", None) if units.size <= _AT_ONCE else None
+        return Noisy(numbers, spans, marks, filtered)
 
     def _block_ends(self, start: int, stop: int) -> list[int]:
         """The indices up to `stop` before which blocks end; counts these blocks as completed."""

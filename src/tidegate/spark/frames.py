@@ -35,17 +35,20 @@ def input_rows(frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool) -> 
     if not whole:
         return None
     rows = whole[0] if len(whole) == 1 else pd.concat(whole, ignore_index=True)
-    codes, names = pd.factorize(rows[KEY], sort=True)  # sorted: arrival must not decide anything
-    if (codes < 0).any() or rows[ORDER].isna().any():
+    codes, names = _sorted_codes(rows[KEY].to_numpy())
+    numbers = rows[ORDER]
+    if (codes < 0).any() or (numbers.dtype.kind != "i" and numbers.isna().any()):
         raise InputError("a row has no key or no sequence number: filter such rows out before")
-    firsts = rows[ORDER].to_numpy(dtype=np.int64)
+    firsts = numbers.to_numpy(dtype=np.int64)
     times: IntArray | None = None
     if packed:
-        lists = rows[VALUE].to_numpy()
+        # Rows are few, and sorting them spares `in_order` to move their values.
+        order = np.lexsort((firsts, codes))
+        codes, firsts, lists = codes[order], firsts[order], rows[VALUE].to_numpy()[order]
         counts = np.fromiter((0 if one is None else len(one) for one in lists), np.int64, len(rows))
         values = _joined_frames(lists, np.float64)
         if timed:
-            times = _joined_frames(rows[TIME].to_numpy(), np.int64)
+            times = _joined_frames(rows[TIME].to_numpy()[order], np.int64)
             if times.size != values.size:
                 raise InputError(_OTHER_LENGTH)
     else:
@@ -55,7 +58,18 @@ def input_rows(frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool) -> 
             if rows[TIME].isna().any():
                 raise InputError("a row has no time: filter such rows out before")
             times = rows[TIME].to_numpy(dtype=np.int64)
-    return InputRows(names.to_numpy(), codes, firsts, counts, values, times)
+    return InputRows(names, codes, firsts, counts, values, times)
+
+
+def _sorted_codes(keys: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+    """Which of the names each row has, −1 for none; sorted: arrival must not decide anything."""
+    codes, names = pd.factorize(keys)
+    order = np.argsort(names)
+    if (order[1:] > order[:-1]).all():
+        return codes, names
+    ranks = np.empty(order.size + 1, dtype=np.int64)
+    ranks[order], ranks[-1] = np.arange(order.size), -1
+    return ranks[codes], names[order]
 
 
 def _joined_frames(lists: NDArray[Any], kind: Any) -> NDArray[Any]:
@@ -101,10 +115,14 @@ def _none(count: int) -> NDArray[Any]:
 
 def _packed_columns(released: ReleasedValues) -> tuple[dict[str, Any], int]:
     """A row for each key: its positions follow one another."""
-    codes = released.codes
+    codes, positions = released.codes, released.positions
     begins = np.ones(codes.size, dtype=np.bool_)
-    begins[1:] = (codes[1:] != codes[:-1]) | (released.positions[1:] % _LONGEST_RELEASED == 0)
+    np.not_equal(codes[1:], codes[:-1], out=begins[1:])
     starts = np.flatnonzero(begins)
+    lasts = np.append(starts[1:], codes.size) - 1
+    if (positions[starts] // _LONGEST_RELEASED != positions[lasts] // _LONGEST_RELEASED).any():
+        begins |= positions % _LONGEST_RELEASED == 0
+        starts = np.flatnonzero(begins)
     ends = np.append(starts[1:], codes.size).tolist()
     pairs = list(zip(starts.tolist(), ends, strict=True))
 
@@ -116,7 +134,7 @@ def _packed_columns(released: ReleasedValues) -> tuple[dict[str, Any], int]:
 
     return {
         "key": released.keys[codes[starts]],
-        "position": released.positions[starts],
+        "position": positions[starts],
         "time": _none(len(pairs)) if released.times is None else lists(released.times),
         "value": lists(released.values),
         "level": lists(released.levels),

@@ -113,8 +113,8 @@ def in_order(rows: InputRows, known: IntArray, gaps: str) -> OrderedRows:
     taken = late < counts
     codes, ends = codes[taken], ends[taken]
     firsts, counts = (firsts + late)[taken], (counts - late)[taken]
-    places = _ranges((begins + late)[taken], counts)
-    values, times = values[places], None if times is None else times[places]
+    here = _places((begins + late)[taken], counts)
+    values, times = values[here], None if times is None else times[here]
     starts = np.ones(codes.size, dtype=np.bool_)
     starts[1:] = codes[1:] != codes[:-1]
     before = np.empty_like(firsts)  # the sequence number before each row
@@ -138,6 +138,14 @@ def in_order(rows: InputRows, known: IntArray, gaps: str) -> OrderedRows:
     closing = np.ones(codes.size, dtype=np.bool_)
     closing[:-1] = starts[1:]
     return OrderedRows(rows.names, each, values, times, codes[closing], ends[closing] - 1)
+
+
+def _places(starts: IntArray, counts: IntArray) -> IntArray | slice:
+    """The same as `_ranges`, as a slice where they follow one another: nothing is moved then."""
+    ends = starts + counts
+    if starts.size and (starts[1:] == ends[:-1]).all():
+        return slice(int(starts[0]), int(ends[-1]))
+    return _ranges(starts, counts)
 
 
 def _ranges(starts: IntArray, counts: IntArray) -> IntArray:

@@ -28,7 +28,7 @@ from tidegate.sealing import seal, unseal
 from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.sequence_numbers import NOTHING_YET, InputRows, OrderedRows, in_order
 from tidegate.state_as_bytes import understood
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.repeated_items import RepeatedItems
 
 
 def shard_of(key: Column, shards: int) -> Column:
@@ -172,10 +172,7 @@ class Shard:
         """Release values that are in order, and follow what was taken before."""
         names = ordered.names
         self._check_cap(names)
-        arrow = require_for_files("pyarrow")
-        column = arrow.DictionaryArray.from_arrays(
-            arrow.array(ordered.codes.astype(np.int32)), arrow.array(names, type=arrow.string())
-        )
+        column = RepeatedItems(names.tolist(), ordered.codes)
         released = self.release.push(column, ordered.values)
         rows = np.bincount(ordered.codes, minlength=names.size)
         self._remember(names, ordered.codes_seen, ordered.last, rows)

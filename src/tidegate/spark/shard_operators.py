@@ -123,8 +123,9 @@ class ShardProcessor(SealedStateProcessor):
         self._state.update((shard.sealed(),))
 
     def _shard(self, number: int) -> Shard:
-        if self._state.exists():
-            return Shard.resume(self._plan, number, bytes(self._state.get()[0]))
+        found = self._state.get()  # None where there is none: `exists` would ask Spark once more
+        if found is not None:
+            return Shard.resume(self._plan, number, bytes(found[0]))
         return Shard.begin(self._plan, number, self._plan.epoch(query_id()))
 
 

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
 
 NO_SUMS: IntArray = np.empty(0, dtype=np.int64)  # no leaf was completed
+
+
+class Filtered(NamedTuple):
+    """What a perturber's own filter made of the numbers that it released: public, like these.
+
+    A filter of the estimator that is in the same state, of the same kind, would find the same: it
+    need not run again.
+
+    Attributes:
+        before, after: the whole state of the filter.
+        means: the posterior mean after each measured number.
+    """
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    means: FloatArray
 
 
 @dataclass(frozen=True)
@@ -24,11 +40,13 @@ class Noisy:
             None: the layout says it.
         marks: one public integer a leaf, if the method has something to say about it: the scale of
             its noise, 0 for a span that was not measured, a group; None: nothing.
+        filtered: for speed alone: computed from the others.
     """
 
     sums: IntArray
     spans: IntArray | None = None
     marks: IntArray | None = None
+    filtered: Filtered | None = None
 
 
 class NoiseLaw(Protocol):
