@@ -18,32 +18,24 @@ True
 """
 
 import importlib
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from tidegate import estimate, methods, perturb, synthetic, threshold, units
 from tidegate._version import __version__
-from tidegate.errors import (
-    InputError,
-    QueryError,
-    RefusedError,
-    SettingError,
-    SnapshotError,
-    TidegateError,
-)
-from tidegate.guarantee import Guarantee, parallel, sequential
-from tidegate.keyed import keyed
-from tidegate.randomness import secure, seeded
-from tidegate.record.answer import Answer
-from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.record import Record
-from tidegate.run.pipeline import Pipeline
-from tidegate.run.release import Release
-from tidegate.run.stored_record import load_record
-from tidegate.run.threshold_schedule_and_reselection import Reselection
-from tidegate.timestamps import read_times
+from tidegate.keyed import keyed  # now: later, the attribute would be the package of that name
+from tidegate.run.more_stages import more_stages as _more_stages
 
-if TYPE_CHECKING:  # at run time a method is imported when it is first asked for: `__getattr__`
-    from tidegate import plan
+if TYPE_CHECKING:  # at run time everything is imported when it is first asked for: `__getattr__`
+    from tidegate import estimate, methods, perturb, plan, synthetic, threshold, units
+    from tidegate.errors import (
+        InputError,
+        QueryError,
+        RefusedError,
+        SettingError,
+        SnapshotError,
+        TidegateError,
+    )
+    from tidegate.guarantee import Guarantee, parallel, sequential
     from tidegate.keyed.released_file import open_released as open  # noqa: A004  # as in `tg.open`
     from tidegate.methods._events import event_means, events
     from tidegate.methods.adaptive import adaptive
@@ -69,8 +61,17 @@ if TYPE_CHECKING:  # at run time a method is imported when it is first asked for
     from tidegate.methods.topl import topl
     from tidegate.methods.tops import tops
     from tidegate.methods.zeros import zeros
+    from tidegate.randomness import secure, seeded
+    from tidegate.record.answer import Answer
+    from tidegate.record.range_queries_and_answers import Answers
+    from tidegate.record.record import Record
     from tidegate.released import Released, release
+    from tidegate.run.pipeline import Pipeline
+    from tidegate.run.release import Release
+    from tidegate.run.stored_record import load_record
+    from tidegate.run.threshold_schedule_and_reselection import Reselection
     from tidegate.service.client import connect
+    from tidegate.timestamps import read_times
 
 __all__ = [
     "Answer",
@@ -132,12 +133,37 @@ __all__ = [
     "zeros",
 ]
 
-_ON_DEMAND = {
-    "connect": ("service.client", "connect"),
-    "open": ("keyed.released_file", "open_released"),
-    "release": ("released", "release"),
-    "Released": ("released", "Released"),
+# Where names are that are neither modules nor methods.
+_HOMES = {
+    "Answer": "record.answer",
+    "Answers": "record.range_queries_and_answers",
+    "Guarantee": "guarantee",
+    "InputError": "errors",
+    "Pipeline": "run.pipeline",
+    "QueryError": "errors",
+    "Record": "record.record",
+    "RefusedError": "errors",
+    "Release": "run.release",
+    "Released": "released",
+    "Reselection": "run.threshold_schedule_and_reselection",
+    "SettingError": "errors",
+    "SnapshotError": "errors",
+    "TidegateError": "errors",
+    "connect": "service.client",
+    "event_means": "methods._events",
+    "events": "methods._events",
+    "load_record": "run.stored_record",
+    "parallel": "guarantee",
+    "read_times": "timestamps",
+    "release": "released",
+    "secure": "randomness",
+    "seeded": "randomness",
+    "sequential": "guarantee",
 }
+_MODULES = ("estimate", "methods", "perturb", "plan", "synthetic", "threshold", "units")
+
+
+_more_stages(lambda: importlib.import_module("tidegate.methods").stages())
 
 
 def __dir__() -> list[str]:
@@ -145,17 +171,27 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
+def _methods() -> list[str]:
+    """The files of `tidegate.methods`, which is not imported."""
+    return [found.name for found in iter_modules([f"{folder}/methods" for folder in __path__])]
+
+
 if not TYPE_CHECKING:  # a type checker would believe that every name exists
 
     def __getattr__(name: str) -> Any:
-        """The preset of a method, by the name of its file in `tidegate.methods`."""
-        if name in methods.names():
-            return methods.find(name).preset
-        if name in ("events", "event_means"):
-            return getattr(importlib.import_module("tidegate.methods._events"), name)
-        if name == "plan":
-            return importlib.import_module("tidegate.plan")
-        if name in _ON_DEMAND:  # files and tables: a program that only pushes needs neither
-            module, found = _ON_DEMAND[name]
-            return getattr(importlib.import_module(f"tidegate.{module}"), found)
-        raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
+        """A name of the public API, imported when it is first asked for.
+
+        Modules of the package ask for each other here too, so a name that is none must cost little.
+        """
+        if name in _MODULES:
+            found = importlib.import_module(f"tidegate.{name}")
+        elif name == "open":
+            found = importlib.import_module("tidegate.keyed.released_file").open_released
+        elif name in _HOMES:
+            found = getattr(importlib.import_module(f"tidegate.{_HOMES[name]}"), name)
+        elif not name.startswith("_") and name in _methods():
+            found = importlib.import_module("tidegate.methods").find(name).preset
+        else:
+            raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
+        globals()[name] = found
+        return found

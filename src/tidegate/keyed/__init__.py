@@ -2,11 +2,83 @@
 
 keys, values → names: code of each row → engine: one release for each key ║ rows with keys
                undeclared: dropped       its own noise, by HKDF           ║ queries, totals
+
+Everything is imported when it is first asked for: `import tidegate` comes here (`tidegate.keyed` is
+the function below), and most programs have no keys.
 """
 
-from tidegate.keyed.event_release import KeyedEventRelease
-from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.rows import KeyedRows
-from tidegate.keyed.specification import Keyed, keyed
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import SettingError
+
+if TYPE_CHECKING:
+    from tidegate.keyed.event_release import KeyedEventRelease
+    from tidegate.keyed.release import KeyedRelease
+    from tidegate.keyed.rows import KeyedRows
+    from tidegate.keyed.specification import Keyed
+    from tidegate.run.pipeline import Pipeline
 
 __all__ = ["Keyed", "KeyedEventRelease", "KeyedRelease", "KeyedRows", "keyed"]
+
+_HOMES = {
+    "Keyed": "specification",
+    "KeyedEventRelease": "event_release",
+    "KeyedRelease": "release",
+    "KeyedRows": "rows",
+}
+
+
+def keyed(
+    pipeline: Pipeline,
+    *,
+    keys: Iterable[Any] | None = None,
+    keys_are_public: bool = False,
+    threshold: str = "per key",
+) -> Keyed:
+    """Many streams of one pipeline: one for each key, such as a zone, a meter or a shop.
+
+    Args:
+        pipeline: what releases each of the streams; every key gets all of its budget.
+        keys: all keys that there can be: texts or whole numbers. Rows of others are dropped, and
+            counted for the operator (`KeyedRelease.dropped`).
+        keys_are_public: take every key that comes. Which keys come, and how many rows each has, is
+            public then.
+        threshold: "per key", or "shared": the first rows of all keys, as many as the pipeline holds
+            out, choose one for all. For keys with few rows.
+
+    >>> import tidegate as tg
+    >>> pipeline = tg.adaptive(epsilon=1, bound=50, horizon=1000)
+    >>> release = tg.keyed(pipeline, keys=["north", "south"]).start()
+    >>> rows = release.push(["north", "south", "east", "north"] * 500, tg.synthetic.baskets(2000))
+    >>> len(rows), release.dropped
+    (1500, 500)
+    >>> answer = release.query(key="north", start=0, end=1000)
+    >>> answer.low < answer.high
+    True
+    >>> print(release.guarantee)
+    ε = 1 per event of any key (exact arithmetic, central model)
+    """
+    from tidegate.keyed.key_names import declared_keys
+    from tidegate.keyed.specification import UNDECLARED_KEYS, Keyed
+    from tidegate.run.pipeline import Pipeline
+
+    if not isinstance(pipeline, Pipeline):
+        raise SettingError("pipeline", "must be a pipeline such as tidegate.adaptive(...)")
+    if keys_are_public and keys is not None:
+        raise SettingError("keys", "cannot be both declared and public: choose one")
+    if keys is None and not keys_are_public:
+        raise SettingError("keys", UNDECLARED_KEYS)
+    names = None if keys is None else declared_keys(keys)
+    return Keyed(pipeline=pipeline, keys=names, threshold=threshold)
+
+
+if not TYPE_CHECKING:  # a type checker would believe that every name exists
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'tidegate.keyed' has no attribute {name!r}")
+        return getattr(importlib.import_module(f"tidegate.keyed.{_HOMES[name]}"), name)

@@ -1,8 +1,7 @@
-"""`keyed`: a pipeline for each key, and what is promised for all of them together."""
+"""`Keyed`: a pipeline for each key, and what is promised for all of them together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, by_key
 from tidegate.keyed.event_release import KeyedEventRelease
-from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.snapshot import resumed
 from tidegate.ownership import Ownership
@@ -121,43 +119,3 @@ class Keyed:
         """Go on from a snapshot, bit for bit; `key` is the one that it was sealed with."""
         with understood():
             return resumed(self, snapshot, key)
-
-
-def keyed(
-    pipeline: Pipeline,
-    *,
-    keys: Iterable[Any] | None = None,
-    keys_are_public: bool = False,
-    threshold: str = PER_KEY,
-) -> Keyed:
-    """Many streams of one pipeline: one for each key, such as a zone, a meter or a shop.
-
-    Args:
-        pipeline: what releases each of the streams; every key gets all of its budget.
-        keys: all keys that there can be: texts or whole numbers. Rows of others are dropped, and
-            counted for the operator (`KeyedRelease.dropped`).
-        keys_are_public: take every key that comes. Which keys come, and how many rows each has, is
-            public then.
-        threshold: "per key", or "shared": the first rows of all keys, as many as the pipeline holds
-            out, choose one for all. For keys with few rows.
-
-    >>> import tidegate as tg
-    >>> pipeline = tg.adaptive(epsilon=1, bound=50, horizon=1000)
-    >>> release = tg.keyed(pipeline, keys=["north", "south"]).start()
-    >>> rows = release.push(["north", "south", "east", "north"] * 500, tg.synthetic.baskets(2000))
-    >>> len(rows), release.dropped
-    (1500, 500)
-    >>> answer = release.query(key="north", start=0, end=1000)
-    >>> answer.low < answer.high
-    True
-    >>> print(release.guarantee)
-    ε = 1 per event of any key (exact arithmetic, central model)
-    """
-    if not isinstance(pipeline, Pipeline):
-        raise SettingError("pipeline", "must be a pipeline such as tidegate.adaptive(...)")
-    if keys_are_public and keys is not None:
-        raise SettingError("keys", "cannot be both declared and public: choose one")
-    if keys is None and not keys_are_public:
-        raise SettingError("keys", UNDECLARED_KEYS)
-    names = None if keys is None else declared_keys(keys)
-    return Keyed(pipeline=pipeline, keys=names, threshold=threshold)

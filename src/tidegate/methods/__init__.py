@@ -25,10 +25,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from tidegate.methods._registration import Method, series_schemes
-from tidegate.run.stages_by_kind import more_stages
 from tidegate.settings import Spec
 
-__all__ = ["LOCAL", "Method", "find", "names", "registered", "series_schemes"]
+__all__ = ["LOCAL", "Method", "find", "names", "registered", "series_schemes", "stages"]
 
 LOCAL = frozenset({"topl"})  # methods of the local model: known without importing any
 
@@ -60,8 +59,6 @@ def registered() -> tuple[Method, ...]:
     return tuple(find(name) for name in names())
 
 
-def _stages() -> list[type[Spec]]:
+def stages() -> list[type[Spec]]:
+    """The stages that only one method has; `tidegate` lets stored settings name them."""
     return [stage for method in registered() for stage in method.stages]
-
-
-more_stages(_stages)

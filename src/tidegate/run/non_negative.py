@@ -52,8 +52,11 @@ class NonNegativeRemainder:
     def settle_one(self, value: float) -> float:
         """The same for one value."""
         paid = self.debt + value
-        self.debt = min(paid, 0.0)
-        return max(paid, 0.0)
+        if paid < 0.0:
+            self.debt = paid
+            return 0.0
+        self.debt = 0.0
+        return paid
 
     @staticmethod
     def _next(negative: np.ndarray[tuple[int], np.dtype[np.intp]], start: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from tidegate.exact_numbers import said
 from tidegate.run import event_ticks
 from tidegate.run import refinement_shares_and_windows as refinement
 from tidegate.run import threshold_schedule_and_reselection as reselection
+from tidegate.run.more_stages import SOURCES
 from tidegate.settings import Spec
 
 # What stored settings can name: never code from elsewhere, whatever a file says.
@@ -20,14 +21,8 @@ _STAGES: dict[str, type[Spec]] = {
     for family in (threshold, perturb, estimate, units, reselection, refinement, event_ticks)
     for stage in (getattr(family, name) for name in family.__all__)
 }
-_MORE: list[Callable[[], Iterable[type[Spec]]]] = []  # asked once, for a kind that is not above
 _DEEPEST = 6  # stages inside stages: a threshold in a reselection is the second
 _Spec = TypeVar("_Spec", bound=Spec)
-
-
-def more_stages(source: Callable[[], Iterable[type[Spec]]]) -> None:
-    """Let stored settings also name the stages that `source` gives, when it is first needed."""
-    _MORE.append(source)
 
 
 def parts(settings: object, depth: int = _DEEPEST) -> dict[str, Any]:
@@ -44,8 +39,8 @@ def parts(settings: object, depth: int = _DEEPEST) -> dict[str, Any]:
 def _stage(settings: Mapping[str, Any], depth: int) -> Any:
     values = parts(settings, depth)
     kind = settings.get("kind")
-    while isinstance(kind, str) and kind not in _STAGES and _MORE:
-        _STAGES.update({stage.KIND: stage for stage in _MORE.pop()()})
+    while isinstance(kind, str) and kind not in _STAGES and SOURCES:
+        _STAGES.update({stage.KIND: stage for stage in SOURCES.pop()()})
     if not isinstance(kind, str) or kind not in _STAGES:
         raise SettingError(
             "kind", f"Tidegate has no stage {said(kind)}; build the pipeline in code"

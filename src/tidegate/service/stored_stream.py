@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from tidegate.guarantee import Guarantee
-from tidegate.keyed.specification import PER_KEY, Keyed, keyed
+from tidegate.keyed import keyed
+from tidegate.keyed.specification import PER_KEY, Keyed
 from tidegate.run.pipeline import Pipeline
 
 EPOCH = "@"  # what stands between the name of a stream and the number of its epoch
