@@ -15,10 +15,11 @@ where θ was chosen, and cuts nothing more.)
 It is a rough estimate: streams differ in their tails, and a stream without a tail has no excess. So
 intervals reach down to no excess, and up to U/F times the estimate. U grows with home·ln(1/t) as
 long as tails are not light: a θ that lies far above the level has cut little, whatever the tail,
-and one that lies low, for a share t above it, may have come out too low. And U grows with the
-logarithm of bound/θ, squared: nothing that is released tells a second scale, few values that are
-hundreds of times as large, from an ordinary tail, but the bound says how far they may lie. Ends
-reach further where more is known, or less:
+and one that lies low, for a share t above it, may have come out too low. And U grows with
+ln(bound/θ), as the excess of a tail of index 1 below the bound; with its square if the bound is far
+(40 times θ and more): nothing that is released tells a second scale, few values that are hundreds
+of times as large, from an ordinary tail, but the bound says how far they may lie. Ends reach
+further where more is known, or less:
 
 - A level that has grown until it fills its cap says nothing about how far it has grown. Up to half
   of the cap that is what exponential values would hide, and at the cap it is open: up to the bound.
@@ -60,7 +61,7 @@ _EXCEEDING = 15.0
 # F, and L for light tails; the most and the least of U, and by how much it grows with home·ln(1/t).
 _SCALE, _LIGHT = 0.1, 1.2
 _MOST_UPPER, _LEAST_UPPER, _RISE = 8.0, 3.5, 10.0
-# By (ln(bound/θ) over this)², between these: the bound says how far values may lie. It is ln 40.
+# By ln(bound/θ) over this, squared above 1, between these: how far values may lie. It is ln 40.
 _LOG_USUAL, _NEAREST, _FARTHEST = 3.69, 0.1, 6.0
 _UNAIMED = 5.0  # U where no `Aim` is: t is rougher still
 _LEAST_LIGHT = 0.1
@@ -242,7 +243,7 @@ def _upper(rarity: float) -> float:
 def _distance(times: float) -> float:
     """How much further an end reaches if the bound is this many times θ."""
     found = float(log(np.array([max(times, 1.0)]))[0]) / _LOG_USUAL
-    return min(max(found * found, _NEAREST), _FARTHEST)
+    return min(max(found, found * found, _NEAREST), _FARTHEST)
 
 
 def _signed_upper(ends: FloatArray, ratio: float, moved: float) -> FloatArray:
