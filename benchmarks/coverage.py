@@ -9,7 +9,7 @@ the sum of values capped as they were; and the median half-width over the smalle
 
 Constants of the intervals were chosen on `choose`, `signed` and `heavy`; `report` is only reported
 on. `unseen` was run for the first time after everything else was final, `fresh` after decision
-0080, `signed_fresh` and `heavy_fresh` after decision 0091.
+0080, `signed_fresh` and `heavy_fresh` after decision 0091, `bounds_last` after 0094.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 import tidegate as tg
 from benchmarks.accuracy_adaptive import bounds
 from benchmarks.coverage_streams import (
+    BOUNDS_FRESH,
+    BOUNDS_LAST,
     CHOOSE,
     FRESH,
     HEAVY,
@@ -78,6 +80,8 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "heavy": ((), tuple(HEAVY)),
     "signed_fresh": ((), tuple(SIGNED_FRESH)),
     "heavy_fresh": ((), tuple(HEAVY_FRESH)),
+    "bounds_fresh": ((), tuple(BOUNDS_FRESH)),
+    "bounds_last": ((), tuple(BOUNDS_LAST)),
 }  # fmt: skip
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -39,14 +39,15 @@ def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list
     """Where values were cut, the guarantee, warnings, and notes."""
     speaks = " These are sums of capped values." if answers.capped else ""
     first = f"{_cut(file, answers)}{speaks}{at_bound(file.pipeline, answers)} {file.guarantee}."
-    from tidegate.record.answer_text import open_ends  # on demand: `--help` needs no numbers
+    from tidegate.record.answer_text import far_limits, open_ends  # on demand: as below
 
+    ends = open_ends(answers), far_limits(answers)
     return [
         first,
         *warned(answers, at_bound(file.pipeline, answers)),
         *filter(
             None,
-            (open_ends(answers), answers.note, getattr(file, "shared", ""), note),
+            (*ends, answers.note, getattr(file, "shared", ""), note),
         ),
     ]
 

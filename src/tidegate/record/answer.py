@@ -34,6 +34,8 @@ class Answer:
             what truncation took away, and it is in no interval.
         unseen: how much larger the sum may be without the choice of the threshold having seen it:
             too few values chose. `high` reaches as far. 0 where enough did.
+        limit: the sum if every value that may have been cut lay at the bound: what released sums
+            allow, whatever the tail is like. `high` assumes more (`assumption`). None: not known.
         note: what else is to be known of a range of time: late rows, no rows at one end.
         span: the range of time that was asked for, in words; empty if it was asked by position.
     """
@@ -55,6 +57,7 @@ class Answer:
     truncation_error: float = 0.0
     capped: bool = True
     unseen: float = 0.0
+    limit: float | None = None
     note: str = ""
     span: str = field(default="", compare=False)
 
@@ -86,6 +89,15 @@ class Answer:
         A function of what was released (`tidegate.record.values_no_choice_saw`): free.
         """
         return self.unseen > answer_text.MUCH * abs(self.estimate)
+
+    @property
+    def assumption(self) -> str:
+        """What `high` takes for granted, in words; empty if it assumes nothing.
+
+        `low` never depends on it: what truncation took away only adds to a sum, unless values below
+        0 count.
+        """
+        return answer_text.assumption(self)
 
     @property
     def cut(self) -> str:

@@ -21,6 +21,8 @@ CUT = "most values lie close to the cap: if many were cut there, the true sum is
 CUT_BELOW = "most values lie close to the lower cap: if many were cut, the true sum is smaller"
 CUT_ABOVE = "most values lie close to the upper cap: if many were cut, the true sum is larger"
 OPEN = "; too few values chose that to see larger ones, so the upper end is far"
+FAR = "; that lies far below the bound, and the upper end assumes an ordinary tail above it"
+_FAR = 100  # how many times an upper end a limit is for that to be said
 MUCH = 0.25  # of the estimate: what may be unseen of a sum for its upper end to be called open
 
 
@@ -35,8 +37,28 @@ def sentence(answer: Answer) -> str:
     warning = f" ({answer.warning})" if answer.warning else ""
     return (
         f"{what} {where(answer)}: {figure(answer.estimate)} {error}, "
-        f"values were {answer.cut}{OPEN if answer.blind else ''}{warning}"
+        f"values were {answer.cut}{_open(answer)}{warning}"
         f"{f'. {answer.note}' if answer.note else ''}"
+    )
+
+
+def _open(answer: Answer) -> str:
+    """What to know of the upper end, where that matters."""
+    if answer.blind:
+        return OPEN
+    far = answer.limit is not None and answer.limit > _FAR * abs(answer.high)
+    return FAR if far else ""
+
+
+def assumption(answer: Answer) -> str:
+    """What the upper end takes for granted; empty if nothing."""
+    limit = answer.limit
+    if limit is None or limit <= answer.high:
+        return ""
+    known = "nothing released limits it" if math.isinf(limit) else f"it is at most {figure(limit)}"
+    return (
+        "The upper end assumes an ordinary tail above the cap, as no released number shows how far "
+        f"values exceed it. Whatever the tail, {known}."
     )
 
 
@@ -81,6 +103,7 @@ def facts(answer: Answer) -> str:
             (f"{answer.confidence:.0%} interval", f"{figure(answer.low)} to {figure(answer.high)}"),
             ("sum of", f"values {answer.cut}" if answer.capped else "all values"),
             *([] if answer.capped else [("values were", answer.cut)]),
+            *([("assumes", answer.assumption)] if answer.assumption else []),
             *([("warning", answer.warning)] if answer.warning else []),
             *([("note", answer.note)] if answer.note else []),
         ],
@@ -152,6 +175,21 @@ def open_ends(answers: Answers) -> str:
         return ""
     where = f" ({count:,} of {len(answers):,} ranges)" if len(answers) > 1 else ""
     return f"Too few values chose the cap to see larger ones, so upper ends are far{where}."
+
+
+def far_limits(answers: Answers) -> str:
+    """What upper ends assume, and how far sums may exceed them, where the bound is far."""
+    if answers.limit is None:
+        return ""
+    far = ~answers.blind & (answers.limit > _FAR * np.abs(answers.high))
+    if not far.any():
+        return ""
+    times = float(np.median(answers.limit[far] / np.maximum(np.abs(answers.high[far]), 1e-300)))
+    more = "without limit" if math.isinf(times) else f"up to {times:,.0f} times"
+    return (
+        "Upper ends assume an ordinary tail above the cap: nothing released excludes "
+        f"sums {more} beyond them. A smaller bound gives shorter intervals."
+    )
 
 
 def cautions(answers: Answers) -> list[str]:

@@ -32,8 +32,8 @@ class Answers(Tabular):
 
     `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
     highest, and the sum of the thresholds of all values; then the same for the floors,
-    from the highest on. `unseen` is None where nothing is unseen. `note` says what else matters
-    about a range of time.
+    from the highest on. `unseen` is None where nothing is unseen, `limit` where nothing is known of
+    it. `note` says what else matters about a range of time.
     """
 
     start: IntArray
@@ -49,6 +49,7 @@ class Answers(Tabular):
     caps: FloatArray | None = None
     capped: bool = True
     unseen: FloatArray | None = None
+    limit: FloatArray | None = None
     note: str = ""
     span: str = ""
 
@@ -94,10 +95,11 @@ class Answers(Tabular):
         itself. It is no noise that would average out: its ends grow as the range does.
         """
         below: FloatArray = np.square(errors) * (noise + prediction)
-        above, missing = below, np.zeros_like(estimate)
+        above, missing, limit = below, np.zeros_like(estimate), None
         if excess is not None:
             times = normal_quantile(confidence)
             lost, fallen = excess.expected, excess.fallen
+            limit = estimate + np.sqrt(above) + excess.most
             estimate = estimate + lost - fallen
             chance = times**2 * excess.variance
             power = times / normal_quantile(0.95)
@@ -120,6 +122,7 @@ class Answers(Tabular):
             caps=caps,
             capped=excess is None,
             unseen=unseen,
+            limit=limit if limit is None else np.maximum(limit, high),
         )
 
     @property
@@ -164,11 +167,10 @@ class Answers(Tabular):
         if self.caps is not None:
             names = ("threshold", "highest", "full", "floor", "lowest_floor", "empty")
             numbers |= zip(names, self.caps[index].tolist(), strict=True)
-        if self.unseen is not None:
-            numbers["unseen"] = float(self.unseen[index])
+        some = (("unseen", self.unseen), ("limit", self.limit))
+        numbers |= {name: float(found[index]) for name, found in some if found is not None}
         numbers |= {"confidence": self.confidence, "capped": self.capped, "note": self.note}
-        numbers["span"] = self.span
-        return Answer(start, end, **numbers)
+        return Answer(start, end, span=self.span, **numbers)
 
     @property
     def warnings(self) -> dict[str, int]:

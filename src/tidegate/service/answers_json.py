@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # the client needs no database
 _NO_NUMBERS = ("inf", "-inf", "nan")
 _POSITIONS = ("start", "end")
 _ERRORS = ("noise_error", "prediction_error", "truncation_error")
-_ARRAYS = (*_POSITIONS, *_ERRORS, "estimate", "low", "high", "caps", "unseen")
+_ARRAYS = (*_POSITIONS, *_ERRORS, "estimate", "low", "high", "caps", "unseen", "limit")
 
 
 def encoded(answers: Answer | Answers) -> dict[str, Any]:

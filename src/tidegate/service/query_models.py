@@ -30,6 +30,7 @@ class FullAnswer(AnswerModel):
     empty: Number | None
     capped: bool
     unseen: Number
+    limit: Number | None
     note: str
     span: str
 
@@ -50,6 +51,7 @@ class FullAnswers(AnswerModel):
     caps: list[Numbers] | None
     capped: bool
     unseen: Numbers | None
+    limit: Numbers | None
     note: str
     span: str
 

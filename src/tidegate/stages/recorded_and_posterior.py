@@ -119,7 +119,8 @@ class Excess(NamedTuple):
         expected: the estimate. It may also be 0.
         fallen: the same of values below the floor, as a positive number.
         variance: added by chance, since few values make up an excess.
-        most: what it would be if all truncated values were at the bound.
+        most: what it would be if all values that the released sums allow above the cap were at
+            the bound.
         upper: what it hardly exceeds: the end of a 95 % interval.
         lower: the same for `fallen`.
     """

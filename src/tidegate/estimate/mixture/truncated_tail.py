@@ -15,16 +15,21 @@ where θ was chosen, and cuts nothing more.)
 It is a rough estimate: streams differ in their tails, and a stream without a tail has no excess. So
 intervals reach down to no excess, and up to U/F times the estimate. U grows with home·ln(1/t) as
 long as tails are not light: a θ that lies far above the level has cut little, whatever the tail,
-and one that lies low, for a share t above it, may have come out too low. They reach further where
-more is known, or less:
+and one that lies low, for a share t above it, may have come out too low. And U grows with
+ln(bound/θ), as the excess of a tail of index 1 below the bound; with its square if the bound is far
+(40 times θ and more): nothing that is released tells a second scale, few values that are hundreds
+of times as large, from an ordinary tail, but the bound says how far they may lie. Ends reach
+further where more is known, or less:
 
 - A level that has grown until it fills its cap says nothing about how far it has grown. Up to half
   of the cap that is what exponential values would hide, and at the cap it is open: up to the bound.
   If a new warm-up has followed, its level is taken for what was hidden.
 - A later phase with the same warm-up and a higher cap has seen part of what this cap took away.
 
-No more values can lie above the cap than the level has caps: that bounds all of it. (Where all of
-the level may come from values that are cut, ends are open: `tidegate.record.values_no_choice_saw`.)
+No more values can lie above the cap than the level has caps: that bounds all of it, and with all of
+them at the bound it is the most that can be said without assuming a tail (`Excess.most`). (Where
+all of the level may come from values that are cut, ends are open:
+`tidegate.record.values_no_choice_saw`.)
 Where values below 0 count, the scale was chosen by the rule, from the sizes of values, and then the
 shape of both ends. So what lies beyond an end is measured in scales, and not in what the end is: an
 end that is narrower than the scale by chance cuts as much as the other. The upper end is U scales
@@ -56,6 +61,8 @@ _EXCEEDING = 15.0
 # F, and L for light tails; the most and the least of U, and by how much it grows with home·ln(1/t).
 _SCALE, _LIGHT = 0.1, 1.2
 _MOST_UPPER, _LEAST_UPPER, _RISE = 8.0, 3.5, 10.0
+# By ln(bound/θ) over this, squared above 1, between these: how far values may lie. It is ln 40.
+_LOG_USUAL, _NEAREST, _FARTHEST = 3.69, 0.1, 6.0
 _UNAIMED = 5.0  # U where no `Aim` is: t is rougher still
 _LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
@@ -142,6 +149,7 @@ class TruncatedTail:
             expected, fallen = over * each, np.minimum(under * each, beneath)
             wider = math.sqrt(aim.wider)
             reach = light * (wider + moved * (aim.wider - wider)) * scale
+            above = np.clip(_MARGIN * (levels + floor) / (caps + floor), 0.0, 1.0)
             upper = over * reach * _signed_upper(caps / scale, ratio, moved)
             lower = under * reach * _signed_upper(floor / scale, -ratio, moved)
             lower = np.minimum(lower, beneath)
@@ -153,8 +161,10 @@ class TruncatedTail:
             share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
             each = _SCALE * light * caps
             expected = share * each
-            most = _upper(rarity) if aim.share else _UNAIMED
-            upper = most * aim.wider * light * share * caps
+            times = _UNAIMED
+            if aim.share:
+                times = _upper(rarity) * _distance(recorded.ceiling / threshold)
+            upper = times * aim.wider * light * share * caps
             full = _between(levels / caps, _FULL, _FULL_UP)
             grown = _between(growth, _GROWN, _GROWN_UP) * full
             if aim.following:
@@ -171,12 +181,12 @@ class TruncatedTail:
                 upper = np.maximum(upper, _SEEN * gap * min(1.0, max(mean, 0.0) / aimed))
             above = np.minimum(_MARGIN * np.maximum(levels / caps, aimed), 1.0)
             upper = np.minimum(upper, above * room)
-        expected = np.minimum(expected, room)
+        expected, most = np.minimum(expected, room), above * room
         upper = np.clip(upper, expected, room)
         self._edges = edges
         squares = np.where(room > 0, _SQUARE * share * each * each, 0.0)
         self._before = before_edges(
-            np.stack((expected, fallen, squares, room, upper, lower)) * widths
+            np.stack((expected, fallen, squares, most, upper, lower)) * widths
         )
 
     def between(self, places: Places, unit: float) -> Excess:
@@ -226,6 +236,13 @@ def _near(distances: FloatArray, home: float, aimed: float) -> FloatArray:
 def _upper(rarity: float) -> float:
     """U, by home·ln(1/t)."""
     return min(max(_RISE * rarity, _LEAST_UPPER), _MOST_UPPER)
+
+
+@lru_cache(maxsize=64)
+def _distance(times: float) -> float:
+    """How much further an end reaches if the bound is this many times θ."""
+    found = float(log(np.array([max(times, 1.0)]))[0]) / _LOG_USUAL
+    return min(max(found, found * found, _NEAREST), _FARTHEST)
 
 
 def _signed_upper(ends: FloatArray, ratio: float, moved: float) -> FloatArray:

@@ -34,7 +34,9 @@ class UnmeasuredPosterior(Posterior):
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         error = np.square(lengths * self._threshold * self._doubt)
         nothing = np.zeros(starts.size)
-        excess = Excess.nothing(starts.size)  # values are not truncated: they are not measured
+        # Values are not truncated: they are not measured, so nothing limits their sum.
+        open_end = np.where(ends > starts, np.inf, 0.0)
+        excess = Excess.nothing(starts.size)._replace(most=open_end)
         return Parts(lengths * self._prediction, nothing, error, 0.0, excess)
 
 
