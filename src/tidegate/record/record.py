@@ -212,7 +212,8 @@ class Record(RangeQueries):
             as_of = whole("as_of", as_of, minimum=0)
             if end.size and not int(end.max()) <= as_of <= self.end:
                 raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
-        return noted(self.gathered(begin, end, as_of).answers(begin, end, confidence), self.note)
+        found = self.gathered(begin, end, as_of).answers(begin, end, confidence)
+        return noted(found, self.note) if self.note else found
 
     def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> RecordSums:
         """What the segments know about these ranges, added up: before any interval."""
@@ -288,8 +289,7 @@ def checked_confidence(confidence: float) -> float:
     if type(confidence) is float and 0 < confidence <= _SUREST:
         return confidence
     if not 0 < exact("confidence", confidence) <= _SUREST:
-        limits = "must be from 0 to 1 - 1e-12 (95 % is 0.95)"
-        raise SettingError("confidence", f"{limits}, not {said(confidence)}")
+        raise SettingError("confidence", f"must lie between 0 and 1, not {said(confidence)}")
     return float(confidence)
 
 
