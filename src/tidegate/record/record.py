@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError, SettingError
-from tidegate.exact_numbers import exact, said, whole
+from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer import out_of_range
 from tidegate.record.answer_text import noted
@@ -45,7 +45,7 @@ class RecordSums:
             since what is unknown of one tail is unknown of all.
         capped: nothing is known of what truncation took away, somewhere.
         caps: lowest and highest cap, and the sum of all; the same of the floors. One row for each
-            fact, so that each lies in one piece.
+            fact.
         latest: cap and floor for ranges that are empty.
     """
 
@@ -194,17 +194,15 @@ class Record(RangeQueries):
     ) -> Answers:
         """The sums over many ranges [start, end) at once.
 
-        Answers use everything released so far, which costs no privacy; `as_of=t` gives the answer
-        from what was released up to position t. Adaptive releases answer with posterior means.
-        Where blocks have one size, sums of whole blocks are final; inside a block that a range
-        cuts, the released values were predictions, and are replaced by a line through the block
-        sums once these are known (`tidegate.estimate.block_posterior`).
+        Answers use everything released so far, which costs no privacy; `as_of=t`: what was released
+        up to position t. Adaptive releases answer with posterior means. Where blocks have one size,
+        sums of whole blocks are final; inside a block that a range cuts, a line through the block
+        sums replaces the predictions once these are known (`tidegate.estimate.block_posterior`).
 
         The noise part is exact: the covariance of the published noise, for each range. Inside the
-        block that is still open, the variance after k of B values is estimated as (k/B)²·D² +
-        k(1 − k/B)·max(p(θ − p), θ²/16): D² is the mean squared prediction error of the last 16
-        block sums (it includes noise, which is conservative), and the second term is the largest
-        variance that independent values in [0, θ] with mean p can have.
+        open block, the variance after k of B values is estimated as (k/B)²·D² + k(1 − k/B)·max(p(θ
+        − p), θ²/16): D² is the mean squared prediction error of the last 16 block sums (with noise:
+        conservative), the rest the largest variance of independent values in [0, θ] with mean p.
         """
         confidence = checked_confidence(confidence)
         begin, end = self.checked(starts, ends)
@@ -289,7 +287,7 @@ def checked_confidence(confidence: float) -> float:
     if type(confidence) is float and 0 < confidence <= _SUREST:
         return confidence
     if not 0 < exact("confidence", confidence) <= _SUREST:
-        raise SettingError("confidence", f"must lie between 0 and 1, not {said(confidence)}")
+        raise SettingError("confidence", "must lie between 0 and 1: 95 % is 0.95")
     return float(confidence)
 
 
