@@ -196,3 +196,18 @@ def test_addresses(servers: Any, tmp_path: Path) -> None:
     Nats(server)
     missing = ["release", server.address("NONE/a"), "--state", str(tmp_path / "s"), *SETTINGS]
     assert "no such stream" in CliRunner().invoke(app, missing).output
+
+
+@pytest.mark.parametrize(
+    ("ends", "after", "ended"),
+    [((0, 0), None, True), ((7, 7), None, True), ((7, 9), None, False), ((0, 9), "8", True)],
+)
+def test_a_kafka_topic_whose_messages_were_deleted_has_an_end(
+    ends: tuple[int, int], after: str | None, ended: bool
+) -> None:
+    # Caught: without --follow a run over such a topic waited for ever.
+    from tidegate.io.brokers.kafka import KafkaReader
+
+    reader: Any = KafkaReader.__new__(KafkaReader)
+    reader._ends = lambda: ends
+    assert reader.ended(after) is ended

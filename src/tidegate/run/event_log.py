@@ -11,6 +11,8 @@ from tidegate.lattice import IntArray
 from tidegate.stages import NO_SUMS
 
 _MOST_PIECES = 64  # that wait to be added up
+_HALF, _LOW, _MOST_SUM = 32, (1 << 32) - 1, 1 << 62
+_MOST_HIGH = 1 << 30
 
 
 class _Events(NamedTuple):
@@ -69,8 +71,7 @@ class EventLog:
         first, last = np.searchsorted(ticks, (start, end)).tolist()
         here = slice(first, last)
         values = NO_SUMS if self.cap is not None else np.sort(units[here])
-        sums: IntArray = np.zeros(end - start, dtype=np.int64)
-        np.add.at(sums, ticks[here] - start, truncated(units[here], cap, self.cap))
+        sums = added(ticks[here] - start, truncated(units[here], cap, self.cap), end - start)
         self._events = _Events([ticks[last:]], [units[last:]], ordered=True)
         units[:last].fill(0)  # raw values are not kept longer than needed
         return np.clip(sums, -self._most, self._most), values
@@ -100,8 +101,7 @@ class EventLog:
         """One sum for each tick."""
         ticks, units = self._joined()
         known, at = np.unique(ticks, return_inverse=True)
-        sums: IntArray = np.zeros(known.size, dtype=np.int64)
-        np.add.at(sums, at.reshape(-1), units)
+        sums = added(at.reshape(-1), units, known.size)
         self._events = _Events([known], [sums], ordered=True)
 
     def state(self) -> dict[str, Any]:
@@ -117,6 +117,26 @@ class EventLog:
         self.cap = state["cap"]
         ticks, units = state["ticks"].copy(), state["units"].copy()
         self._events = _Events([ticks], [units], ordered=True)  # `state` sorts them
+
+
+def added(places: IntArray, units: IntArray, count: int) -> IntArray:
+    """The sum of the units at each of `count` places, cut at ±2⁶².
+
+    Privacy: a sum that wrapped round would move by far more than the event that makes it. So where
+    64 bits may not be enough the halves of the numbers are added up apart; there are fewer than
+    2³¹ of them. To cut a sum moves it no further, also if more is added to it later.
+    """
+    sums: IntArray = np.zeros(count, dtype=np.int64)
+    largest = int(np.abs(units).max(initial=0))
+    if largest * units.size < _MOST_SUM:
+        np.add.at(sums, places, units)
+        return sums
+    np.add.at(sums, places, units & _LOW)
+    high: IntArray = np.zeros(count, dtype=np.int64)
+    np.add.at(high, places, units >> _HALF)
+    high += sums >> _HALF
+    whole: IntArray = (np.clip(high, -_MOST_HIGH - 1, _MOST_HIGH) << _HALF) + (sums & _LOW)
+    return np.clip(whole, -_MOST_SUM, _MOST_SUM)
 
 
 def truncated(units: IntArray, cap: int, known: int | None = None) -> IntArray:

@@ -152,8 +152,8 @@ class Ticks(ThresholdSchedule, Spec):
             if found.clock.zone is not None:
                 named = ("have a zone (numbers since 1970 do, too)", "has none")
             raise InputError(
-                f"times of events {named[0]}, and the start of the ticks {named[1]}. Write the "
-                "start as the times are, or give the zone"
+                f"times of events: they {named[0]}, and the start of the ticks {named[1]}. Write "
+                "the start as the times are, or give the zone"
             )
         return Times(found.ticks, self.clock)
 

@@ -91,7 +91,8 @@ class KafkaReader:
 
     def ended(self, after: str | None) -> bool:
         """Whether there is nothing after this offset now."""
-        return self._ends()[1] <= (0 if after is None else int(after) + 1)
+        low, high = self._ends()  # all that there was may be deleted: it does not begin at 0 then
+        return high <= (low if after is None else int(after) + 1)
 
     def taken(self, messages: Sequence[Message]) -> None:
         """Do nothing: offsets are in our own state."""
