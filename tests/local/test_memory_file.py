@@ -1,5 +1,8 @@
 """One device, one memory: whatever its file is called, wherever it goes, whoever opens it."""
 
+import contextlib
+import fcntl
+import json
 import os
 import shutil
 import threading
@@ -103,6 +106,43 @@ def test_a_copy_is_refused_until_somebody_says_that_the_original_is_gone(path: P
     with Memory.open(copy, moved=True) as memory:
         assert device(memory).answer(asked(), 93) == report
     Memory.open(copy).close()  # and from then on it is at home there
+
+
+def has_generations(path: Path) -> bool:
+    """Whether the file system tells one use of an inode from the next: tmpfs and NFS do not."""
+    with path.open("rb") as file, contextlib.suppress(OSError):
+        fcntl.ioctl(file, 0x80087601, bytes(8))
+        return True
+    return False
+
+
+def test_an_older_version_that_is_copied_back_over_the_file_is_refused(path: Path) -> None:
+    """File systems use inode numbers again: every second version has the same one."""
+    versions: list[bytes] = []
+    with Memory.open(path) as memory:
+        for number in range(4):
+            device(memory).answer(asked(f"r{number}"), 7, event=str(number))
+            versions.append(path.read_bytes())
+    if not has_generations(path):
+        pytest.skip("this file system has no generations of inodes")
+    for version in versions[:-1]:
+        facts = json.loads(version)
+        facts["inode"] = path.stat().st_ino  # on a busy disk it may be another one
+        path.write_text(json.dumps(facts))  # as `cp backup device.json` does
+        with pytest.raises(DeviceMemoryError, match="copy"):
+            Memory.open(path)
+
+
+def test_a_file_of_an_earlier_version_knows_its_inode_only(path: Path) -> None:
+    with Memory.open(path) as memory:
+        report = device(memory).answer(asked(), 7)
+    plain = json.loads(path.read_text())
+    plain.pop("generation", None)
+    with path.open("r+", encoding="utf-8") as file:  # the same inode
+        file.write(json.dumps(plain))
+        file.truncate()
+    with Memory.open(path) as memory:
+        assert device(memory).answer(asked(), 93) == report
 
 
 def test_a_file_that_was_renamed_is_still_itself(path: Path) -> None:
