@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tidegate.errors import InputError, SettingError
 from tidegate.io.brokers import Message
 from tidegate.io.brokers.address import Address, is_broker
 from tidegate.io.brokers.payloads import Payloads
+from tidegate.lattice import Lattice
 
 HOLDOUT = 100
 HEAVY = int(os.environ.get("TIDEGATE_CLUSTER", "0"))  # kills of each broker
@@ -166,6 +168,16 @@ def test_arrays_and_objects_are_read() -> None:
     taken = numbered.read(messages, "2")
     assert taken.batch.values.tolist() == [3, 4, 9]
     assert taken.offsets == ["3", "4", "9"]
+
+
+@pytest.mark.parametrize("digits", [3, 400, 5000])
+def test_no_number_is_too_large_for_a_message(digits: int) -> None:
+    """It counts as the bound. As an error it would tell that a value was large, and stop all."""
+    number = b"9" * digits
+    payloads = [number, b"[1, -" + number + b"]"]
+    taken = Payloads().read([Message(str(at), one) for at, one in enumerate(payloads)], None)
+    lattice = Lattice(Fraction(50), Fraction(1))
+    assert lattice.units(lattice.numbers(taken.batch.values)).tolist() == [50, 1, 0]
 
 
 @pytest.mark.parametrize("payload", [b"secret 77", b'{"value": 77}', b'["77"]', b"[[77]]"])

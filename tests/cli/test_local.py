@@ -420,6 +420,22 @@ def test_bad_input_to_a_simulation(tmp_path: Path) -> None:
     assert run("simulate", "--epsilon", "1", stdin="value\n1\n").exit_code == 2
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_rehearsal_replaces_rehearsals_only(tmp_path: Path, suffix: str) -> None:
+    output = tmp_path / f"out.{suffix}"
+    stdin = "value\n" + "7\n" * 300
+    for _ in range(2):
+        assert run("simulate", "-o", output, *GIVEN, stdin=stdin).exit_code == 0
+    output.unlink()
+    given = ("--epsilon", "1", "--bound", "50", "--holdout", "100", "-o", str(output))
+    assert CliRunner().invoke(app, ["release", *given], input=stdin).exit_code == 0
+    before = output.read_bytes()
+    result = run("simulate", "-o", output, *GIVEN, stdin=stdin)
+    assert result.exit_code == 2
+    assert "no rehearsal" in result.stderr
+    assert output.read_bytes() == before
+
+
 def test_a_simulation_is_not_taken_for_a_release(tmp_path: Path) -> None:
     output = tmp_path / "out.csv"
     assert run("simulate", "-o", output, *GIVEN, stdin="value\n" + "7\n" * 50).exit_code == 0

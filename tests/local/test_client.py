@@ -4,6 +4,7 @@ import json
 import os
 import threading
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -256,6 +257,16 @@ def test_any_text_is_a_name_for_a_value() -> None:
     for number, event in enumerate(["", "ä", "\ud800", "a/b", "x" * 10_000]):
         client.answer(asked(round=f"r{number}"), 10, event=event)
     assert len({pin.event for pin in client.ledger}) == 5
+
+
+@pytest.mark.parametrize("event", [17, 17.0, b"17", None, date(2026, 1, 1)])
+def test_a_name_that_is_no_text_is_refused(event: Any) -> None:
+    """17, 17.0 and b"17" were three names, and so three reports on one value."""
+    client = device(lifetime=50)
+    client.answer(asked(), 10, event="17")
+    with pytest.raises(SettingError, match="event"):
+        client.answer(asked(round="r2"), Untouchable(), event=event)
+    assert len(client.ledger) == 1
 
 
 def test_without_names_a_device_has_one_value() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.local.mechanisms import hybrid, stochastic_rounding
+from tidegate.local.mechanisms import hybrid, optimal, stochastic_rounding
 from tidegate.local.questions import TailQuestion
 from tidegate.local.server_collection import ServerCollection
 from tidegate.local.survey import GivenThreshold, SurveyDecision, SurveyRound
@@ -149,3 +149,29 @@ def test_wrong_ranges_are_refused(starts, ends):
     with pytest.raises(tg.QueryError):
         collection.queries(starts, ends)
     assert len(collection.queries([0, 10], [10, 10])) == 2
+
+
+@pytest.mark.parametrize("mechanism", [hybrid, optimal])
+def test_intervals_hold_values_that_sent_no_report(mechanism):
+    """Every second device is asked otherwise, half of the values lie at either end, and reports
+    have hardly any noise: what is not known are the values that were not asked for."""
+    values = THRESHOLD * (np.random.default_rng(1).random(20_000) < 0.5)
+    collection = ServerCollection(
+        survey=AskedAll(),
+        reporter=lambda threshold: mechanism(threshold, Fraction(8)),
+        threshold_epsilon=Fraction(1),
+        epsilon=Fraction(8),
+    )
+    words = tg.seeded(7).new_epoch().keystream("test", b"").at()
+    slots = np.arange(values.size) % len(collection.slots)
+    reports = np.zeros(values.size, dtype=np.int64)
+    for index, slot in enumerate(collection.slots):
+        reports[slots == index] = slot.question.answers(values[slots == index], words)
+    collection.receive(slots, reports)
+    totals = np.concatenate(([0], np.cumsum(values)))
+    for length in (1, 2, 16, 64):
+        starts = np.arange(0, values.size - length, length)
+        answers = collection.queries(starts, starts + length)
+        truth = totals[starts + length] - totals[starts]
+        covered = np.mean((answers.low <= truth) & (truth <= answers.high))
+        assert covered > 0.93, length

@@ -1,7 +1,9 @@
 """One device, one memory: whatever its file is called, wherever it goes, whoever opens it."""
 
+import json
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +105,45 @@ def test_a_copy_is_refused_until_somebody_says_that_the_original_is_gone(path: P
     with Memory.open(copy, moved=True) as memory:
         assert device(memory).answer(asked(), 93) == report
     Memory.open(copy).close()  # and from then on it is at home there
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nowhere else are generations asked for")
+def test_an_older_version_that_is_copied_back_over_the_file_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Disks use inode numbers again: on ext4 every second version of the file has the same one."""
+
+    def generation(descriptor: int, request: int, data: bytes) -> bytes:
+        return os.fstat(descriptor).st_ino.to_bytes(8, sys.byteorder)  # of a disk that has them
+
+    monkeypatch.setattr("fcntl.ioctl", generation)
+    versions: list[bytes] = []
+    with Memory.open(path) as memory:
+        for number in range(4):
+            device(memory).answer(asked(f"r{number}"), 7, event=str(number))
+            versions.append(path.read_bytes())
+    now = path.stat().st_ino
+    for version in versions[:-1]:
+        before = json.loads(version)
+        if before["inode"] == now:
+            continue  # this disk did use it again, and the planted generation follows it
+        path.write_text(json.dumps({**before, "inode": now}))  # as `cp backup device.json` does
+        with pytest.raises(DeviceMemoryError, match="copy"):
+            Memory.open(path)
+    path.write_bytes(versions[-1])
+    Memory.open(path).close()
+
+
+def test_a_file_of_an_earlier_version_knows_its_inode_only(path: Path) -> None:
+    with Memory.open(path) as memory:
+        report = device(memory).answer(asked(), 7)
+    plain = json.loads(path.read_text())
+    plain.pop("generation", None)
+    with path.open("r+", encoding="utf-8") as file:  # the same inode
+        file.write(json.dumps(plain))
+        file.truncate()
+    with Memory.open(path) as memory:
+        assert device(memory).answer(asked(), 93) == report
 
 
 def test_a_file_that_was_renamed_is_still_itself(path: Path) -> None:

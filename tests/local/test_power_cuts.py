@@ -39,6 +39,7 @@ def keep_place(path: Path) -> None:
     if path.exists():
         facts = json.loads(path.read_bytes())  # never torn: it has its name only when it is whole
         facts["inode"] = path.stat().st_ino
+        facts.pop("generation", None)
         path.write_text(json.dumps(facts))
 
 

@@ -97,6 +97,22 @@ def test_intervals_hold_what_they_say_and_would_not_if_they_were_30_percent_shor
     assert min(sums, totals) > max(shorter) + 3 * deviation
 
 
+@pytest.mark.parametrize("reports", [1, 2, 8, 64])
+def test_a_few_reports_do_not_speak_for_a_whole_population(reports: int) -> None:
+    """At ε = 8 reports have hardly any noise: what is not known are the other 10,000 devices."""
+    rng, question, held = np.random.default_rng(8), hybrid(50, Fraction(8)), 0
+    for _ in range(200):
+        population = 50 * (rng.random(10_000) < 0.5)
+        opened = TaskRound(1)
+        part = opened.open(0, [Slot(question, STREAM, Fraction(8))], 0.0)
+        words = tg.seeded(int(rng.integers(1 << 60))).new_epoch().keystream("test", b"").at()
+        given = question.answers(population[:reports], words)
+        part.counts[0] += np.bincount(given, minlength=question.reports)
+        answer = sums_by_time([[RoundSums.of(opened, 1.0, 10_000)]])
+        held += bool(answer.low[0] <= population.sum() <= answer.high[0])
+    assert held / 200 > 0.9
+
+
 def test_rounds_survive_json() -> None:
     slots = (
         Slot(stochastic_rounding(20, EPSILON), STREAM, EPSILON),

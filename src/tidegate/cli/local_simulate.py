@@ -11,6 +11,7 @@ from tidegate.cli import file_options as streams
 from tidegate.cli.exit_codes_and_signals import complain, plain_errors
 from tidegate.cli.local_announce_collect_query import topl_of
 from tidegate.cli.local_options import with_topl_options
+from tidegate.errors import SettingError, TidegateError
 
 _NOTE = (
     "simulation: all devices were played by one process, which saw every value; for a rehearsal, "
@@ -52,6 +53,22 @@ def simulate(
         _run_simulation(settings, source, output, seed, reading, output_format, clamp)
 
 
+def _refuse_to_replace(output: str | None, output_format: str | None) -> None:
+    """A release has cost ε and cannot be had again. A rehearsal replaces rehearsals only."""
+    from tidegate.io.metadata_files import read_metadata
+
+    if output is None or not streams.holds_something(output):
+        return
+    try:
+        facts = read_metadata(output, output_format)
+    except TidegateError:  # whatever it is, it is no rehearsal
+        facts = None
+    if not facts or not facts.get("simulation"):
+        raise SettingError(
+            "output", f"{output} exists, and is no rehearsal: name another output, or remove it"
+        )
+
+
 def _run_simulation(
     settings: dict[str, Any],
     source: str,
@@ -68,6 +85,7 @@ def _run_simulation(
 
     topl = topl_of(settings)
     streams.check_output(source, output, output_format)
+    _refuse_to_replace(output, output_format)
     randomness = secure() if seed is None else seeded(seed)
     with open_source(source, **reading) as opened:
         values = np.concatenate([np.empty(0), *(batch.values for batch in opened.batches())])

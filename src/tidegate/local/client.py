@@ -179,7 +179,10 @@ class Client:
             MessageError: the announcement is malformed or of another version.
             RefusedError: it asks for too much, or the round, the event or the lifetime is used up.
             InputError: the value is no number, or outside the bounds.
+            SettingError: the event is no text.
         """
+        if not isinstance(event, str):  # 17 and "17" would be two values
+            raise SettingError("event", "must be text")
         asked = _parsed(announcement)
         if round is not None and asked.round != round:
             raise RefusedError("the announcement is of another round")

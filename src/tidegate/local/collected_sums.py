@@ -44,7 +44,8 @@ def noise_variance(
         count: how many there are.
         mean: of the reports.
         squared, first, second: Σ w², Σ w²y, Σ w²y² over the reports y, each published w times.
-        worst: Σ w² times the largest variance of a report.
+        worst: of reports and values that nobody has seen: Σ w² times the largest variance of a
+            report, plus Σ w·(w − 1) times the largest variance of values.
     """
     spread = np.maximum(second - 2 * mean * first + mean**2 * squared, 0.0)
     trust = count / (count + _WORST_CASE_REPORTS)
@@ -61,6 +62,11 @@ class CollectedSums:
     what is used. It is never too small on average, and hardly too large where values are mostly far
     below θ; the spread also covers that a device that answered another question is represented
     by its neighbour.
+
+    A handful of reports shows neither, so the worst case is mixed in. A report that stands for w
+    values misses their sum by w times its noise, and by the distance between w − 1 of them and its
+    own value: w²·Var(y | v) + w·(w − 1)·Var(v), and no values between two ends have a larger
+    variance than half at each.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -78,14 +84,16 @@ class CollectedSums:
         """From here on values are cut at `threshold`, and at `lowest` below 0."""
         self.thresholds.append((self.count, threshold, lowest))
 
-    def push(self, worth: FloatArray, repeats: IntArray, *, offset: float, worst: float) -> None:
+    def push(
+        self, worth: FloatArray, repeats: IntArray, *, offset: float, worst: FloatArray
+    ) -> None:
         """Publish reports.
 
         Args:
             worth: the report that stands for each position.
             repeats: how often it was published before.
             offset: added to every report.
-            worst: the largest variance of a report.
+            worst: the largest variances of a report and of values (`report_variance.worst_case`).
         """
         added = np.empty((_COLUMNS, worth.size))
         np.add(worth, offset, out=added[_ESTIMATE])
@@ -95,7 +103,9 @@ class CollectedSums:
         squared += 1.0  # (w + 1)² − w²
         np.multiply(squared, worth, out=first)
         np.multiply(first, worth, out=added[_SECOND])
-        np.multiply(squared, worst, out=added[_WORST])
+        of_report, of_values = worst
+        np.multiply(squared, of_report, out=added[_WORST])
+        added[_WORST] += 2.0 * of_values * repeats  # (w + 1)·w − w·(w − 1)
         self.sums.push(added)
 
     def queries(self, starts: ArrayLike, ends: ArrayLike, confidence: float = 0.95) -> Answers:

@@ -98,14 +98,15 @@ class Memory(Closed):
     @classmethod
     def _stored(cls, file: MemoryFile, *, moved: bool) -> Memory:
         try:
-            inode, key, pins, acknowledged = _parsed_memory(file.read())
+            identity, key, pins, acknowledged = _parsed_memory(file.read())
         except (ValueError, KeyError, TypeError, RecursionError):
             raise DeviceMemoryError(
                 f"{file.path} is damaged or of another version, so earlier reports are unknown "
                 "and no more are sent. Put the newest copy back, and open it with moved=True"
             ) from None
         memory = cls(file, key, pins, acknowledged)
-        if inode != file.inode:
+        # A file of an earlier Tidegate knows its number only.
+        if identity != {name: file.identity.get(name) for name in identity}:
             if not moved:
                 raise DeviceMemoryError(
                     f"{file.path} is a copy: the original could answer the same rounds with other "
@@ -233,9 +234,15 @@ class Memory(Closed):
         return {**head, "pins": [pin.plain() for pin in pins], **tail}
 
 
-def _parsed_memory(plain: Any) -> tuple[int, bytes, list[Pin], list[str]]:
-    """Inode, key, pins and acknowledged rounds of a file's content, or an error of Python's."""
-    if set(plain) - {"acknowledged"} != {"tidegate", "kind", "key", "pins", "inode"}:
+def _parsed_memory(plain: Any) -> tuple[dict[str, int], bytes, list[Pin], list[str]]:
+    """Identity, key, pins and acknowledged rounds of a file's content, or an error of Python's."""
+    identity = {name: plain[name] for name in ("inode", "generation") if name in plain}
+    if "inode" not in identity or set(plain) - {"acknowledged", *identity} != {
+        "tidegate",
+        "kind",
+        "key",
+        "pins",
+    }:
         raise ValueError("other fields")
     if (plain["tidegate"], plain["kind"]) != (VERSION, "memory"):
         raise ValueError("another version")
@@ -249,7 +256,7 @@ def _parsed_memory(plain: Any) -> tuple[int, bytes, list[Pin], list[str]]:
     named, rounds = plain.get("acknowledged", []), {pin.round for pin in pins}
     if not isinstance(named, list) or len(set(named)) < len(named) or not set(named) <= rounds:
         raise ValueError("rounds that were acknowledged and not answered")
-    return plain["inode"], bytes.fromhex(plain["key"]), pins, named
+    return identity, bytes.fromhex(plain["key"]), pins, named
 
 
 def _short(spent: Fraction) -> Fraction:

@@ -6,8 +6,10 @@ The lock is on the file itself, never on a name: a symlink, another working dire
 mount leads to the same file, and so to the same lock. A new version is locked before it takes the
 name, so whoever opens that name meets a lock. Two things would still give a device two memories,
 and are refused: a second hard link, which would keep the old version, and a copy, which is noticed
-by the inode number that is written into the file. Before every write the file must still be where
-it was opened.
+by the inode that is written into the file: its number, and its generation where the file system
+tells it (ext4, XFS, Btrfs). Numbers are used again: every second version has the same one, so that
+without a generation a backup that is copied back over the file may be taken for it. Before every
+write the file must still be where it was opened.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import json
 import os
 import re
 import stat
+import struct
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
@@ -82,6 +86,21 @@ _OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)  # not on Windows, where nothin
 _CLOSED = -1  # as a descriptor: every call to the system refuses it
 
 
+_GENERATION = 0x80087601 if struct.calcsize("l") == 8 else 0x80047601  # Linux: FS_IOC_GETVERSION
+
+
+def _identity(descriptor: int) -> dict[str, int]:
+    """The number of an inode and, where the file system has one, the generation of its use."""
+    found = {"inode": os.fstat(descriptor).st_ino}
+    if sys.platform == "linux":
+        import fcntl
+
+        with suppress(OSError):  # there is none: tmpfs, NFS
+            data = fcntl.ioctl(descriptor, _GENERATION, bytes(8))
+            found["generation"] = int.from_bytes(data[:4], sys.byteorder)
+    return found
+
+
 class DeviceMemoryError(RefusedError):
     """A device's memory cannot be used, so nothing is reported."""
 
@@ -146,9 +165,9 @@ class MemoryFile(Inherited):
         return json.loads(text)
 
     @property
-    def inode(self) -> int:
-        """The number by which a file knows itself from its copies."""
-        return os.fstat(self._file).st_ino
+    def identity(self) -> dict[str, int]:
+        """What tells this file from its copies."""
+        return _identity(self._file)
 
     def create(self, plain: Mapping[str, Any]) -> None:
         """Begin the file, unless another process is about to: they meet at the draft's lock."""
@@ -190,7 +209,7 @@ class MemoryFile(Inherited):
 
     def _write(self, new: int, plain: Mapping[str, Any]) -> None:
         """Fill the draft, which is open and locked, and give it the file's name."""
-        whole = {**plain, "inode": os.fstat(new).st_ino}
+        whole = {**plain, **_identity(new)}
         text = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode("ascii")
         os.ftruncate(new, 0)
         done = 0

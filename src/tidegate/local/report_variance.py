@@ -35,6 +35,11 @@ def largest_variance(question: ValueQuestion) -> float:
     return float(_variances(question).max()) * (question.span / 2) ** 2
 
 
+def worst_case(question: ValueQuestion) -> FloatArray:
+    """The largest variance of a report, and of cut values: half of them at either end."""
+    return np.array([largest_variance(question), (question.span / 2) ** 2])
+
+
 def expected_variance(question: ValueQuestion, *, both_sides: bool = False) -> float:
     """The variance on [−1, 1] of a report of typical data: most values far below the threshold.
 

@@ -22,7 +22,7 @@ from tidegate.local.announcements_and_reports import question_from_plain
 from tidegate.local.canonical_json import number, whole_field, whole_number
 from tidegate.local.collected_sums import CollectedSums
 from tidegate.local.questions import Question, ValueQuestion
-from tidegate.local.report_variance import largest_variance
+from tidegate.local.report_variance import worst_case
 from tidegate.local.round_schedule import Reporter, RoundRepetition, RoundSchedule
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.survey import MOST, Survey, SurveyDecision, SurveyTally, counts_of
@@ -157,7 +157,7 @@ class ServerCollection:
         self._value = next(
             (slot.question for slot in slots if isinstance(slot.question, ValueQuestion)), None
         )
-        self._worst = 0.0 if self._value is None else largest_variance(self._value)
+        self._worst = np.zeros(2) if self._value is None else worst_case(self._value)
         self._added = 0.0 if self.decision is None else self.decision.added  # to every report
 
     # --------------------------------------------------------------------------- receiving

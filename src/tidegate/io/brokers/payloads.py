@@ -103,13 +103,11 @@ class Payloads:
 
 def _payload_numbers(message: Message) -> FloatArray:
     try:
-        found = json.loads(message.payload) if message.payload.strip() else None
+        # No number is too large to be read: it is clamped, like any other above the bound.
+        found = json.loads(message.payload, parse_int=float) if message.payload.strip() else None
     except (ValueError, RecursionError):
         raise InputError(f"message {message.offset} {_FORM}") from None
     listed = found if isinstance(found, list) else [found]
     if not all(one is None or isinstance(one, int | float) for one in listed):
         raise InputError(f"message {message.offset} {_FORM}")
-    try:
-        return np.array([np.nan if one is None else one for one in listed], dtype=np.float64)
-    except OverflowError:
-        raise InputError(f"message {message.offset} {_FORM}") from None
+    return np.array([np.nan if one is None else one for one in listed], dtype=np.float64)

@@ -9,7 +9,8 @@ represented by the others of its round.
 **Its error.** Σ w²(y − m)² has the expectation w²·(Σ Var(y | v) + Σ (v − m)²): the noise, plus the
 spread of the values, which covers what representing others costs, n·w·(w − 1)·spread. For a
 population of N devices of which n answered, as if drawn from it, w = N/n, and the same holds: the
-error of the estimate is w²·(noise + (1 − n/N)·spread).
+error of the estimate is w²·(noise + (1 − n/N)·spread). A handful of reports shows no spread, so
+the worst case is mixed in (`CollectedSums`), of values too where reports stand for others.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.errors import QueryError
+from tidegate.lattice import IntArray
 from tidegate.local.collected_sums import noise_variance
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.report_variance import largest_variance
+from tidegate.local.report_variance import worst_case
 from tidegate.local.task.task_round import RoundPart, TaskRound
 from tidegate.record.range_queries_and_answers import Answers, normal_quantile
 from tidegate.record.record import checked_confidence
@@ -60,18 +62,6 @@ class RoundSums:
             (*caps, *floors),
         )
 
-    def times(self, factor: float) -> RoundSums:
-        """The same for this many times the devices."""
-        low, high, full, floor, lowest, empty = self.caps
-        return RoundSums(
-            self.devices,
-            self.reports,
-            factor * self.estimate,
-            factor * self.allowance,
-            factor**2 * self.variance,
-            (low, high, factor * full, floor, lowest, factor * empty),
-        )
-
     @classmethod
     def of(cls, opened: TaskRound, step: float, population: int | None = None) -> RoundSums:
         """The sum over the devices of a round that answered, or over a population of this size.
@@ -81,58 +71,84 @@ class RoundSums:
             step: the resolution.
             population: how many devices there are, of which those that answered are a sample.
         """
-        parts = [_sums_of_part(part, step) for part in opened.parts]
-        found = sum((one for one in parts if one.reports), cls())
-        silent = sum(one.devices for one in parts if not one.reports)
-        if not found.reports:
-            return cls(devices=silent)
-        factor = (found.devices + silent) / found.devices
-        if population is not None:
-            if population < found.devices + silent:
-                raise QueryError(
-                    f"population: {found.devices + silent} devices answered in a round: it cannot "
-                    "be smaller than that"
-                )
-            factor = population / found.devices
-        whole = found.times(factor)
-        return cls(found.devices + silent, *(getattr(whole, name) for name in _REST))
+        parts = [_PartCounts.of(part) for part in opened.parts]
+        devices = _devices(parts)
+        heard = [part for part in parts if part.reports]
+        if population is not None and heard and population < devices:
+            raise QueryError(
+                f"population: {devices} devices answered in a round: it cannot be smaller than that"
+            )
+        represented = devices if population is None else population
+        factor = represented / max(_devices(heard), 1)
+        return sum((part.sums(step, factor) for part in heard), cls(devices - _devices(heard)))
 
 
-_REST = ("reports", "estimate", "allowance", "variance", "caps")
+def _devices(parts: Iterable[_PartCounts]) -> int:
+    return sum(part.devices for part in parts)
 
 
-def _sums_of_part(part: RoundPart, step: float) -> RoundSums:
-    """The devices of a part: those that reported their value stand for all of them."""
-    devices = sum(int(counts.sum()) for counts in part.counts)
-    value = next(
-        (slot.question for slot in part.slots if isinstance(slot.question, ValueQuestion)), None
-    )
-    if value is None:
-        return RoundSums(devices)
-    counts = sum(
-        counts
-        for slot, counts in zip(part.slots, part.counts, strict=True)
-        if isinstance(slot.question, ValueQuestion)
-    )
-    reports = int(np.sum(counts))
-    if not reports:
-        return RoundSums(devices)
-    worth = value.decoded * step
-    first, second = float(counts @ worth), float(counts @ np.square(worth))
-    variance = noise_variance(
-        count=reports,
-        mean=first / reports,
-        squared=reports,
-        first=first,
-        second=second,
-        worst=reports * largest_variance(value) * step**2,
-    )
-    theta, floor = value.threshold * step, value.lowest * step
-    added = part.offset * reports
-    caps = (theta, theta, theta * reports, floor, floor, floor * reports)
-    all_reports = RoundSums(reports, reports, first + added, added, float(variance), caps)
-    weighted = all_reports.times(devices / reports)
-    return RoundSums(devices, *(getattr(weighted, name) for name in _REST))
+@dataclass(frozen=True)
+class _PartCounts:
+    """What the devices of a part answered.
+
+    Attributes:
+        devices: how many answered.
+        value: the question for the value; None: nobody was asked for it.
+        counts: how often each report to it was given.
+        offset: what truncation is expected to take from a value, in units of the data.
+    """
+
+    devices: int
+    value: ValueQuestion | None
+    counts: IntArray
+    offset: float
+
+    @classmethod
+    def of(cls, part: RoundPart) -> _PartCounts:
+        devices = sum(int(counts.sum()) for counts in part.counts)
+        asked = [
+            (slot.question, counts)
+            for slot, counts in zip(part.slots, part.counts, strict=True)
+            if isinstance(slot.question, ValueQuestion)
+        ]
+        if not asked:
+            return cls(devices, None, np.zeros(0, dtype=np.int64), part.offset)
+        return cls(devices, asked[0][0], np.sum([one[1] for one in asked], axis=0), part.offset)
+
+    @property
+    def reports(self) -> int:
+        """How many reported their value."""
+        return int(self.counts.sum())
+
+    def sums(self, step: float, factor: float) -> RoundSums:
+        """The sum over `factor` times the devices of the part: each report stands for some."""
+        if self.value is None:
+            raise AssertionError("a part with reports has asked for the value")
+        reports, value = self.reports, self.value
+        weight = factor * self.devices / reports
+        worth = value.decoded * step
+        first, second = float(self.counts @ worth), float(self.counts @ np.square(worth))
+        # What a report says of values that sent none is as far off as values are apart.
+        of_report, of_values = worst_case(value)
+        worst = of_report + (1 - 1 / weight) * of_values
+        variance = noise_variance(
+            count=reports,
+            mean=first / reports,
+            squared=reports,
+            first=first,
+            second=second,
+            worst=float(reports * worst * step**2),
+        )
+        theta, floor, added = value.threshold * step, value.lowest * step, self.offset * reports
+        full, empty = weight * theta * reports, weight * floor * reports
+        return RoundSums(
+            self.devices,
+            reports,
+            weight * (first + added),
+            weight * added,
+            weight**2 * float(variance),
+            (theta, theta, full, floor, floor, empty),
+        )
 
 
 def sums_by_time(groups: Sequence[Iterable[RoundSums]], confidence: float = 0.95) -> Answers:
