@@ -107,6 +107,10 @@ def test_money_is_told_from_other_text(meters: Path, written: str) -> None:
     result = run("check", meters.name, "--column", "watts", "--delimiter", ";")
     assert "currency sign or marks of thousands" in result.stderr
     assert written not in result.stderr
+    assert "write 1234.5" in result.stderr
+    meters.write_text("time;watts\nx;1.234,5\n")
+    result = run("check", meters.name, "--column", "watts", "--delimiter", ";", "--decimal", ",")
+    assert "write 1234,5" in result.stderr
     meters.write_text("time;watts\nx;12a\n")
     result = run("check", meters.name, "--column", "watts", "--delimiter", ";")
     assert "currency" not in result.stderr

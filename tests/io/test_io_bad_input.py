@@ -132,8 +132,10 @@ def test_values_cannot_be_users_too(write, name):
 
 
 def test_a_column_twice(write):
-    with pytest.raises(SettingError, match="2 columns are called 'a'"):
+    with pytest.raises(SettingError, match=r"2 columns are called 'a': give its number, .* 0 or 1"):
         open_source(write("s.csv", b"a,a\n1,2\n"), column="a")
+    with open_source(write("s.csv", b"a,a\n1,2\n"), column="1", header=True) as source:
+        assert [batch.values.tolist() for batch in source.batches()] == [[2.0]]
 
 
 def test_many_columns_are_listed_in_part(write):

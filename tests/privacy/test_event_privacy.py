@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from fractions import Fraction
 from functools import cache
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.cli.invoking import run
 from tests.privacy.measured_blocks import charge_blocks
 from tests.privacy.test_tail_quantile import law, scored
 from tidegate.clock import SECOND
@@ -20,6 +22,7 @@ from tidegate.run import event_log
 from tidegate.run.event_log import EventLog
 from tidegate.run.event_ticks import CHOICE_SHARE, COUNT_SHARE, SUM_SHARE
 from tidegate.run.selection_counts import SelectionCounts
+from tidegate.service.request_bodies import parsed_body
 from tidegate.threshold import TailQuantile
 from tidegate.timestamps import Times, read_times
 
@@ -261,3 +264,32 @@ def test_the_noise_is_scaled_to_the_cap_and_not_to_both_ends(tools, times, fits)
     for layout in release.record.segments[0].layouts:
         assert layout.cap == THETA
         assert sum(layout.cap / scale for scale in layout.scales) <= 1
+
+
+@pytest.mark.parametrize("by", [False, True])
+def test_no_event_of_a_file_decides_when_others_happened(tmp_path, by):
+    """In an hour that comes twice, one event more moved all that followed it by an hour."""
+    minutes = ["02:50", *["02:10"] * 40, *["02:20"] * 40]
+    rows = [f"2024-10-27T{minute},a,1\n" for minute in minutes]
+    (tmp_path / "keys").write_text("a\n")
+    found = []
+    for name, kept in (("all", rows), ("without", rows[1:])):
+        source, output = tmp_path / f"{name}.csv", tmp_path / f"{name} out.csv"
+        source.write_text("when,zone,bags\n" + "".join(kept))
+        words = ["release", source, "-o", output, "--time", "when", "--zone", "Europe/Berlin"]
+        words += ["--every", "1h", "--start", "2024-10-27T02:00:00+02:00"]
+        words += ["--until", "2024-10-27T02:00:00+01:00"]  # the first of the two hours
+        words += ["--by", "zone", "--keys", tmp_path / "keys"] if by else []
+        result = run(*words, "--column", "bags", "--bound", "1", "--epsilon", "1000")
+        assert result.exit_code == 0, result.output
+        found.append(round(tg.open(output).query().estimate))
+    assert found == [81, 80]
+
+
+def test_no_event_of_a_request_decides_when_others_happened():
+    times = [f"2024-10-27T02:{minute}" for minute in (50, 10, 20, 20)]
+    body = json.dumps({"times": times}).encode()
+    found = parsed_body(body, "application/json", "Europe/Berlin", events=True).times
+    alone = [int(tg.read_times([one], zone="Europe/Berlin").ticks[0]) for one in times]
+    assert found is not None
+    assert found.ticks.tolist() == alone

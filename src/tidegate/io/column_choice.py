@@ -89,7 +89,13 @@ def _named_column(column: Wanted, names: Sequence[str], available: str, *, by_in
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise SettingError(column.setting, f"{len(matches)} columns are called {said(column.name)}")
+        advice = "rename one"
+        if by_index:
+            *first, last = map(str, matches)
+            advice = f"give its number, counted from 0: {', '.join(first)} or {last}"
+        raise SettingError(
+            column.setting, f"{len(matches)} columns are called {said(column.name)}: {advice}"
+        )
     index = index_of(column.name)
     if by_index and index is not None and index < len(names):
         return index

@@ -97,5 +97,6 @@ class Dialect:
                 " with --delimiter ';'" if self.delimiter == "," else ""
             )
         if _MONEY.fullmatch(field) and self.number(field) is None:
-            return "; it seems to have a currency sign or marks of thousands: write 1234.5"
+            plain = f"1234{self.decimal}5"
+            return f"; it seems to have a currency sign or marks of thousands: write {plain}"
         return ""

@@ -148,7 +148,8 @@ class EventTreesRun(RefinementTreesRun):
     tick by at most θ, however many events the tick has, and with it one node per level of one
     tree. (A replaced event would move it by up to 2·θ: it is removed, and another one is added.)
     The scales satisfy Σ θ/scale ≤ ε exactly. Ticks come from the clock: which leaf and which block
-    an event belongs to is a function of its own time and of public settings. Trees and units of
+    an event belongs to is a function of its own time and of public settings (also in an hour that
+    comes twice: `Clock.universal`). Trees and units of
     models are functions of earlier releases; so blocks compose in parallel, adaptively, as in
     `AdaptiveRun`. Nothing is truncated here.
     """
