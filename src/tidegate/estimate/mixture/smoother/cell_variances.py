@@ -14,7 +14,7 @@ the covariance of two such sums S and S′ of one block is, given everything,
 Between blocks only x is handed on: so a pair in two blocks needs what leaves the one, c + ρ·A; what
 arrives in the other, (ρ − (c + ρ·A)·Λ·F)·(I − G·J), G the gain of the block; and a product of 3×3
 matrices F·(I − G·J) between them. Products over 1, 2, 4, … blocks are computed once. Everything is
-elementwise, in a fixed order.
+elementwise, in a fixed order. `Misfits` says how far variances are to be trusted.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from tidegate.lattice import FloatArray, IntArray
 
 # Pairs of cells that are handled at once, so that they stay in the processor's cache.
 _PIECE = 1 << 13
+# Leaves around a range that count in its misfit, and how many the mean over everything counts as.
+_NEAR, _PRIOR = 3, 2.0
 
 
 def product(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -100,16 +102,6 @@ def gain_of(covariances: FloatArray, information: FloatArray) -> FloatArray:
     return product(covariances[:, 1:], inverse)
 
 
-def totals_of_blocks(chain: BlockChain) -> tuple[FloatArray, FloatArray]:
-    """Posterior mean and variance of the sum of the values of each block."""
-    blocks, (across, noise, _, shifts, _) = SmoothedBlocks(chain), chain.blocks
-    response, leaving = across[:, 0, 1:].T, noise[:, 0, 1:].T
-    sums = shifts[:, 0] + inner(response, blocks.begun[1:])
-    sums -= inner(leaving, chain.after[:, :, 2].T)
-    parts = blocks.covariances[1:, 1:], blocks.crossed[1:], blocks.told
-    return sums, np.maximum(_quadratic(response, leaving, noise[:, 0, 0], *parts), 0.0)
-
-
 class CellVariances:
     """Posterior variances of sums between cells k ≤ j of one chain, for arrays of k and j.
 
@@ -169,7 +161,7 @@ class CellVariances:
         blocks = self._blocks
         response = np.concatenate((np.ones((1, block.size)), arriving))
         parts = (blocks.covariances, blocks.crossed, blocks.told)
-        return _quadratic(response, leaving, own, *(part[..., block] for part in parts))
+        return quadratic(response, leaving, own, *(part[..., block] for part in parts))
 
     def _within_a_block(self, first: IntArray, last: IntArray) -> FloatArray:
         """Of the difference of two running sums: what was before the block does not matter."""
@@ -179,7 +171,7 @@ class CellVariances:
         own -= 2 * _between_cells(self._cells, one, other)
         blocks, block = self._blocks, self._block_of[last]
         parts = (blocks.covariances[1:, 1:], blocks.crossed[1:], blocks.told)
-        return _quadratic(
+        return quadratic(
             arriving - before, leaving - passed, own, *(part[..., block] for part in parts)
         )
 
@@ -222,7 +214,7 @@ class CellVariances:
         return self._across[power]
 
 
-def _quadratic(
+def quadratic(
     response: FloatArray,
     leaving: FloatArray,
     own: FloatArray,
@@ -270,3 +262,37 @@ def _pass_through_cells(vectors: FloatArray, at: IntArray, cells: ProfileCells) 
     growth += swing_sum * vectors[entry.SWING]
     vectors[: entry.GROWING] += growth
     vectors[entry.SWING] *= decay
+
+
+class Misfits:
+    """How much larger innovations were than a model expects, over ranges of leaves: reduced χ².
+
+    If a model expects too little, so may all that it says. Innovations are public, so variances can
+    be scaled by them. How wrong a model is changes: after a level has moved, the newest answers are
+    worse than all answers are in the mean. So the scale is that of the range: the mean of e²/s over
+    its leaves and three more to both sides, shrunk towards the mean over everything. It is never
+    below 1: noise is the larger part of most innovations, and its variance is known.
+
+    `distances` has e²/s of all leaves, one chain after the other, `counts` how many each has.
+    """
+
+    def __init__(self, distances: FloatArray, counts: IntArray) -> None:
+        self._counts, ends = counts, np.cumsum(counts)
+        # One more than leaves for each chain.
+        self._firsts = ends - counts + np.arange(counts.size)
+        self._sums: FloatArray = np.zeros(distances.size + counts.size)
+        bounds = zip(ends.tolist(), counts.tolist(), self._firsts.tolist(), strict=True)
+        for end, count, first in bounds:  # each by itself: the bits that it has alone
+            np.cumsum(distances[end - count : end], out=self._sums[first + 1 : first + 1 + count])
+        whole = self._sums[self._firsts + counts]
+        self._means = np.maximum(whole / np.maximum(counts, 1), 1.0)
+
+    def between(self, chains: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
+        """The misfit of ranges between `starts` and `ends`: how many leaves ended by then."""
+        first, last = np.maximum(starts - _NEAR, 0), np.minimum(ends + _NEAR, self._counts[chains])
+        begin = self._firsts[chains]
+        found = self._sums[begin + last] - self._sums[begin + first]
+        found += _PRIOR * self._means[chains]
+        found /= last - first + _PRIOR
+        result: FloatArray = np.maximum(found, 1.0)
+        return result

@@ -35,11 +35,12 @@ from tidegate.estimate.mixture.smoother.block_batches import (
 from tidegate.estimate.mixture.smoother.block_chain import BlockChain, solve_chain
 from tidegate.estimate.mixture.smoother.cell_variances import (
     CellVariances,
+    Misfits,
     SmoothedBlocks,
-    totals_of_blocks,
+    inner,
+    quadratic,
 )
 from tidegate.estimate.mixture.smoother.inside_blocks import distances, smoothed
-from tidegate.estimate.mixture.smoother.misfits import Misfits
 from tidegate.lattice import FloatArray, IntArray
 
 # Cells that are handled at once, about 150 bytes each.
@@ -197,8 +198,18 @@ def _totals_of_piece(tasks: Sequence[SmoothingTask]) -> list[BlockTotals]:
     task_of = np.repeat(np.arange(per_task.size), per_task)
     leaves_of_task = np.bincount(task_of, leaves, per_task.size).astype(np.int64)
     begun = firsts - (np.cumsum(leaves_of_task) - leaves_of_task)[task_of]
-    sums, variances = totals_of_blocks(chain)
+    sums, variances = _totals_of_chain(chain)
     variances *= Misfits(squares, leaves_of_task).between(task_of, begun, begun + leaves)
     ends = np.cumsum(per_task)[:-1]
     parts = zip(np.split(sums, ends), np.split(variances, ends), strict=True)
     return [BlockTotals(*part) for part in parts]
+
+
+def _totals_of_chain(chain: BlockChain) -> tuple[FloatArray, FloatArray]:
+    """Posterior mean and variance of the sum of the values of each block."""
+    blocks, (across, noise, _, shifts, _) = SmoothedBlocks(chain), chain.blocks
+    response, leaving = across[:, 0, 1:].T, noise[:, 0, 1:].T
+    sums = shifts[:, 0] + inner(response, blocks.begun[1:])
+    sums -= inner(leaving, chain.after[:, :, 2].T)
+    parts = blocks.covariances[1:, 1:], blocks.crossed[1:], blocks.told
+    return sums, np.maximum(quadratic(response, leaving, noise[:, 0, 0], *parts), 0.0)
