@@ -46,6 +46,8 @@ def test_charges_on_each_other_take_no_longer_than_a_sweep() -> None:
     charges = [charge(at, at, 50_000 - at, "1/7", f"p{at % 50}") for at in range(20_000)]
     begin = time.process_time()
     found = charged_ranges(charges)
-    assert time.process_time() - begin < 5  # 0.2 s; a quadratic one took minutes
+    assert (
+        time.process_time() - begin < 5
+    )  # 0.4 s; listing the charges of every range took 14 s for 1,000
     assert len(found) == 39_999
     assert max(one.spent for one in found) == Fraction(400, 7)

@@ -74,7 +74,8 @@ export class LedgerView {
   #bars() {
     const place = element("sources-chart");
     const names = this.sources.map((one) => one.source);
-    place.style.height = `${5.5 + 2.2 * names.length}rem`;
+    const frame = place.clientWidth < 480 ? 8.5 : 6; // on a phone the legend takes two lines
+    place.style.height = `${frame + 2.2 * names.length}rem`;
     const bar = { type: "bar", orientation: "h", y: names };
     const spent = {
       ...bar,
@@ -97,7 +98,7 @@ export class LedgerView {
     };
     plotted(place, [spent, left], {
       barmode: "stack",
-      margin: { l: 10, r: 60, t: 6, b: 40 },
+      margin: { l: 10, r: 60, t: 6, b: 46 },
       xaxis: { ...axis("ε, at the row that has spent most"), rangemode: "tozero", fixedrange: true },
       yaxis: { color: colour("--ink"), automargin: true, fixedrange: true, autorange: "reversed", type: "category", ticklabelstandoff: 6 },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom" },

@@ -1,4 +1,4 @@
-"""Posterior variances of sums between any two cells, and how far they are to be trusted.
+"""Posterior variances of sums between any two cells, from what profiles and blocks have.
 
 Given the state x₀ in which a block begins (the running sum, the level, the swing), the running sum
 S at the end of a cell has the response ρ to x₀, a variance v and covariances c with the state x₁ in
@@ -14,7 +14,7 @@ the covariance of two such sums S and S′ of one block is, given everything,
 Between blocks only x is handed on: so a pair in two blocks needs what leaves the one, c + ρ·A; what
 arrives in the other, (ρ − (c + ρ·A)·Λ·F)·(I − G·J), G the gain of the block; and a product of 3×3
 matrices F·(I − G·J) between them. Products over 1, 2, 4, … blocks are computed once. Everything is
-elementwise, in a fixed order.
+elementwise, in a fixed order. `Misfits` says how far variances are to be trusted.
 """
 
 from __future__ import annotations

@@ -198,14 +198,14 @@ def _totals_of_piece(tasks: Sequence[SmoothingTask]) -> list[BlockTotals]:
     task_of = np.repeat(np.arange(per_task.size), per_task)
     leaves_of_task = np.bincount(task_of, leaves, per_task.size).astype(np.int64)
     begun = firsts - (np.cumsum(leaves_of_task) - leaves_of_task)[task_of]
-    sums, variances = _totals_of_blocks(chain)
+    sums, variances = _totals_of_chain(chain)
     variances *= Misfits(squares, leaves_of_task).between(task_of, begun, begun + leaves)
     ends = np.cumsum(per_task)[:-1]
     parts = zip(np.split(sums, ends), np.split(variances, ends), strict=True)
     return [BlockTotals(*part) for part in parts]
 
 
-def _totals_of_blocks(chain: BlockChain) -> tuple[FloatArray, FloatArray]:
+def _totals_of_chain(chain: BlockChain) -> tuple[FloatArray, FloatArray]:
     """Posterior mean and variance of the sum of the values of each block."""
     blocks, (across, noise, _, shifts, _) = SmoothedBlocks(chain), chain.blocks
     response, leaving = across[:, 0, 1:].T, noise[:, 0, 1:].T
