@@ -42,9 +42,6 @@ class Task:
     def getValueState(self, *_: str) -> Task:  # noqa: N802  # names of Spark
         return self
 
-    def exists(self) -> bool:
-        return True
-
     def get(self) -> tuple[bytes]:
         return (self._working,)
 

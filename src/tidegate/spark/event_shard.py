@@ -144,9 +144,10 @@ class EventShardProcessor(SealedStateProcessor):
     ) -> Iterator[pd.DataFrame]:
         """All rows of one shard in a batch."""
         frames = [frame for frame in rows if len(frame)]
-        if not frames or not self._state.exists():  # a shard without keys gets the clock only
+        found = self._state.get() if frames else None
+        if found is None:  # a shard without keys gets the clock only
             return
-        shard = EventShard.resume(self._plan, int(key[0]), bytes(self._state.get()[0]))
+        shard = EventShard.resume(self._plan, int(key[0]), bytes(found[0]))
         released = shard.take(pd.concat(frames, ignore_index=True))
         self._state.update((shard.sealed(),))
         yield released
