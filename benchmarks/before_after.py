@@ -2,9 +2,12 @@
 
 FOLDER is a checkout (`git worktree add ../before COMMIT`); its own `.venv` is used if it has one,
 else this Python with its `src`. Both run their own `benchmarks speed`, group by group in turns, so
-a machine that slows down slows down both; the best of several rounds counts for each row. No group
-begins after `--minutes`: what was measured by then is shown. Rows that only one of the two has are
-listed apart.
+a machine that slows down slows down both. The best of all rounds is shown for each row, and the
+median of the ratios within rounds. No group begins after `--minutes`: what was measured by then is
+shown. Rows that only one of the two has are listed apart.
+
+Processor time counts, not the clock: on a shared machine the clock measures the others. And both
+keep compiled modules, whatever the environment says: else one of them compiles at every import.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,10 +34,18 @@ _GROUPS = {
     "exact sampler": ("_sampler",),
     "import": ("_imports",),
 }
-# One group of the folder's own benchmark.
+# One group of the folder's own benchmark. (Imports are timed in a process of their own.)
 _RUN = """
-import json, sys
+import json, subprocess, sys, time
+time.perf_counter = time.process_time
 from benchmarks import speed
+
+def import_seconds(module):
+    code = f"import time; import {module}; print(time.process_time())"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(ran.stdout)
+
+speed._import_seconds = import_seconds
 _, table, quick, *names = sys.argv
 measure = next(getattr(speed, name) for name in names if hasattr(speed, name))
 rows = measure(quick == "quick")
@@ -44,6 +56,7 @@ _LONGEST = 600  # seconds of one group
 _COST_RATIO = "times"
 _TIMES = ("s", "ms", "us", "µs", "ns", "kB", "MB", _COST_RATIO)
 _SLOWER = 0.95
+Rounds = dict[str, tuple[str, list[float]]]  # of each row: its unit, and a number for each round
 
 
 def main() -> None:
@@ -55,25 +68,23 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="full sizes instead of quick ones")
     options = parser.parse_args()
     here, there = Path(__file__).resolve().parents[1], options.folder.resolve()
-    best: dict[Path, dict[str, tuple[float, str]]] = {here: {}, there: {}}
+    found: dict[Path, Rounds] = {here: {}, there: {}}
     end = time.monotonic() + 60 * options.minutes
     for number in range(options.rounds):
         for name in options.groups:
             if time.monotonic() > end:
                 break
             # Who goes first changes from round to round.
-            for folder in sorted(best, reverse=number % 2 == 1):
-                _keep(best[folder], _measured(folder, options.full, name))
-    _show(best[there], best[here])
+            for folder in sorted(found, reverse=number % 2 == 1):
+                _keep(found[folder], _measured(folder, options.full, name))
+    _show(found[there], found[here])
 
 
-def _keep(best: dict[str, tuple[float, str]], rows: list[dict[str, Any]]) -> None:
+def _keep(rounds: Rounds, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         # A ratio to a rival may be better if it is less or if it is more: its target says which.
         unit = _COST_RATIO if _is_least(row) else row["unit"]
-        better = min if _is_cost(unit) else max
-        value = row["measured"]
-        best[row["name"]] = better(best.get(row["name"], (value, unit))[0], value), unit
+        rounds.setdefault(row["name"], (unit, []))[1].append(row["measured"])
 
 
 def _measured(folder: Path, full: bool, group: str) -> list[dict[str, Any]]:
@@ -81,12 +92,13 @@ def _measured(folder: Path, full: bool, group: str) -> list[dict[str, Any]]:
     own, size = folder / ".venv/bin/python", "full" if full else "quick"
     python = str(own) if own.exists() else sys.executable
     paths = os.pathsep.join((str(folder / "src"), str(folder)))
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as scratch:
         table = Path(scratch) / "rows.json"
         subprocess.run(
             [python, "-c", _RUN, str(table), size, *_GROUPS[group]],
             cwd=folder, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            timeout=_LONGEST, env={**os.environ, "PYTHONPATH": paths},
+            timeout=_LONGEST, env={**kept, "PYTHONPATH": paths},
         )  # fmt: skip
         if not table.exists():
             return []
@@ -102,17 +114,24 @@ def _is_cost(unit: str) -> bool:
     return unit.partition(" ")[0] in _TIMES
 
 
-def _show(before: dict[str, tuple[float, str]], after: dict[str, tuple[float, str]]) -> None:
-    print(f"{'row':<58} {'before':>10} {'after':>10}  ratio (above 1: better now)")
+def _show(before: Rounds, after: Rounds) -> None:
+    print(
+        f"{'row':<58} {'before':>10} {'after':>10}  ratio (above 1: better now), in single rounds"
+    )
     slower = []
     for name in [name for name in after if name in before]:
-        old, unit = before[name]
-        new = after[name][0]
-        if min(old, new) <= 0:
+        unit, olds = before[name]
+        news = after[name][1]
+        if min(*olds, *news) <= 0:
             continue
-        ratio = old / new if _is_cost(unit) else new / old
+        better = min if _is_cost(unit) else max
+        old, new = better(olds), better(news)
+        # Load comes and goes within a round, too: the median says more than the best one.
+        ratios = [a / b if _is_cost(unit) else b / a for a, b in zip(olds, news, strict=False)]
+        ratio = statistics.median(ratios)
         slower += [name] if ratio < _SLOWER else []
-        print(f"{name:<58} {old:>10.4g} {new:>10.4g}  {ratio:.2f}  {unit}")
+        each = " ".join(f"{found:.2f}" for found in ratios)
+        print(f"{name:<58} {old:>10.4g} {new:>10.4g}  {ratio:.2f}  {unit}  ({each})")
     for title, only in (("before", before.keys() - after.keys()), ("now", after.keys() - before)):
         print(f"only {title}: {', '.join(sorted(only)) or 'none'}")
     print(f"{len(slower)} rows below {_SLOWER}" + "".join(f"\n  {name}" for name in sorted(slower)))

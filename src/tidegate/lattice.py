@@ -117,6 +117,8 @@ class Lattice:
         if max(self.top, self.bottom) >= _LARGEST:
             raise SettingError("resolution", "too fine: bound/resolution must stay below 2**53")
         self._low = -self.bottom
+        # Numbers of numpy: those of Python it compares with the limits of the type, for every call.
+        self._ends = np.int64(-self.bottom), np.int64(self.top)
         self.step = float(resolution)
         self.per_unit = float(1 / resolution)
         # Units of 1, if that is a whole number: an integer times it needs no rounding (the product
@@ -165,10 +167,14 @@ class Lattice:
         """Clamped and rounded lattice units; a new array of int64."""
         if numbers.dtype.kind == "f" or self.factor != 1:
             with np.errstate(all="ignore"):  # whatever the value, it is no event
-                scaled = np.multiply(numbers, self.per_unit, dtype=np.float64, casting="unsafe")
-                if self.bottom:
-                    np.copyto(scaled, 0.0, where=np.isnan(scaled))
-                np.fmax(scaled, float(-self.bottom), out=scaled)  # takes the 0 instead of a NaN
+                # fmax takes the 0 instead of a NaN.
+                if self.per_unit == 1.0 and not self.bottom:
+                    scaled = np.fmax(numbers, 0.0, dtype=np.float64, casting="unsafe")
+                else:
+                    scaled = np.multiply(numbers, self.per_unit, dtype=np.float64, casting="unsafe")
+                    if self.bottom:
+                        np.copyto(scaled, 0.0, where=np.isnan(scaled))
+                    np.fmax(scaled, float(-self.bottom), out=scaled)
                 np.fmin(scaled, float(self.top), out=scaled)
                 np.rint(scaled, out=scaled)
             rounded: IntArray = scaled.astype(np.int64)
@@ -177,7 +183,7 @@ class Lattice:
             # May not fit int64 before it is clamped.
             numbers = np.minimum(numbers, np.uint64(self.top), dtype=np.uint64)
         integers = numbers.astype(np.int64, copy=False)
-        clamped: IntArray = np.clip(integers, -self.bottom, self.top)
+        clamped: IntArray = integers.clip(*self._ends)
         return clamped
 
     def bounded(self, levels: FloatArray) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -40,3 +41,23 @@ def test_every_package_that_is_imported_is_declared() -> None:
     }
     assert found.keys() >= {"numpy", "typer"}
     assert {name: where for name, where in found.items() if name not in declared} == {}
+
+
+def test_importing_tidegate_imports_little() -> None:
+    """A name is imported when it is asked for; then every public one is there, and stays so."""
+    program = (
+        "import sys, tidegate\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "assert not loaded & {'numpy', 'cryptography', 'zoneinfo'}, sorted(loaded)\n"
+        "import tidegate.keyed.release\n"  # must not put the package where the function was
+        "assert 'tidegate.methods.pegasus' not in sys.modules\n"
+        "found = {name: getattr(tidegate, name) for name in tidegate.__all__}\n"
+        "assert all(getattr(tidegate, name) is one for name, one in found.items())\n"
+        "assert found['keyed'].__module__ == 'tidegate.keyed'\n"
+        "assert not hasattr(tidegate, 'no_such_method')\n"
+        "print(len(found))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert (done.stdout.strip(), done.stderr) == (str(len(tidegate.__all__)), "")

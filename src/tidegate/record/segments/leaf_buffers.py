@@ -106,8 +106,14 @@ class RingBuffer:
         size = self._sums.size
         if self._viewed is not None and self.closed + sums.size >= self._viewed + size:
             self._part()
-        slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
-        now, new = slots[:1], slots[1:][-size:]  # of a large push only the end is kept
+        now: slice | IntArray
+        new: slice | IntArray
+        at = self.closed % size
+        if at + sums.size < size:
+            now, new = slice(at, at + 1), slice(at + 1, at + 1 + sums.size)
+        else:  # it begins anew; of a large push only the end is kept
+            slots = self._slots(np.arange(self.closed, self.closed + sums.size + 1))
+            now, new = slots[:1], slots[1:][-size:]
         running = np.cumsum(np.concatenate((self._sums[now], sums)))
         if self._block > 1:
             predictions = np.concatenate((self._predictions[now], following))
