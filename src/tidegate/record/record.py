@@ -211,15 +211,15 @@ class Record(RangeQueries):
             as_of = whole("as_of", as_of, minimum=0)
             if end.size and not int(end.max()) <= as_of <= self.end:
                 raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
-        return noted(self.gathered(begin, end, as_of).answers(begin, end, confidence), self.note)
+        found = self.gathered(begin, end, as_of).answers(begin, end, confidence)
+        return noted(found, self.note) if self.note else found
 
     def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> RecordSums:
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
         found = RecordSums.empty(begin.size, last.threshold_value, last.floor)
-        known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
-        before = None
-        for segment, hidden, aim in known:
+        before, parts = None, (self.segments, self._unseen(), self._aims(as_of))
+        for segment, hidden, aim in zip(*parts, strict=True):
             found.add(segment, begin, end, as_of, hidden, aim, before)
             before = segment
         return found
