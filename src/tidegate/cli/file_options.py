@@ -58,8 +58,7 @@ OutputFormat = Annotated[
 Released = Annotated[
     Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
 ]
-# Bytes of a file that is read once before it is released: a tenth of a second. Of packed bytes,
-# how many they stand for.
+# Bytes of a file that is read once before it is released. Of packed bytes, how many they stand for.
 _READ_FIRST, _PACKED = 1 << 23, 8
 
 ReleasedColumn = Annotated[

@@ -217,9 +217,8 @@ class Record(RangeQueries):
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
         found = RecordSums.empty(begin.size, last.threshold_value, last.floor)
-        known = zip(self.segments, self._unseen(), self._aims(as_of), strict=True)
-        before = None
-        for segment, hidden, aim in known:
+        before, parts = None, (self.segments, self._unseen(), self._aims(as_of))
+        for segment, hidden, aim in zip(*parts, strict=True):
             found.add(segment, begin, end, as_of, hidden, aim, before)
             before = segment
         return found
