@@ -1,13 +1,13 @@
 """Tables that somebody looks at are worked out again when their stream has changed, and rests.
 
-A table over many keys smooths every record that has changed: half a second of a processor for 100
-keys of a month. Whoever looks at one asks for it again and again. So the last table of a stream is
-asked for here once more, when rows were released and no more come for a moment: what it needs is
+A table over many keys smooths every record that has changed: a third of a second of a processor for
+100 keys of a month. Whoever looks at one asks for it again and again. So the last table of a stream
+is asked for here once more, when rows were released and no more come for a moment: what it needs is
 kept with the views of the keys, and the next reader gets it at once. An answer is post-processing
 of released rows. It costs no privacy, and is bit for bit the one that the reader would have got.
 
 The first reader of all should not wait either: of streams with few keys, the table by day is worked
-out before anybody asks. A smoothed key takes half a megabyte, so that is done for `_FEW` keys.
+out before anybody asks. A smoothed key takes 0.3 megabytes, so that is done for `_FEW` keys.
 """
 
 from __future__ import annotations
