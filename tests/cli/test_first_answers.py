@@ -193,6 +193,15 @@ def test_an_interval_wider_than_the_sum_is_said(tmp_path: Path) -> None:
     assert "intervals are wider than the sums" in run("query", tmp_path / "out.csv").stdout
 
 
+def test_a_bound_far_above_the_cap_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("watts\n" + "7\n3\n9\n" * 700)
+    words = ["--column", "watts", "--epsilon", 3, "-o", tmp_path / "out.csv", "--overwrite"]
+    for bound, said in ((10_000_000, True), (20, False)):
+        run("release", tmp_path / "in.csv", *words, "--bound", bound)
+        answer = run("query", tmp_path / "out.csv", 1000, 2000).stdout
+        assert ("A smaller bound gives shorter intervals." in " ".join(answer.split())) is said
+
+
 def test_check_does_not_recommend_a_bound_that_cuts(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("watts\n" + "7\n3\n90\n" * 700)
     told = run("check", tmp_path / "in.csv", "--column", "watts", "--bound", 5).stdout

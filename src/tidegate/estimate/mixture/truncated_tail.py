@@ -39,8 +39,9 @@ moved since the ends were chosen, none of that is known: U as if nothing were. T
 end grows with the fourth power as the level comes nearer to it. An end at its bound cuts nothing.
 
 F, L, U are chosen so that intervals hold on the streams of `choose`, `signed` and `heavy` in
-`benchmarks.coverage`. Two constants have seen more (decision 0091): the least U `heavy_fresh` and
-one stream of `report`, and how far a level may move a season in the tests.
+`benchmarks.coverage`. Some have seen more: the least U `heavy_fresh` and one stream of `report`,
+how far a level may move a season in the tests (decision 0091), how near bounds count one stream of
+`bounds_fresh`, and the size of U the median width of `report` and `unseen` (decision 0094).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from tidegate.stages import Aim, Block, Excess, Recorded
 _EXCEEDING = 15.0
 # F, and L for light tails; the most and the least of U, and by how much it grows with home·ln(1/t).
 _SCALE, _LIGHT = 0.1, 1.2
-_MOST_UPPER, _LEAST_UPPER, _RISE = 8.0, 3.5, 10.0
+_MOST_UPPER, _LEAST_UPPER, _RISE = 7.0, 3.0, 9.0
 # By ln(bound/θ) over this, squared above 1, between these: how far values may lie. It is ln 40.
 _LOG_USUAL, _NEAREST, _FARTHEST = 3.69, 0.1, 6.0
 _UNAIMED = 5.0  # U where no `Aim` is: t is rougher still
