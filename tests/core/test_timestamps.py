@@ -137,7 +137,7 @@ def test_the_time_of_an_event_does_not_depend_on_another_event():
     times, _ = TimeReader("Europe/Berlin", "keep", events=True).read(texts)
     assert times.ticks.tolist() == alone
     ticks = tg.events(epsilon=1, every="15min", start="2024-10-27", zone="Europe/Berlin").ticks
-    assert ticks.read(texts, 0, None).ticks.tolist() == alone
+    assert ticks.read(texts).ticks.tolist() == alone
 
 
 def test_an_hour_that_comes_twice_and_one_that_does_not_come():
