@@ -133,9 +133,11 @@ def _located(
 
 @lru_cache(maxsize=16)
 def _tails(survey: TailSurvey, tallies: tuple[SurveyTally, ...]) -> Tails:
-    asked = [tally for tally in tallies if tally.questions]
-    rung = TailBits.of(asked[-1:]).level[0]  # the top one of the last round
-    bits = TailBits.of(asked).above(BODY * rung)
+    # Devices choose whom they answer: a round may close without one answer about the tail.
+    answered = [one for one in (TailBits.of([tally]) for tally in tallies) if one.level.size]
+    bits = TailBits.of(tallies)
+    if answered:
+        bits = bits.above(BODY * answered[-1].level[0])  # the top rung of the last round
     location = survey._location(tallies)
     top_share = location.scale * survey.shares(survey.locating)[0]
     return posterior(bits, location.levels[0], top_share, location.mass)
