@@ -147,11 +147,10 @@ class RefinedChoices(RefinedState):
         level, doubt = mixture.measured[codes], mixture.doubt[codes]
         self._next_phases(codes)
         fallen, theta = np.array(self._fallen(codes)), mixture.threshold[codes]
-        surely = level - 2 * doubt
-        likely = np.maximum(surely, LIKELY * mixture.mean(codes))
-        surely = np.where(fallen > 1, likely, surely)
-        positive = np.minimum(1.0, np.maximum(0.0, surely / theta))
-        known = np.floor(positive * self.windows.size[codes])
+        surely, likely = level - 2 * doubt, LIKELY * mixture.mean(codes)
+        surely = np.where(fallen > 1, np.maximum(surely, likely), surely)
+        lost = (fallen > 0) & (self.floor[codes] == 1)
+        known = np.floor(np.clip(surely / theta, 0.0, 1.0) * self.windows.size[codes])
         secrets, thetas = self._secrets_of(codes), np.empty(codes.size, dtype=np.int64)
         ages = mixture.position[codes] - mixture.warm_up_start[codes]
         sizes = self.windows.size[codes], mixture.part[codes], ages
@@ -159,7 +158,7 @@ class RefinedChoices(RefinedState):
             some, share = codes[same], 1 - self._trees.blocks[part]
             stage, _ = stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
             places = self.floor[some], theta[same], known[same].astype(np.int64)
-            levels = fallen[same] > 0, np.maximum(0.0, surely[same])
+            levels = lost[same], np.maximum(0.0, surely[same])
             each = zip(*(one.tolist() for one in (*places, *levels)), strict=True)
             facts = [facts_of_window(stage, lattice, *one) for one in each]
             above = self.windows.rows(some, stage.candidates(lattice).size)
@@ -260,10 +259,11 @@ class RefinedChoices(RefinedState):
     def _begin_climbs(self, codes: IntArray) -> None:
         """Keys whose θ has fallen so low that released sums raise it."""
         lattice, thetas = self._pipeline.lattice, self.mixture.threshold[codes].tolist()
-        low = np.array([climbs_from(lattice, theta) for theta in thetas])
-        some = codes[low & (self.evidence[codes] > 0) & self._refinement.windows]
+        low = np.array([climbs_from(lattice, theta) for theta in thetas], dtype=np.bool_)
+        new = (self.evidence[codes] > 0) & (self.floor[codes] == 1) & self._refinement.windows
+        some = codes[low & new]
         some = some[np.array(self._fallen(some), dtype=np.int64) > 0]
-        self.evidence[some], self.watch_old[some] = CLIMBING, 0.0
+        self.evidence[some], self.watch_old[some], self.watch_length[some] = CLIMBING, 0.0, 0
 
     def _begin_phases(self, codes: IntArray, *, again: bool = False) -> None:
         """`RefinementState._begin_phase`: windows, noise and first blocks of new phases.

@@ -79,6 +79,7 @@ class RefinedState:
     variance: FloatArray
     fair: FloatArray
     watch_old: FloatArray
+    watch_length: IntArray
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
         trees: Any = pipeline.measurer

@@ -30,7 +30,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets, Excess
-from tidegate.threshold.least_threshold import CLIMB, HARDLY, has_fallen
+from tidegate.threshold.least_threshold import HARDLY, has_fallen
 from tidegate.threshold.tail_quantile import WANTED
 
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
@@ -41,6 +41,7 @@ _SAME = 1.5  # another θ that saw enough says that one was right, if it is not 
 # far in one of 250: chances fall as f^−2 at least. The latter where so few values may be large that
 # hardly anything else could have lifted it.
 _NEAR_START, _FEW = 16, 0.1
+_LITTLE = 1e-9  # a share that is not 0
 _SURE = 2.0  # standard errors of a released sum, and of a number of large values
 
 
@@ -88,7 +89,8 @@ def unseen(segments: Sequence[Segment]) -> list[Hidden]:
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
         evidence = _evidence(before, segment, evidence)
         climbs = before is not None and _climbed(before, segment, climbs)
-        shares.append(sum(_held(segment)) if climbs else _unseen(segment, evidence))
+        # A step of a climb that has just begun has seen nothing: it says nothing about others.
+        shares.append(max(_LITTLE, sum(_held(segment))) if climbs else _unseen(segment, evidence))
     caps = [max(one.threshold - one.below, one.below) for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
@@ -133,14 +135,15 @@ def _unseen(segment: Segment, evidence: Fraction) -> float:
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
     """Whether θ was raised by released sums, below values that are not 0: all of them may be cut.
 
-    Nothing chose it, as no window was open before; also after a climb, up to the next choice.
+    Nothing chose it, as no window was open before, nor a warm-up; also after a climb, up to the
+    next choice.
     """
     stage, bound = segment.method.budgets, segment.method.ceiling
     if stage is None or segment.below or not (segment.blocks and before.blocks):
         return False
     if segment.threshold >= bound or _paid(stage, segment) < 0 or _paid(stage, before, -1) < 1:
         return False
-    return climbs or before.threshold < segment.threshold == min(bound, CLIMB * before.threshold)
+    return climbs or before.threshold < segment.threshold
 
 
 def _held(segment: Segment) -> tuple[float, float]:

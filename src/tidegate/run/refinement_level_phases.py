@@ -13,19 +13,23 @@ from __future__ import annotations
 import math
 
 from tidegate.estimate.mixture.outgrown_cap import level_has_moved
-from tidegate.run.refinement_state import LOWEST, RefinementState
+from tidegate.run.refinement_state import RefinementState
 from tidegate.run.two_sided_caps import Ends
 from tidegate.threshold.least_threshold import CLIMB
 
 # What the phase so far must show for the next step: so many values that are not 0, by so many
 # standard errors of noise (both at the bottom, and later), and this part of the share of them that
-# was seen before. Less than that where many should have come, or surely half of that where some
-# should have: θ has arrived.
-BOTTOM, LATER, CLIMB_PART = (4, 3.5), (2, 2.5), 0.5
-SOME, MANY = 16, 40
+# was seen before. Below the next part a step is a careful one, as some values lie below θ then.
+BOTTOM, LATER, CLIMB_PART = (4, 3.5), (3, 2.5), 0.35
+MOSTLY, CAREFUL = 0.7, 4
+# θ has arrived where fewer came though so many were expected, or fewer by so many standard errors.
+MANY, FEWER = 40, 2.5
 # After a climb: θ in means of the values that are not 0, the lowest θ of later choices in the same,
 # and ε × the values that are not 0 which half of the first choice should see.
 ABOVE_MEAN, LEAST_MEAN, FIRST_KNOWN = 4, 2, 15
+SHRUNK = 1.5  # standard errors of a level that says nothing about what was missed
+ENOUGH = 5  # ε × the values that are not 0 which the first block of a step should have
+FAR = 4096  # θ leaves the bottom for this part of the bound, at least
 ROOM = 0.5  # the most that `evidence` is, in horizons: such a window has a quarter of it
 
 
@@ -41,31 +45,39 @@ class RefinementLevelPhases(RefinementState):
         to sums meanwhile. Privacy: caps follow from released sums of blocks before, as everywhere.
         """
         watch, top = self._watch, self._pipeline.lattice.top
-        theta, share, lowest = watch.threshold, watch.home, watch.threshold <= LOWEST
+        theta, share, before = watch.threshold, watch.home, watch.length
         watch.climbed(level / theta * length, doubt / theta * length, length)
-        values = watch.old
+        values, lowest = watch.old, before == 0
         fewest, sure = BOTTOM if lowest else LATER
-        count, noise = watch.excess, sure * math.sqrt(watch.variance)
+        count, doubt = (part * values for part in watch.share_and_doubt)
         expected = 0.0 if lowest else share * values
-        if count >= max(fewest, noise, CLIMB_PART * expected):
-            # Of all values since the first step; the last one ended the first count.
-            before = 0 if lowest else watch.length
+        far = CLIMB if count >= MOSTLY * expected else CAREFUL
+        if count >= max(fewest, sure * doubt, CLIMB_PART * expected):
+            # Of all values so far, but for the last one, or noise, which ended this count.
             watch.length = before + int(values)
-            share = (share * before + count - lowest) / watch.length
+            share = (share * before + count - max(1.0, doubt / 2)) / watch.length
             if theta == top:
-                self._arrive(count / values, share)
+                self._arrive(count / values, share, before)
             else:
-                self._go_on_with(min(top, CLIMB * theta), share)
-        elif expected > max(MANY, noise / CLIMB_PART) or (
-            expected > SOME and count + noise < CLIMB_PART / 2 * expected
+                enough = int(ENOUGH / (share * float(self._trees.epsilon)))
+                higher = max(far * theta, top // FAR)
+                self._go_on_with(top if 2 * higher > top else higher, share, enough)
+        elif not lowest and (
+            expected > max(MANY, sure * doubt / CLIMB_PART)
+            or _surely_fewer(count, doubt, expected, share * before)
         ):
-            self._arrive(count / values, share)
+            self._arrive(count / values, share, before)
         else:
             return False
         return True
 
-    def _arrive(self, level: float, share: float) -> None:
-        """The values that are not 0, this share of all, have this level as a part of θ."""
+    def _arrive(self, level: float, share: float, before: int) -> None:
+        """The values that are not 0, this share of all, have this level as a part of θ.
+
+        So many values `before` were cut to nothing. What they missed is about share × mean for
+        each, and half of it is published now: a running sum that was off by 0 up to all of it is
+        nearest, over ranges, to one that continues from the middle.
+        """
         theta = self._watch.threshold
         mean = min(theta, max(-(-theta // CLIMB), math.ceil(theta * level / share)))
         self.floor = max(self.floor, -(-mean // LEAST_MEAN))
@@ -73,12 +85,19 @@ class RefinementLevelPhases(RefinementState):
         known = FIRST_KNOWN / (max(level, share / CLIMB) * float(self._trees.epsilon))
         self.evidence = math.ceil(min(16 * known, ROOM * self._trees.horizon))
         found = min(theta, ABOVE_MEAN * mean)
+        # A level that noise alone may have given says nothing about what was missed.
+        doubt = SHRUNK * self._watch.share_and_doubt[1]
+        trust = max(0.0, 1.0 - (doubt / level) ** 2) if level > 0 else 0.0
+        self._known_follower().publish_later(trust * share * mean * before / 2)
         self._go_on_with(found, max(0.0, level) * theta / found)
 
-    def _go_on_with(self, theta: int, share: float) -> None:
-        """Another θ, of which the level should be this part; blocks begin short again."""
+    def _go_on_with(self, theta: int, share: float, ahead: int = 0) -> None:
+        """Continue with another θ, of which the level should be this part, and with short blocks.
+
+        `ahead`: but as long as if so many values had come with this θ.
+        """
         self.number, self.start = self.number + 1, self.position
-        self.warm_up_start = self.position
+        self.warm_up_start = max(self._origin, self.position - ahead)
         follower = self._known_follower()
         follower.rescale(theta)
         follower.expect_level(share)
@@ -114,3 +133,12 @@ class RefinementLevelPhases(RefinementState):
         A mean of capped values, as a part of their cap, is at most that share.
         """
         return None if self._signed else min(1.0, max(0.0, level / self._watch.threshold))
+
+
+def _surely_fewer(count: float, doubt: float, expected: float, seen: float) -> bool:
+    """Whether a count, give or take a `doubt`, is surely less than what was expected.
+
+    That was computed from so many that were `seen`; both are numbers of random events.
+    """
+    spread = math.sqrt(doubt * doubt + expected + expected * expected / max(1.0, seen))
+    return count < CLIMB_PART * expected and expected - count > FEWER * spread

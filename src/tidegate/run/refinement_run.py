@@ -279,7 +279,7 @@ class RefinementRun(RefinementLevelPhases):
             at_least=Ends(self.floor, self.least_below),
             before=self._latest_ends,
             positive=self._positive(surely),
-            fallen=fallen > 0,
+            fallen=fallen > 0 and self.floor == 1,
             level=max(0.0, surely),
         )
         self.evidence = int(16 * window.share * window.values)

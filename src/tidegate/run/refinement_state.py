@@ -125,9 +125,12 @@ class RefinementState(PhasedRun):
         return 0 if self._signed else how_fallen(watch.home, watch.threshold, top, known)
 
     def _climbs_from(self, theta: int) -> bool:
-        """Whether a θ that has fallen lies so low that released sums raise it, and no window."""
+        """Whether a θ that has fallen lies so low that released sums raise it, and no window.
+
+        Once: where a climb has ended, θ has a floor.
+        """
         low = self._refinement.windows and climbs_from(self._pipeline.lattice, theta)
-        return low and self.evidence > 0 and self._fallen > 0
+        return low and self.evidence > 0 and self.floor == 1 and self._fallen > 0
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
         """Both ends were chosen when the level lay between these, in units."""
@@ -162,7 +165,7 @@ class RefinementState(PhasedRun):
             segment.extend(Noisy(sums), np.zeros(1), layout.length)
         self.forget_past()
         if due is None and self._climbs_from(ends.above):
-            self.evidence, self._watch.old = CLIMBING, 0.0
+            self.evidence, self._watch.old, self._watch.length = CLIMBING, 0.0, 0
         at, begun = self.position - self._origin, self.warm_up_start - self._origin
         due = due or self._refinement.window(
             self._trees.horizon,

@@ -74,11 +74,18 @@ class CapWatch:
         """A block of a climb (`refinement_level_phases`) showed so many values above θ.
 
         No leaf is full then, so its places are free: `old` for the values of the phase, `length`
-        for those that `home` was seen in.
+        for those that `home` was seen in; and what blocks say together, each weighted by what it
+        knows about the share: a short one has as much noise as a long one.
         """
-        self.excess += count
-        self.variance += doubt * doubt
+        known = length / (doubt * doubt)
+        self.excess += count * known
+        self.variance += length * known
         self.old += length
+
+    @property
+    def share_and_doubt(self) -> tuple[float, float]:
+        """The share of values above θ that the blocks of a climb show, and its standard error."""
+        return self.excess / self.variance, 1 / math.sqrt(self.variance)
 
     def judge(self, *, right: bool) -> None:
         """Whether the cap of the last full leaf turned out to be right after all."""

@@ -51,6 +51,10 @@ class RescaledRun(MixtureRun):
         """θ was moved to where the level is thought to be this share of it, or nothing at all."""
         self._set_level(share, share * share)
 
+    def publish_later(self, amount: float) -> None:
+        """The next cell adds this to the running sum, in units."""
+        self._filters.subtract_published(-amount / self._threshold)
+
     def _set_level(self, mean: float, variance: float) -> None:
         filters = self._filters
         filters.augmented[LEVEL] = 0.0
