@@ -25,6 +25,11 @@ from tests.interruptions import Interrupted
 from tidegate.durable import StateError
 from tidegate.durable.durable_columns import DurableColumns
 
+# An exception between the opening of a file and the assignment leaves it to the collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
 PLACES = ("durable", "ledger", "io/text_sink", "_atomic_files")
 
 

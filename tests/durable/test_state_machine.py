@@ -22,6 +22,11 @@ from tidegate.errors import TidegateError
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.units import UserHorizon
 
+# An exception between the opening of a file and the assignment leaves it to the collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
 PIPELINES = [
     tg.tops(
         epsilon=1, bound=100, resolution=1,

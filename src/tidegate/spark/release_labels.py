@@ -8,6 +8,7 @@ part of the identity of its noise. They are the same after a restart, as the id 
 
 from __future__ import annotations
 
+import gc
 import json
 import weakref
 
@@ -28,14 +29,20 @@ def label_of(name: str | None, *columns: str | None) -> str:
 
 def check_label(df: DataFrame, label: str) -> None:
     """Refuse a second release of other rows that could not be told from the first."""
-    _held[:] = [one for one in _held if one[0]() is not None]
-    if any(known == label and not df.sameSemantics(other) for _, known, other in _held):
+    if not _told_apart(df, label):
+        gc.collect()  # a release that nobody holds any more may wait for the collector
+    if not _told_apart(df, label):
         raise SettingError(
             "name",
             "is needed: another release of this program reads columns of the same names from other "
             "rows, and in one query both would get the same noise. Give each a name of its own, "
             "such as name='fares', and keep it",
         )
+
+
+def _told_apart(df: DataFrame, label: str) -> bool:
+    _held[:] = [one for one in _held if one[0]() is not None]
+    return not any(known == label and not df.sameSemantics(other) for _, known, other in _held)
 
 
 def hold_label(released: DataFrame, label: str, df: DataFrame) -> DataFrame:
