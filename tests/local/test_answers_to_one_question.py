@@ -10,7 +10,6 @@ from tests.depth import in_turn
 from tidegate.local.server_collection import STREAM
 from tidegate.local.topl import Topl
 
-
 SIDES: dict[str, dict[str, Any]] = {"one side": {}, "two sides": {"lower": -1000}}
 WANTED = ("values only", "first question only", "last question only")
 
