@@ -58,6 +58,16 @@ def test_streams_together_are_streams_alone() -> None:
         assert_same(found, ModelSmoother(*task))
 
 
+def test_many_pairs_are_few_pairs() -> None:
+    """Where there are more pairs than cells, what they need of a cell comes from a table."""
+    seen = ModelSmoother(streams()[0], HORIZON, 5)
+    draws = np.random.default_rng(2).integers(0, seen.edges.size, size=(2, 3 * seen.edges.size))
+    first, last = draws.min(axis=0), draws.max(axis=0)
+    many = seen.variances(first, last)
+    few = [seen.variances(first[at : at + 9], last[at : at + 9]) for at in range(0, many.size, 9)]
+    assert many.tobytes() == np.concatenate(few).tobytes()
+
+
 def test_totals_of_blocks_are_those_of_their_cells() -> None:
     tasks = [SmoothingTask(blocks, HORIZON, (5 * at) % 12) for at, blocks in enumerate(streams())]
     for task, found in zip(tasks, block_totals(tasks), strict=True):

@@ -211,7 +211,9 @@ def between_places(places: Places, edges: IntArray, before: FloatArray) -> Float
         inside.append((cell, np.clip(at - edges[cell], 0, widths[cell])))
     slopes: FloatArray = np.zeros_like(before)
     np.divide(before[:, 1:] - before[:, :-1], widths[:-1], out=slopes[:, :-1])
-    first, after = (before[:, cell] + slopes[:, cell] * part for cell, part in inside)
+    first, after = (
+        before.take(cell, axis=1) + slopes.take(cell, axis=1) * part for cell, part in inside
+    )
     found: FloatArray = after - first
     return found
 

@@ -175,15 +175,15 @@ class Segment:
             return level, level, level * (ends - starts if self.method.bounded else np.inf)
         begun, step = np.array([block.start for block in self.blocks]), self.method.step
         caps = np.array([(block.layout.cap - self.below) * step for block in self.blocks])
-        places = np.append(begun, max(self.end, begun.item(-1)))
-        before = np.concatenate(([0.0], np.cumsum(caps * np.diff(places))))
-        full = np.interp(ends, places, before) - np.interp(starts, places, before)
+        before = np.concatenate(([0.0], np.cumsum(caps[:-1] * np.diff(begun))))
+        first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
+        last = np.maximum(np.searchsorted(begun, ends, side="left") - 1, first)
+        full = before[last] + caps[last] * np.maximum(ends - begun[last], 0)
+        full -= before[first] + caps[first] * np.maximum(starts - begun[first], 0)
         if (caps == caps[0]).all():
             return *np.full((2, starts.size), caps[0]), full
-        first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
-        after = np.maximum(np.searchsorted(begun, ends, side="left"), first + 1)
         # One more at the end, so that every range has a place after its last block.
-        padded, edges = np.append(caps, caps[-1]), np.stack((first, after), axis=1).reshape(-1)
+        padded, edges = np.append(caps, caps[-1]), np.stack((first, last + 1), axis=1).reshape(-1)
         return *(fold.reduceat(padded, edges)[::2] for fold in (np.minimum, np.maximum)), full
 
     def layout(self, length: int, choice: int) -> Layout:

@@ -19,10 +19,12 @@ elementwise, in a fixed order. `Misfits` says how far variances are to be truste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
 from tidegate.estimate.mixture.smoother.block_batches import BlockBatch
@@ -102,6 +104,33 @@ def gain_of(covariances: FloatArray, information: FloatArray) -> FloatArray:
     return product(covariances[:, 1:], inverse)
 
 
+def _pieces(wanted: NDArray[np.bool_]) -> Iterator[IntArray]:
+    """Where something is wanted, a piece at a time."""
+    (places,) = wanted.nonzero()
+    for start in range(0, places.size, _PIECE):
+        yield places[start : start + _PIECE]
+
+
+class PairEnds(NamedTuple):
+    """What the covariance of a pair in two blocks takes from its cells, for arrays of cells.
+
+    Attributes:
+        variances: of the running sum at the end of a cell.
+        leaving: what leaves the block of the first cell.
+        arriving: what arrives at the last one.
+    """
+
+    variances: Callable[[IntArray], FloatArray]
+    leaving: Callable[[IntArray], FloatArray]
+    arriving: Callable[[IntArray], FloatArray]
+
+    def tabulated(self, count: int) -> PairEnds:
+        """The same numbers, computed once for all `count` cells: for more pairs than cells."""
+        pieces = list(_pieces(np.ones(count, dtype=bool)))
+        tables = (np.concatenate([of(cells) for cells in pieces], axis=-1) for of in self)
+        return PairEnds(*(partial(np.take, table, axis=-1) for table in tables))
+
+
 class CellVariances:
     """Posterior variances of sums between cells k ≤ j of one chain, for arrays of k and j.
 
@@ -138,16 +167,14 @@ class CellVariances:
     def between(self, first: IntArray, last: IntArray) -> FloatArray:
         """The variance of the sums between the ends of the cells `first` and `last`."""
         found: FloatArray = np.empty(first.size)
-        blocks = self._block_of
-        for start in range(0, first.size, _PIECE):
-            here = slice(start, start + _PIECE)
-            one, other = first[here], last[here]
-            apart = blocks[other] - blocks[one]
-            for of_two, pairs in ((False, apart == 0), (True, apart > 0)):
-                (some,) = pairs.nonzero()
-                if some.size:
-                    ask = self._of_two_blocks if of_two else self._within_a_block
-                    found[start + some] = ask(one[some], other[some])
+        ends = PairEnds(self.of, self._leaving, self._arriving)
+        if first.size > self._block_of.size:
+            ends = ends.tabulated(self._block_of.size)
+        apart = self._block_of[last] - self._block_of[first]
+        for some in _pieces(apart == 0):
+            found[some] = self._within_a_block(first[some], last[some])
+        for some in _pieces(apart > 0):
+            found[some] = self._of_two_blocks(first[some], last[some], ends)
         return found
 
     def _parts(self, at: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -175,26 +202,31 @@ class CellVariances:
             arriving - before, leaving - passed, own, *(part[..., block] for part in parts)
         )
 
-    def _of_two_blocks(self, first: IntArray, last: IntArray) -> FloatArray:
-        blocks, cells = self._blocks, self._cells
+    def _of_two_blocks(self, first: IntArray, last: IntArray, ends: PairEnds) -> FloatArray:
         one, other = self._block_of[first], self._block_of[last]
-        here = self._profile_of[first]
-        vectors = cells.leaving[:, here] + blocks.leaving[0][:, one]
-        vectors += applied(blocks.leaving[1:, :, one].transpose(1, 0, 2), cells.arriving[:, here])
+        vectors = ends.leaving(first)
         at, over = one + 1, other - one - 1
         for power in range(int(over.max(initial=0)).bit_length()):
             (going,) = (over >> power & 1).nonzero()
             if going.size:
-                moved = applied(self._over(power)[..., at[going]], vectors[:, going])
-                vectors[:, going] = moved
+                between = self._over(power).take(at[going], axis=-1)
+                vectors[:, going] = applied(between, vectors.take(going, axis=-1))
                 at[going] += 1 << power
-        shared = vectors[0] + inner(vectors[1:], self._arriving(other, self._profile_of[last]))
-        found: FloatArray = self.of(first) + self.of(last) - 2 * shared
+        shared = vectors[0] + inner(vectors[1:], ends.arriving(last))
+        found: FloatArray = ends.variances(first) + ends.variances(last) - 2 * shared
         return found
 
-    def _arriving(self, block: IntArray, at: IntArray) -> FloatArray:
+    def _leaving(self, cells: IntArray) -> FloatArray:
+        """Covariances of the running sum with the state after the block, given the blocks so far."""
+        found, block, at = self._blocks.leaving, self._block_of[cells], self._profile_of[cells]
+        vectors: FloatArray = self._cells.leaving[:, at] + found[0][:, block]
+        vectors += applied(found[1:, :, block].transpose(1, 0, 2), self._cells.arriving[:, at])
+        return vectors
+
+    def _arriving(self, cells: IntArray) -> FloatArray:
         """What a unit of level and of swing before the block adds to the smoothed sum."""
-        blocks, (response, leaving) = self._blocks, self._parts(at)
+        block = self._block_of[cells]
+        blocks, (response, leaving) = self._blocks, self._parts(self._profile_of[cells])
         with_end = leaving + blocks.leaving[0, 1:, block].T
         with_end += applied(blocks.leaving[1:, 1:, block].transpose(1, 0, 2), response)
         told = applied(blocks.told[..., block], with_end)
