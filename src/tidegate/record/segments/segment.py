@@ -173,15 +173,18 @@ class Segment:
         if self._regular or not self.blocks or not self.method.bounded:  # one threshold for all
             level = np.full(starts.size, (self.threshold - self.below) * self.method.step)
             return level, level, level * (ends - starts if self.method.bounded else np.inf)
-        begun, step = np.array([block.start for block in self.blocks]), self.method.step
-        caps = np.array([(block.layout.cap - self.below) * step for block in self.blocks])
-        places = np.append(begun, max(self.end, begun.item(-1)))
-        before = np.concatenate(([0.0], np.cumsum(caps * np.diff(places))))
-        full = np.interp(ends, places, before) - np.interp(starts, places, before)
-        if (caps == caps[0]).all():
-            return *np.full((2, starts.size), caps[0]), full
-        first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
-        after = np.maximum(np.searchsorted(begun, ends, side="left"), first + 1)
+        below, step = self.below, self.method.step
+        begun = [block.start for block in self.blocks]
+        levels = [(block.layout.cap - below) * step for block in self.blocks]
+        places, caps = np.array([*begun, max(self.end, begun[-1])]), np.array(levels)
+        before = np.zeros(places.size)
+        np.cumsum(caps * (places[1:] - places[:-1]), out=before[1:])
+        until_start, until_end = np.interp(np.stack((starts, ends)), places, before)
+        full = until_end - until_start
+        if len(set(levels)) == 1:
+            return *np.full((2, starts.size), levels[0]), full
+        first = np.maximum(np.searchsorted(places[:-1], starts, side="right") - 1, 0)
+        after = np.maximum(np.searchsorted(places[:-1], ends, side="left"), first + 1)
         # One more at the end, so that every range has a place after its last block.
         padded, edges = np.append(caps, caps[-1]), np.stack((first, after), axis=1).reshape(-1)
         return *(fold.reduceat(padded, edges)[::2] for fold in (np.minimum, np.maximum)), full
