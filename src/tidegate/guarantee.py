@@ -253,12 +253,12 @@ def by_key(of_one_key: Guarantee) -> Guarantee:
 
 def worth_in_rho(guarantees: Sequence[Guarantee]) -> list[Fraction] | None:
     """ρ of each, where one is concentrated and none is approximate; pure ε is worth ρ = ε²/2."""
+    if all(g.rho is None for g in guarantees):
+        return None
     known = [
         Fraction(g.epsilon) ** 2 / 2 if g.rho is None and not g.delta and g.holds else g.rho
         for g in guarantees
     ]
-    if all(g.rho is None for g in guarantees):
-        return None
     return [rho for rho in known if rho is not None] if None not in known else None
 
 

@@ -21,12 +21,18 @@ from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.forward_backward_passes import SmoothingTask, block_totals
 from tidegate.estimate.mixture.smoother.mixture_smoother import MixtureOf, mixture_views, reweighted
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
+from tidegate.estimate.mixture.sums_of_ranges import variances_between
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
 
 def again(blocks: list[MeasuredBlock], model: int) -> list[MeasuredBlock]:
     """The blocks as they are looked at for the second time."""
     return reweighted(blocks, *block_totals([SmoothingTask(blocks, HORIZON, model)]))
+
+
+def between(sums: PosteriorSums, starts: IntArray, ends: IntArray) -> FloatArray:
+    return variances_between([sums], [np.stack((starts, ends))])
 
 
 def test_models_share_the_past_as_they_are_trusted() -> None:
@@ -42,7 +48,7 @@ def test_models_share_the_past_as_they_are_trusted() -> None:
     within = 0.2 * calm.variances(starts, ends) + 0.8 * rough.variances(starts, ends)
     apart = (calm.sums[ends] - calm.sums[starts]) - (rough.sums[ends] - rough.sums[starts])
     assert (np.square(apart) > within / 100).all()  # the models disagree: the test can fail
-    np.testing.assert_allclose(both.variances(starts, ends), within + 0.16 * apart**2, rtol=1e-9)
+    np.testing.assert_allclose(between(both, starts, ends), within + 0.16 * apart**2, rtol=1e-9)
 
 
 def calm_blocks(noise: list[float]) -> list[MeasuredBlock]:
@@ -80,7 +86,7 @@ def test_blocks_with_a_large_draw_of_noise_count_less() -> None:
     assert errors[1] < 0.7 * errors[0]
     # And no interval is shorter for it.
     everything = np.array([0]), np.array([plain.edges.size - 1])
-    assert better.variances(*everything)[0] >= plain.variances(*everything)[0]
+    assert between(better, *everything)[0] >= plain.variances(*everything)[0]
 
 
 @pytest.mark.parametrize("shape", RANGE_ERROR)

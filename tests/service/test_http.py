@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -289,8 +290,34 @@ def test_a_fault_is_told_without_its_words(
     assert SECRET not in answer.text + told
 
 
-def test_a_proxy_that_speaks_tls_is_believed_for_the_answer_alone(http: Any) -> None:
+def test_a_proxy_on_this_machine_is_believed_that_it_speaks_tls(http: Clients) -> None:
     plain = http("reader", "GET", "/v1/streams")
     behind = http("reader", "GET", "/v1/streams", headers={"X-Forwarded-Proto": "https"})
     assert "strict-transport-security" not in plain.headers
     assert behind.headers["strict-transport-security"].startswith("max-age=")
+
+
+@pytest.mark.parametrize(
+    ("client", "believed"),
+    [
+        (("127.0.0.1", 9), True),
+        (("::1", 9), True),
+        (None, True),  # a socket of the file system
+        (("203.0.113.9", 9), False),
+        (("fe80::1%eth0", 9), False),
+        (("who knows", 9), False),
+    ],
+)
+def test_who_else_says_https_is_not_believed(
+    tmp_path: Path, client: tuple[str, int] | None, believed: bool
+) -> None:
+    service = Place(tmp_path / "gate", None).opened()
+    transport = httpx.ASGITransport(service.app(), client=client)
+
+    async def asked() -> Any:
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            return await http.get("/healthz", headers={"X-Forwarded-Proto": "https"})
+
+    found = asyncio.run(asked())
+    assert (found.status_code, "strict-transport-security" in found.headers) == (200, believed)
+    service.gate.close()

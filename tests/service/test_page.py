@@ -141,6 +141,8 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
             page.click("#range button:not([type])")
             _wait_for_text(page, "#answer", "No answer: from")
 
+        _sums_that_do_not_come_are_told(page, "plain")
+        problems = [line for line in problems if "503" not in line]
         page.click("#streams [data-name=zones]")
         page.wait_for_function(_KEYS, arg=1)
         page.focus("#keys input[value=south]")
@@ -207,6 +209,22 @@ def _moving_sums_are_drawn(page: Any) -> None:
     _wait_for_text(page, "#table-words", "the last 100 rows")
     assert page.locator("#sums tr").count() == len(ends)
     page.select_option("#view [name=over]", "")
+
+
+def _sums_that_do_not_come_are_told(page: Any, name: str) -> None:
+    """Levels are drawn meanwhile; and what an end of a range looks like is shown in its field."""
+    waiting: list[Any] = []
+    page.route("**/moving?*", lambda route: waiting.append(route))
+    page.click(f"#streams [data-name={name}]")
+    _wait_for_text(page, "#empty", "are being worked out")
+    page.wait_for_selector("#chart .nsewdrag")
+    place = "document.querySelector('#range [name=from]').placeholder"
+    page.wait_for_function(f"() => {place} === '2024-03-30T00:00'")
+    said = {"title": "away", "detail": "the database is away"}
+    for one in waiting:
+        one.fulfill(status=503, json=said, content_type="application/problem+json")
+    _wait_for_text(page, "#empty", "without sums: the database is away")
+    page.unroute("**/moving?*")
 
 
 def _ledger_is_drawn(page: Any) -> None:

@@ -43,7 +43,13 @@ class Mixing:
             self.store, fleet.address, fleet.tokens["shuffler"], size=size, every=RARELY,
             clock=lambda: time.time() + self.now,
         )  # fmt: skip
-        self._app = ShufflerApp(self.store, self.forwarder, fleet.address)
+        self._app = ShufflerApp(
+            self.store, self.forwarder, fleet.address, lambda: time.time() + self.now
+        )
+
+    def cut_off(self) -> None:
+        """The service cannot be reached any more."""
+        self._app._service = "http://127.0.0.1:9"
 
     def app(self) -> Any:
         return self._app.app()
@@ -140,10 +146,38 @@ def test_reports_need_a_token_that_the_service_lets_in(fleet: Served, tmp_path: 
         content = b"".join(path.read_bytes() for path in (tmp_path / "mixing").iterdir())
         assert fleet.tokens["device"].encode() not in content
         # Once the service is away, who is known goes on, and nobody else is let in.
-        fleet.service.gate._stopping = True
+        mixing.cut_off()
+        mixing.now += 61
         assert sent(fleet.tokens["device"]).status_code == 200
+        assert sent("tg_guessed").status_code == 429
         mixing.store.forget(time.time() + 10 * 86_400)
         assert mixing.store._rows("SELECT count(*) FROM tokens") == [(0,)]
+
+
+def test_a_token_that_is_revoked_at_the_service_ends_within_a_minute(
+    fleet: Served, tmp_path: Path
+) -> None:
+    mixing = Mixing(fleet, tmp_path / "mixing")
+    with served(mixing) as address:  # type: ignore[arg-type]  # what is served has an app
+        url, client = fleet.url.replace(fleet.address, address), TOPL.client()
+        made = {"role": "device", "label": "leaked"}
+        token = fleet.request("POST", f"{fleet.address}/v1/tokens", "admin", json=made)
+        known = {"Authorization": f"Bearer {token.json()['token']}"}
+        assert client.report(url, 17, token=token.json()["token"]).outcome == "accepted"
+        report = client.sent(client.ledger[0].round)
+        assert report is not None
+
+        def sent() -> int:
+            answer = httpx.post(f"{url}/reports", content=report.json(), headers=known, verify=PLAIN)
+            return int(answer.status_code)
+
+        mixing.now += 30
+        assert sent() == 200
+        fleet.request("DELETE", f"{fleet.address}/v1/tokens/leaked", "admin")
+        mixing.now += 31
+        assert sent() == 401
+        mixing.cut_off()  # and it stays so
+        assert sent() == 429
 
 
 def test_what_was_accepted_survives_and_is_sent_once_the_service_is_back(

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { cp, link, mkdtemp, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -63,6 +63,64 @@ test("a missing record, or a folder that is none, stops a device", async () => {
   await writeFile(join(root, "file"), "");
   const open = Client.open({ ...settings, storage: new FileStorage(join(root, "file")) });
   await assert.rejects(open, StorageError);
+});
+
+test("a folder that was copied, or put back, stops a device; one that was moved goes on", async () => {
+  const folder = join(root, "device");
+  const client = await Client.open({ ...settings, storage: new FileStorage(folder) });
+  const question = announcement();
+  const first = await client.answer(question, 17, { event: "first" });
+  const backup = join(root, "backup");
+  await cp(folder, backup, { recursive: true, preserveTimestamps: true });
+  const refused = (place) => Client.open({ ...settings, storage: new FileStorage(place) });
+  await assert.rejects(refused(backup), /is a copy/);
+  const copied = new FileStorage(backup);
+  await assert.rejects(copied.append(2, "x"), /is a copy/);
+
+  await new FileStorage(folder).append(9, "later"); // what a backup lacks
+  await rm(join(folder, "9.json"));
+  await cp(join(backup, "head"), join(folder, "head"), { preserveTimestamps: true }); // over it
+  await assert.rejects(refused(folder), /is a copy/);
+  await rm(folder, { recursive: true });
+  await cp(backup, folder, { recursive: true, preserveTimestamps: true });
+  await assert.rejects(refused(folder), /is a copy/);
+
+  // Whoever knows that the original is gone says so, once.
+  const accepted = new FileStorage(folder, { moved: true });
+  const again = await Client.open({ ...settings, storage: accepted });
+  assert.deepEqual(await again.answer(question, 99, { event: "other" }), first);
+  assert.ok(await Client.open({ ...settings, storage: new FileStorage(folder) }));
+  assert.throws(() => new FileStorage(folder, { move: true }), /is no option/);
+
+  const other = join(root, "moving");
+  const moving = await Client.open({ ...settings, storage: new FileStorage(other) });
+  const sent = await moving.answer(question, 17, { event: "first" });
+  await rename(other, join(root, "moved"));
+  const moved = await Client.open({ ...settings, storage: new FileStorage(join(root, "moved")) });
+  assert.deepEqual(await moved.answer(question, 99, { event: "other" }), sent);
+});
+
+test("records that are gone, a second name and a damaged head stop a device", async () => {
+  const folder = join(root, "headed");
+  const storage = new FileStorage(folder);
+  for (let position = 0; position < 3; position += 1) await storage.append(position, "a");
+  await link(join(folder, "head"), join(root, "second"));
+  await assert.rejects(storage.read(0), /second name/);
+  await rm(join(root, "second"));
+  assert.deepEqual(await storage.read(2), ["a"]);
+  await rm(join(folder, "2.json")); // the newest: no gap tells it
+  await assert.rejects(storage.read(0), /missing/);
+  await writeFile(join(folder, "head"), "{}");
+  await assert.rejects(storage.read(0), /damaged/);
+});
+
+test("a folder from before there were heads goes on, and gets one", async () => {
+  const storage = new FileStorage(join(root, "older"));
+  await storage.append(0, "a");
+  await rm(join(storage.folder, "head"));
+  assert.equal(await storage.append(1, "b"), true);
+  assert.ok((await readdir(storage.folder)).includes("head"));
+  assert.deepEqual(await storage.read(0), ["a", "b"]);
 });
 
 test("a client that is killed never sends two reports for a round", { timeout: 120_000 }, async () => {

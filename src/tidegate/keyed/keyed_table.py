@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tidegate.keyed.key_names import key_text
 from tidegate.record.answer_text import SHOWN, cautions, numbers
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.times.time_ranges import TimeTable
+from tidegate.record.times.time_ranges import TimeTable, joined_columns
 from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
 
@@ -47,10 +47,13 @@ class KeyedTable(Tabular):
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The columns of `TimeTable`, or of `Answers`, with the key before them."""
-        tables = [part.columns() for part in self.parts.values()]
         keys = np.repeat(
             np.array([*self.parts], np.str_), [len(part) for part in self.parts.values()]
         )
+        timed = [part for part in self.parts.values() if isinstance(part, TimeTable)]
+        if timed:  # of all keys, then
+            return {"key": keys} | joined_columns(timed)
+        tables = [part.columns() for part in self.parts.values()]
         names = list(tables[0]) if tables else []
         return {"key": keys} | {
             name: np.concatenate([table[name] for table in tables]) for name in names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,6 +179,7 @@ class Answers(Tabular):
         return answer_text.warnings(self)
 
 
+@lru_cache(maxsize=64)  # a table asks for the same one for every key
 def normal_quantile(confidence: float) -> float:
     """How many standard deviations of a normal variable hold it with this confidence."""
     from statistics import NormalDist  # on demand: importing it is slow

@@ -217,13 +217,13 @@ class Record(RangeQueries):
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
         found = RecordSums.empty(begin.size, last.threshold_value, last.floor)
-        before, parts = None, (self.segments, self._unseen(), self._aims(as_of))
+        before, parts = None, (self.segments, self._unseen(), self.aims(as_of))
         for segment, hidden, aim in zip(*parts, strict=True):
             found.add(segment, begin, end, as_of, hidden, aim, before)
             before = segment
         return found
 
-    def _aims(self, as_of: int | None) -> list[Aim]:
+    def aims(self, as_of: int | None) -> list[Aim]:
         """What the phases tell about each other; kept until more is released or asked for."""
         last = self.segments[-1]
         if last.method.estimator.adds_up:

@@ -211,7 +211,9 @@ def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _times(found: Any) -> list[str]:
     parts = found.parts.values() if hasattr(found, "parts") else [found]
-    return [text for part in parts for text in part.times]
+    different = {id(part.edges): part for part in parts}  # keys share their edges
+    texts = {edges: part.times for edges, part in different.items()}
+    return [text for part in parts for text in texts[id(part.edges)]]
 
 
 def _keys(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import types
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import ip_address
 from typing import Any, Protocol
 
 from starlette.exceptions import HTTPException
@@ -166,8 +167,8 @@ class RequestFront:
                 given = value
             elif name == b"content-length":
                 length = value
-            elif name == b"x-forwarded-proto" and value == b"https":
-                scope["scheme"] = "https"  # who says so wrongly is told of it, and nobody else
+            elif name == b"x-forwarded-proto" and value == b"https" and _through_proxy(scope):
+                scope["scheme"] = "https"
         who = self._access.known_at_once(given) or await self._access.known(given)
         scope.setdefault("state", {})["who"] = who
         limited = scope["path"] not in _FREE and who.role != "device"  # whose token all phones have
@@ -183,6 +184,18 @@ class RequestFront:
                 413, "too large", f"at most {self._limits.body:,} bytes in one request"
             )
         return None
+
+
+def _through_proxy(scope: Scope) -> bool:
+    """Whether the request comes from this machine: from a proxy, who knows how it came there.
+
+    A socket of the file system has no address. Anybody else is not believed.
+    """
+    client = scope.get("client")
+    try:
+        return client is None or ip_address(client[0]).is_loopback
+    except ValueError:
+        return False
 
 
 @types.coroutine

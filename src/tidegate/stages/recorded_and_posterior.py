@@ -185,14 +185,16 @@ class Posterior(ABC):
     def aim_at(self, aim: Aim) -> None:  # noqa: B027  # few estimate what truncation took away
         """Answer with this from now on: what θ was chosen with. Nothing depends on it here."""
 
-    def prepare(  # noqa: B027  # few have work to share
-        self, others: Sequence[Any], ranges: Sequence[Ranges] = ()
-    ) -> None:
+    def prepare(self, others: Sequence[Any]) -> None:  # noqa: B027  # few have work to share
         """Compute now what the first answers of this and `others` of its class need.
 
-        `ranges`: what each will be asked for, starts and ends. The answers are the same, bit for
-        bit; only sooner for many than one by one. Here nothing is shared.
+        The answers are the same, bit for bit; only sooner for many than one by one.
         """
+
+    def parts_of_each(self, others: Sequence[Any], ranges: Sequence[Ranges]) -> list[Parts]:
+        """`parts` of this and of `others` of its class, each over ranges of its own."""
+        every = zip((self, *others), ranges, strict=True)
+        return [one.parts(*each) for one, each in every]
 
 
 class BlockBudgets(Protocol):

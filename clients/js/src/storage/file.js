@@ -4,14 +4,16 @@
  *     new file → fsync → linked to its number, which fails if the number is taken → fsync of the folder
  *
  * A process that is killed anywhere leaves either the whole record or none. Files are private (0600).
+ * A folder that was copied or put back from a backup is refused (`head.js`).
  */
 
 import { randomUUID } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, unlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 
-import { text } from "../options.js";
-import { StorageError, withoutGaps } from "./storage.js";
+import { flag, refuseUnknown, text } from "../options.js";
+import { checkedHead, writeHead } from "./head.js";
+import { missing, StorageError, withoutGaps } from "./storage.js";
 
 /** @typedef {import("./storage.js").Storage} Storage */
 
@@ -24,9 +26,17 @@ const RECORD = /^(\d+)\.json$/;
  */
 export class FileStorage {
   #usable = true;
+  #moved;
 
-  /** @param {string} folder is made if it is not there */
-  constructor(folder) {
+  /**
+   * @param {string} folder is made if it is not there
+   * @param {{ moved?: boolean }} [options] `moved`: accept a folder that came from another disk or a
+   *   backup, which looks like a copy. Only if the original will never be used again, and nothing was
+   *   reported since: two copies would answer a round differently
+   */
+  constructor(folder, options = {}) {
+    refuseUnknown(options, ["moved"]);
+    this.#moved = flag("moved", options.moved);
     /** Where the records are: the same place if the process changes its working directory. */
     this.folder = resolve(text("folder", folder));
   }
@@ -37,7 +47,7 @@ export class FileStorage {
    */
   async read(start) {
     return this.#guarded("read", async () => {
-      const names = (await this.#made()).filter((name) => RECORD.test(name));
+      const names = await this.#names();
       const numbered = names.map((name) => /** @type {[number, string]} */ ([parseInt(name), name]));
       const wanted = withoutGaps(numbered, start, numbered.length);
       // Another process may have been killed between linking a record and flushing the folder.
@@ -53,7 +63,7 @@ export class FileStorage {
    */
   async append(position, record) {
     return this.#guarded("written", async () => {
-      await this.#made();
+      await this.#names();
       const draft = join(this.folder, `.${randomUUID()}.draft`);
       await written(draft, record);
       try {
@@ -66,14 +76,20 @@ export class FileStorage {
       }
       this.#usable = false; // if flushing fails, what the disk holds is not known
       await flushed(this.folder);
+      await writeHead(this.folder, position + 1);
       this.#usable = true;
       return true;
     });
   }
 
-  async #made() {
+  /** The records in a folder that is no copy: the head first, since others may append meanwhile. */
+  async #names() {
     await mkdir(this.folder, { recursive: true, mode: 0o700 });
-    return readdir(this.folder);
+    const least = await checkedHead(this.folder, this.#moved);
+    this.#moved = false;
+    const names = (await readdir(this.folder)).filter((name) => RECORD.test(name));
+    if (names.length < least) throw missing();
+    return names;
   }
 
   /**

@@ -30,6 +30,11 @@ import { RefusedError } from "../errors.js";
 /** A device's memory cannot be used, so nothing is reported. */
 export class StorageError extends RefusedError {}
 
+/** @returns {StorageError} */
+export function missing() {
+  return new StorageError("records of this device are missing, so nothing more is reported");
+}
+
 /**
  * The records from `start` on, if none is missing before the last.
  *
@@ -43,7 +48,7 @@ export function withoutGaps(entries, start, total) {
   wanted.sort(([first], [second]) => first - second);
   const gap = wanted.some(([position], index) => position !== start + index);
   if (gap || total !== start + wanted.length) {
-    throw new StorageError("records of this device are missing, so nothing more is reported");
+    throw missing();
   }
   return wanted.map(([, record]) => record);
 }

@@ -4,8 +4,15 @@
  * @implements {Storage}
  */
 export class FileStorage implements Storage {
-    /** @param {string} folder is made if it is not there */
-    constructor(folder: string);
+    /**
+     * @param {string} folder is made if it is not there
+     * @param {{ moved?: boolean }} [options] `moved`: accept a folder that came from another disk or a
+     *   backup, which looks like a copy. Only if the original will never be used again, and nothing was
+     *   reported since: two copies would answer a round differently
+     */
+    constructor(folder: string, options?: {
+        moved?: boolean;
+    });
     /** Where the records are: the same place if the process changes its working directory. */
     folder: string;
     /**

@@ -1,3 +1,5 @@
+/** @returns {StorageError} */
+export function missing(): StorageError;
 /**
  * The records from `start` on, if none is missing before the last.
  *

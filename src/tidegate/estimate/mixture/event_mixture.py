@@ -79,15 +79,21 @@ class EventPosterior(MixturePosterior):
         stretch = min(horizon, STRETCH * max(recorded.origin, first))
         return EventTail(self._known, self._cap, truncated * horizon / stretch, room)
 
-    def _spread(self, cell: IntArray, share: FloatArray, width: IntArray) -> FloatArray:
+    @property
+    def _spread_facts(self) -> tuple[float, ...]:
+        return self._spread_of_events * self._cap, self._scatter
+
+    @staticmethod
+    def _spread(
+        level: FloatArray, width: IntArray, share: FloatArray, each: Any, scatter: Any
+    ) -> FloatArray:
         """Variance, in units², of a part of a cell whose sum is known.
 
         Events that come by chance, twice as scattered as independent ones; and a level that moves
         within the cell.
         """
-        levels = self._known.levels
-        level = np.maximum(levels[np.minimum(cell + 1, levels.size - 1)], _LEAST_LEVEL)
-        chance = 2.0 * np.maximum(self._spread_of_events * self._cap * level, self._scatter)
+        level = np.maximum(level, _LEAST_LEVEL)
+        chance = 2.0 * np.maximum(each * level, scatter)
         within = share * (1 - share)
         found: FloatArray = chance * width * within
         found += np.square(_WITHIN * level * width * within) * (width > 1)

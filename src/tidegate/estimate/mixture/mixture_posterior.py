@@ -1,8 +1,4 @@
-"""Answers of an adaptive release: posterior sums and variances under the mixture of models.
-
-At the end of a cell a range sum is the posterior mean given all leaf sums. Inside a cell all values
-are estimated as equal; the variance of that is the largest that independent values could have.
-"""
+"""Answers of an adaptive release: posterior sums and variances under the mixture of models."""
 
 from __future__ import annotations
 
@@ -18,10 +14,11 @@ from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.mixture_smoother import (
     MixtureOf,
     MixtureViews,
+    Smoothed,
     mixture_views,
-    variances_of_each,
 )
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import weighted
+from tidegate.estimate.mixture.sums_of_ranges import sums_of_each
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NO_AIM, Aim, Block, Parts, Posterior, Ranges, Recorded
@@ -74,8 +71,8 @@ class MixturePosterior(Posterior):
         """Computed for the first answer, or before, for many posteriors at once."""
         return PosteriorSums(mixture_views([self._question])[0])
 
-    def prepare(self, others: Sequence[Any], ranges: Sequence[Ranges] = ()) -> None:
-        """Compute now what the first answers of this and `others` of its kind need: at once.
+    def prepare(self, others: Sequence[Any]) -> None:
+        """Smooth this and `others` of its kind at once, before the first answer of each.
 
         One stream alone spends most of the time on calls for small arrays.
         """
@@ -84,11 +81,6 @@ class MixturePosterior(Posterior):
         views = mixture_views([one._question for one in open_ones])
         for one, known in zip(open_ones, views, strict=True):
             vars(one)["_known"] = PosteriorSums(known)
-        asked = []
-        for one, (starts, ends) in zip(every, ranges, strict=False):
-            first, last, *_ = one._near(starts, ends)
-            asked.append((one._known, first, last))
-        prepare_variances(asked)
 
     @cached_property
     def _tail(self) -> Tail | None:
@@ -103,38 +95,27 @@ class MixturePosterior(Posterior):
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
-        known, (cells, shares, widths) = self._known, self._place(np.concatenate((starts, ends)))
-        (first, last), (first_share, last_share) = cells.reshape(2, -1), shares.reshape(2, -1)
-        before_start, before_end = self._prefix(cells, shares).reshape(2, -1)
-        estimate = before_end - before_start
-        if known.cycles:
-            estimate += known.inside(ends, last, last_share)
-            estimate -= known.inside(starts, first, first_share)
-        near_first, near_last, same, share = _nearest_for_posterior(
-            first, first_share, last, last_share
-        )
-        between = known.variances(near_first, near_last)
-        at_start, at_end = self._spread(cells, shares, widths).reshape(2, -1)
-        spread = at_start + at_end
-        if same.any():
-            between = between * np.where(same, np.square(share), 1.0)
-            spread[same] = self._spread(first[same], share[same], widths[: starts.size][same])
-        theta = self._threshold * self._step
-        return Parts(
-            estimate * theta,
-            between * theta**2,
-            spread * theta**2,
-            self._largest * self._step**2,
-            None
-            if self._tail is None
-            else self._tail.between(((starts, first), (ends, last)), theta),
-        )
+        return self.parts_of_each((), [(starts, ends)])[0]
 
-    def _near(self, starts: IntArray, ends: IntArray) -> tuple[IntArray, ...]:
-        """The edges (indices) whose variances `parts` asks for."""
-        cells, shares, _ = self._place(np.concatenate((starts, ends)))
-        (first, last), (first_share, last_share) = cells.reshape(2, -1), shares.reshape(2, -1)
-        return _nearest_for_posterior(first, first_share, last, last_share)
+    def parts_of_each(self, others: Sequence[Any], ranges: Sequence[Ranges]) -> list[Parts]:
+        """The same of this and `others` of its kind, each over ranges of its own."""
+        every: list[MixturePosterior] = [self, *others]
+        facts = [one._spread_facts for one in every]
+        found = sums_of_each([one._known for one in every], ranges, self._spread, facts)
+        parts = []
+        for one, (starts, ends), sums in zip(every, ranges, found, strict=True):
+            theta, tail = one._threshold * one._step, one._tail
+            places = (starts, sums.cells[0]), (ends, sums.cells[1])
+            parts.append(
+                Parts(
+                    sums.estimate * theta,
+                    sums.noise * theta**2,
+                    sums.spread * theta**2,
+                    one._largest * one._step**2,
+                    None if tail is None else tail.between(places, theta),
+                )
+            )
+        return parts
 
     def aim_at(self, aim: Aim) -> None:
         """Estimate what truncation took away with this: cheap beside the smoother."""
@@ -142,41 +123,16 @@ class MixturePosterior(Posterior):
             self._aim = aim
             vars(self).pop("_tail", None)
 
-    def _prefix(self, cell: IntArray, share: FloatArray) -> FloatArray:
-        sums = self._known.sums
-        after = np.minimum(cell + 1, sums.size - 1)
-        return sums[cell] + share * (sums[after] - sums[cell])
+    @property
+    def _spread_facts(self) -> tuple[float, ...]:
+        return (self._below,)
 
-    def _place(self, positions: IntArray) -> tuple[IntArray, FloatArray, IntArray]:
-        """The cell of each position, how far in it lies, and how many values the cell has."""
-        edges = self._known.edges
-        cell = np.searchsorted(edges, positions, side="right") - 1
-        after = np.minimum(cell + 1, edges.size - 1)
-        width = np.maximum(edges[after] - edges[cell], 1)
-        return cell, (positions - edges[cell]) / width, width
-
-    def _spread(self, cell: IntArray, share: FloatArray, width: IntArray) -> FloatArray:
+    @staticmethod
+    def _spread(level: FloatArray, width: IntArray, share: FloatArray, below: Any) -> FloatArray:
         """Variance, in θ², of a part of a cell whose sum is known, if values are independent."""
-        levels = self._known.levels
-        level = levels[np.minimum(cell + 1, levels.size - 1)] + self._below
-        level = np.minimum(np.maximum(level, 0.0), 1.0)
+        level = np.minimum(np.maximum(level + below, 0.0), 1.0)
         found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
         return found
-
-
-def _nearest_for_posterior(
-    first: IntArray, first_share: FloatArray, last: IntArray, last_share: FloatArray
-) -> tuple[Any, ...]:
-    """The edges that stand for ranges, by cells and how far in they begin and end.
-
-    The nearer edge of the cell stands for a position inside it; a range inside one cell has its
-    share of the cell. Third, which these are, and last the shares.
-    """
-    near_first, near_last = first + (first_share >= 0.5), last + (last_share >= 0.5)
-    same, share = first == last, last_share - first_share
-    near_first = np.where(same, first, near_first)
-    near_last = np.where(same, first + (share > 0), np.maximum(near_first, near_last))
-    return near_first, near_last, same, share
 
 
 class PosteriorSums:
@@ -188,11 +144,14 @@ class PosteriorSums:
 
     def __init__(self, views: MixtureViews) -> None:
         self._views, self._harmonics, self._coefficients = views
-        # Of the ranges that are asked for next: which, and the variances under every model.
-        self._prepared: tuple[bytes, bytes, list[FloatArray]] | None = None
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])
         self.levels = self._mixed([view.levels for _, view in self._views])
+
+    @property
+    def models(self) -> list[tuple[float, Smoothed]]:
+        """The models' smoothers, each with its weight."""
+        return self._views
 
     @property
     def cycles(self) -> bool:
@@ -207,13 +166,10 @@ class PosteriorSums:
         shape = before(positions) - (1 - part) * before(edges[cell]) - part * before(edges[after])
         return weighted(shape, self._coefficients)
 
-    def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Variance of sums between edges (indices): the law of total variance over the models."""
-        ready = self._prepared
-        if ready is None or ready[:2] != (starts.tobytes(), ends.tobytes()):
-            each = [view.variances(starts, ends) for _, view in self._views]
-        else:
-            each, self._prepared = ready[2], None  # whoever asked keeps the answer
+    def mixed_variances(
+        self, starts: IntArray, ends: IntArray, each: Sequence[FloatArray]
+    ) -> FloatArray:
+        """Variance of sums between edges (indices), by that under every model (total variance)."""
         expected = self.sums[ends] - self.sums[starts]
         return self._mixed(
             [
@@ -228,19 +184,3 @@ class PosteriorSums:
         for (weight, _), part in zip(self._views, parts, strict=True):
             total += weight * part
         return total
-
-
-def prepare_variances(asked: Sequence[tuple[PosteriorSums, IntArray, IntArray]]) -> None:
-    """Compute variances between these edges for all streams and models at once."""
-    found = iter(
-        variances_of_each(
-            [
-                (view, starts, ends)
-                for smoother, starts, ends in asked
-                for _, view in smoother._views
-            ]
-        )
-    )
-    for smoother, starts, ends in asked:
-        each = [next(found) for _ in smoother._views]
-        smoother._prepared = starts.tobytes(), ends.tobytes(), each

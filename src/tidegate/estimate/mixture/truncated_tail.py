@@ -123,10 +123,11 @@ class TruncatedTail:
     ) -> None:
         threshold, below = recorded.threshold, recorded.below
         edges = known.edges
-        widths: FloatArray = np.maximum(np.diff(edges), 1).astype(np.float64)
+        widths: FloatArray = np.maximum(edges[1:] - edges[:-1], 1).astype(np.float64)
         if not widths.size:
             edges, widths = np.array([0, 1]), np.ones(1)
-        levels = np.diff(known.sums) / widths if known.sums.size > 1 else np.zeros(1)
+        sums = known.sums
+        levels = (sums[1:] - sums[:-1]) / widths if sums.size > 1 else np.zeros(1)
         begun = np.array([block.start for block in blocks] or [0])
         caps = np.array([block.layout.cap - below for block in blocks] or [threshold]) / threshold
         caps = caps[np.maximum(np.searchsorted(begun, edges[:-1], side="right") - 1, 0)]
@@ -183,12 +184,11 @@ class TruncatedTail:
             above = np.minimum(_MARGIN * np.maximum(levels / caps, aimed), 1.0)
             upper = np.minimum(upper, above * room)
         expected, most = np.minimum(expected, room), above * room
-        upper = np.clip(upper, expected, room)
+        upper = np.minimum(np.maximum(upper, expected), room)
         self._edges = edges
         squares = np.where(room > 0, _SQUARE * share * each * each, 0.0)
-        self._before = before_edges(
-            np.stack((expected, fallen, squares, most, upper, lower)) * widths
-        )
+        kinds = np.array((expected, fallen, squares, most, upper, lower))
+        self._before = before_edges(kinds * widths)
 
     def between(self, places: Places, unit: float) -> Excess:
         """The excess of the values of ranges, θ being `unit` in the unit of the data."""
@@ -204,11 +204,12 @@ def between_places(places: Places, edges: IntArray, before: FloatArray) -> Float
 
     As `np.interp` of each, which would look for the same positions again and again.
     """
-    widths = np.append(np.maximum(np.diff(edges), 1), 1)  # and one beyond the last edge
+    widths: IntArray = np.ones_like(edges)  # and one beyond the last edge
+    np.maximum(edges[1:] - edges[:-1], 1, out=widths[:-1])
     inside = []
     for at, within in places:
         cell = np.maximum(within, 0)
-        inside.append((cell, np.clip(at - edges[cell], 0, widths[cell])))
+        inside.append((cell, np.minimum(np.maximum(at - edges[cell], 0), widths[cell])))
     slopes: FloatArray = np.zeros_like(before)
     np.divide(before[:, 1:] - before[:, :-1], widths[:-1], out=slopes[:, :-1])
     first, after = (
@@ -271,14 +272,15 @@ def _exponential(levels: FloatArray) -> FloatArray:
     With x caps in a mean, it is (1 − e^−x)/x, and 1/x less that part is lost; to within 0.02 for
     parts of a half and more.
     """
-    full = np.clip(levels, _FULL, 0.999)
+    full = np.minimum(np.maximum(levels, _FULL), 0.999)
     found: FloatArray = 0.5 / (1.0 - full) - 0.36 - full
     return found
 
 
 def _between(values: FloatArray, low: float, high: float) -> FloatArray:
     """0 up to `low`, 1 from `high` on."""
-    return np.clip((values - low) / (high - low), 0.0, 1.0)
+    found: FloatArray = np.minimum(np.maximum((values - low) / (high - low), 0.0), 1.0)
+    return found
 
 
 def before_edges(each: FloatArray) -> FloatArray:

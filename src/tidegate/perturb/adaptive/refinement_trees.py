@@ -117,12 +117,7 @@ class RefinementTrees(AdaptiveTrees):
 
     def part_of(self, choice: int, length: int, threshold: int, ceiling: int) -> Fraction:
         """The part of ε that an option of `every_layout` is measured with; below 0: a warm-up's."""
-        groups = _groups(self, length, threshold, ceiling)
-        return next(
-            part
-            for part, end in zip(self.parts, accumulate(map(len, groups)), strict=True)
-            if choice < end
-        )
+        return _part_of(self, choice, length, threshold, ceiling)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to; they are the same for every length."""
@@ -163,6 +158,14 @@ def _groups(
     stage: RefinementTrees, length: int, threshold: int, ceiling: int
 ) -> tuple[tuple[Layout, ...], ...]:
     return tuple(_group(stage, part, length, threshold, ceiling)[1] for part in stage.parts)
+
+
+@lru_cache(maxsize=4096)  # every answer asks, about every threshold of every key
+def _part_of(
+    stage: RefinementTrees, choice: int, length: int, threshold: int, ceiling: int
+) -> Fraction:
+    ends = accumulate(map(len, _groups(stage, length, threshold, ceiling)))
+    return next(part for part, end in zip(stage.parts, ends, strict=True) if choice < end)
 
 
 @lru_cache(maxsize=1024)  # every block asks, and keys have thresholds of their own

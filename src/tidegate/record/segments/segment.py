@@ -27,7 +27,7 @@ from tidegate.stages import (
 )
 
 _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
-_MOST_KEPT = 4096  # ranges of a question whose answer is kept
+MOST_KEPT = 4096  # ranges of a question whose answer is kept
 _LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
 WARMING = "warming"  # in place of the epoch, for values whose warm-up is still open
 
@@ -173,15 +173,18 @@ class Segment:
         if self._regular or not self.blocks or not self.method.bounded:  # one threshold for all
             level = np.full(starts.size, (self.threshold - self.below) * self.method.step)
             return level, level, level * (ends - starts if self.method.bounded else np.inf)
-        begun, step = np.array([block.start for block in self.blocks]), self.method.step
-        caps = np.array([(block.layout.cap - self.below) * step for block in self.blocks])
-        before = np.concatenate(([0.0], np.cumsum(caps[:-1] * np.diff(begun))))
-        first = np.maximum(np.searchsorted(begun, starts, side="right") - 1, 0)
+        below, step = self.below, self.method.step
+        places = [block.start for block in self.blocks]
+        levels = [(block.layout.cap - below) * step for block in self.blocks]
+        starts, ends = np.maximum(starts, places[0]), np.maximum(ends, places[0])
+        if len(set(levels)) == 1:
+            return *np.full((2, starts.size), levels[0]), levels[0] * (ends - starts)
+        begun, caps, before = np.array(places), np.array(levels), np.zeros(len(levels))
+        np.cumsum(caps[:-1] * (begun[1:] - begun[:-1]), out=before[1:])
+        first = np.searchsorted(begun, starts, side="right") - 1
         last = np.maximum(np.searchsorted(begun, ends, side="left") - 1, first)
-        full = before[last] + caps[last] * np.maximum(ends - begun[last], 0)
-        full -= before[first] + caps[first] * np.maximum(starts - begun[first], 0)
-        if (caps == caps[0]).all():
-            return *np.full((2, starts.size), caps[0]), full
+        full = before[last] + caps[last] * (ends - begun[last])
+        full -= before[first] + caps[first] * (starts - begun[first])
         # One more at the end, so that every range has a place after its last block.
         padded, edges = np.append(caps, caps[-1]), np.stack((first, last + 1), axis=1).reshape(-1)
         return *(fold.reduceat(padded, edges)[::2] for fold in (np.minimum, np.maximum)), full
@@ -254,9 +257,15 @@ class Segment:
 
     def part_of(self, begin: IntArray, end: IntArray) -> tuple[Any, IntArray, IntArray]:
         """Which of these ranges reach into the segment, and from where to where they do."""
-        inside = (end > self.start) & (begin < self.end)
-        here = slice(None) if inside.all() else inside  # no copies where all are inside
-        return here, np.maximum(begin[here], self.start), np.minimum(end[here], self.end)
+        first, last = self.start, self.end
+        inside = (end > first) & (begin < last)
+        here: Any = slice(None)
+        if not inside.all():
+            (at,) = inside.nonzero()
+            together = at.size and at.item(-1) - at.item(0) == at.size - 1
+            # No copies where neighbours are inside, as the parts of a table are.
+            here = slice(at.item(0), at.item(-1) + 1) if together else inside
+        return here, np.maximum(begin[here], first), np.minimum(end[here], last)
 
     def parts(
         self, starts: IntArray, ends: IntArray, as_of: int | None = None, aim: Aim = NO_AIM
@@ -266,17 +275,31 @@ class Segment:
         `as_of`: from what was released up to that position, which is not before any end.
         """
         posterior = self.posterior(as_of)
-        question = None
-        if starts.size <= _MOST_KEPT:
-            question = starts.tobytes(), ends.tobytes(), aim
-            before = self.answered
-            if before is not None and before[0] is posterior and before[1] == question:
-                return before[2]
+        found = self.parts_before(posterior, starts, ends, aim)
+        if found is None:
+            found = posterior.parts(starts, ends)
+            self.keep_parts(posterior, starts, ends, aim, found)
+        return found
+
+    def parts_before(
+        self, posterior: Posterior, starts: IntArray, ends: IntArray, aim: Aim
+    ) -> Parts | None:
+        """What was found if the same was asked last. If not, the posterior is told its aim."""
+        last = self.answered
+        if last is not None and last[0] is posterior:
+            if last[1] == (starts.tobytes(), ends.tobytes(), aim):
+                return last[2]
         if aim is not NO_AIM:
             posterior.aim_at(aim)
-        found = posterior.parts(starts, ends)
-        self.answered = None if question is None else (posterior, question, found)
-        return found
+        return None
+
+    def keep_parts(
+        self, posterior: Posterior, starts: IntArray, ends: IntArray, aim: Aim, found: Parts
+    ) -> None:
+        """A table is often asked again, or its totals."""
+        short = starts.size <= MOST_KEPT
+        question = starts.tobytes(), ends.tobytes(), aim
+        self.answered = (posterior, question, found) if short else None
 
     def posterior(self, as_of: int | None = None) -> Posterior:
         """What is known about the past; kept until more is released or another `as_of` is asked."""

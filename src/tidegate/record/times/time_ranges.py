@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, QueryError
@@ -247,17 +249,28 @@ class TimeTable(Tabular):
         `time` is when a part begins, in universal time if the times have a zone. A mean over no
         values is NaN. A rate is a sum over the seconds of the part.
         """
-        answers, rows = self.answers, self.rows
-        seconds = np.diff(self.edges) / SECOND
-        found: dict[str, Any] = {
-            "time": self.edges[:-1].astype("datetime64[ns]"),
-            "rows": rows,
-        }
-        for name, size in (("sum", np.ones(rows.size)), ("mean", rows), ("rate", seconds)):
-            for end in ("estimate", "low", "high"):
-                label = name if end == "estimate" else f"{name}_{end}"
-                found[label] = _divided(getattr(answers, end), size)
-        return found
+        return joined_columns([self])
+
+
+def joined_columns(tables: Sequence[TimeTable]) -> dict[str, Any]:
+    """The columns of these tables, one after the other: of many keys in one go."""
+    rows = _joined([one.rows for one in tables])
+    seconds = _joined([(one.edges[1:] - one.edges[:-1]) / SECOND for one in tables])
+    begun = _joined([one.edges[:-1] for one in tables])
+    found: dict[str, Any] = {"time": begun.astype("datetime64[ns]"), "rows": rows}
+    ends = {
+        end: _joined([getattr(one.answers, end) for one in tables])
+        for end in ("estimate", "low", "high")
+    }
+    for name, size in (("sum", np.ones(rows.size)), ("mean", rows), ("rate", seconds)):
+        for end, numbers in ends.items():
+            label = name if end == "estimate" else f"{name}_{end}"
+            found[label] = _divided(numbers, size)
+    return found
+
+
+def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)
 
 
 def _divided(numbers: FloatArray, by: Any) -> FloatArray:

@@ -9,9 +9,18 @@ import { ofKey } from "./windows.js";
 
 /** Fill in the two ends. @param {number | string} from @param {number | string} to @param {any} facts */
 export function fill(from, to, facts) {
-  const text = (/** @type {number | string} */ one) =>
-    facts.timed ? asked(one, facts.zone !== null) : String(Math.max(0, Math.round(Number(one))));
-  [field("range", "from").value, field("range", "to").value] = [text(from), text(to)];
+  [field("range", "from").value, field("range", "to").value] = [written(from, facts), written(to, facts)];
+}
+
+/** Show what the two ends look like, without filling them in. @param {number | string} from @param {number | string} to @param {any} facts */
+export function suggest(from, to, facts) {
+  field("range", "from").placeholder = written(from, facts);
+  field("range", "to").placeholder = written(to, facts);
+}
+
+/** An end as one would type it. @param {number | string} one @param {any} facts */
+function written(one, facts) {
+  return facts.timed ? asked(one, facts.zone !== null) : String(Math.max(0, Math.round(Number(one))));
 }
 
 /** Ask for what the two fields say, and show it. @param {Asked} stream */

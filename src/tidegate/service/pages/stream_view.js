@@ -4,12 +4,20 @@ import { follow, get } from "./api.js";
 import { Chart, points } from "./chart.js";
 import { element, facts as listFacts, field, row } from "./dom.js";
 import { listenToKeys, offerKeys } from "./key_choice.js";
-import { ask, fill } from "./range_tool.js";
+import { ask, fill, suggest } from "./range_tool.js";
 import { asked, instant, moment, said, shown } from "./times.js";
 import { lengths, moving, named, ofKey, sized } from "./windows.js";
 
 const SHOWN = 5000; // rows whose levels are fetched at once
 const LOOKED_THROUGH = 500_000; // rows of all keys that are looked through for those of one
+
+/** What a row is, by the kind of its stream. @type {Record<string, string>} */
+const KINDS = {
+  readings: "readings",
+  events: "sums of events, one for each tick",
+  "keyed readings": "readings of each key",
+  "keyed events": "sums of events, one for each key and tick",
+};
 
 /** @typedef {{name: string, facts: any, keys: string[], first: number | string | null, stop: AbortController}} Shown */
 
@@ -105,8 +113,13 @@ export class StreamView {
     this.#words();
     for (const rows of page.rows) this.chart.add(rows);
     this.chart.draw();
-    await this.moving().catch(() => {});
-    this.#told();
+    const span = this.#span();
+    if (span) suggest(span.from, span.to, facts);
+    this.#say("Sums and their intervals are being worked out …");
+    const problem = await this.moving().then(() => "", (error) => (error instanceof Error ? error.message : "no answer"));
+    if (stop.signal.aborted) return;
+    if (problem) this.#say(`Levels are shown without sums: ${problem}`);
+    else this.#told();
     this.connected(null);
     const query = new URLSearchParams(one).toString();
     follow(
@@ -125,12 +138,12 @@ export class StreamView {
     current.facts = known;
     listFacts("facts", [
       ["Guarantee", known.guarantee],
-      ["Rows are", known.kind ?? "readings"],
+      ["Rows are", KINDS[known.kind] ?? "readings"],
       ["Released rows", shown(known.released)],
       ...(known.keys ? [["Keys", shown(known.keys)]] : []),
       ["Cap θ (larger values count as this)", known.threshold != null ? shown(known.threshold) : known.keys ? "one for each key" : "not chosen yet"],
       ...(known.warming ? [["Warm-up", `${shown(known.warming)} more values`]] : []),
-      ["Times", known.timed ? known.zone ?? "without a zone" : "none: rows are counted"],
+      ["Times are in", known.timed ? known.zone ?? "no zone" : "no times: rows are counted"],
     ]);
     if (this.mayRead) this.#told();
   }

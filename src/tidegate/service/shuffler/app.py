@@ -31,6 +31,9 @@ from tidegate.service.slow_requests import DeadlineProtocol
 
 _OK = 200
 _STRANGERS = (401, 403)  # a token that the service does not know, or of another role
+_NOT_NOW = (429, 500, 503)  # the service does not say whether it lets a token in
+_TRUSTED = 60.0  # seconds for which a token is let in without the service being asked again
+_MOST_TRUSTED = 10_000  # tokens; devices as a rule share one
 
 
 class ShufflerApp:
@@ -52,6 +55,7 @@ class ShufflerApp:
     ) -> None:
         self._store, self._forwarder = store, forwarder
         self._service, self._clock = service.rstrip("/"), clock
+        self._let_in: dict[bytes, float] = {}  # when the service last said so, by digest
 
     def app(self) -> FastAPI:
         """The application; it forwards batches while it runs."""
@@ -91,6 +95,7 @@ class ShufflerApp:
     async def round(self, request: Request) -> Response:
         """Which round is open, as the service says."""
         answer = await self._passed_on(request, "/round", LONGEST["round"])
+        token = _token_digest(request)
         if answer.status == _OK:
             message = RoundMessage.from_json(answer.body)
             times = (
@@ -98,7 +103,13 @@ class ShufflerApp:
             )
             moments = [one.timestamp() for one in times]
             await asyncio.to_thread(self._store.keep_round, message.round, message.task, *moments)
-            await asyncio.to_thread(self._store.keep_token, _token_digest(request), moments[-1])
+            await asyncio.to_thread(self._store.keep_token, token, moments[-1])
+            if len(self._let_in) >= _MOST_TRUSTED:
+                self._let_in.clear()  # the service is asked once more about each
+            self._let_in[token] = self._clock()
+        elif answer.status in _STRANGERS:
+            self._let_in.pop(token, None)
+            await asyncio.to_thread(self._store.forget_token, token)
         return _as_it_came(answer, ROUND)
 
     async def announcement(self, request: Request) -> Response:
@@ -116,18 +127,35 @@ class ShufflerApp:
         return _as_it_came(answer, ANNOUNCEMENT)
 
     async def reports(self, request: Request) -> Response:
-        """Keep reports; an outcome for each.
-
-        The service has let this token in, for a round that still takes reports; or it is asked.
-        """
-        if await asyncio.to_thread(self._store.token_until, _token_digest(request)) is None:
-            answer = await self.round(request)
-            if answer.status_code in _STRANGERS:
-                return answer
+        """Keep reports; an outcome for each."""
+        refused = await self._refused(request)
+        if refused is not None:
+            return refused
         read = await reports_of(await read_body(request.receive, MOST_BYTES))
         outcomes = await asyncio.to_thread(self._outcomes, read)
         ids = [one.client if isinstance(one, Report) else None for one in read]
         return Response(outcomes_json(ids, outcomes), media_type=OUTCOMES)
+
+    async def _refused(self, request: Request) -> Response | None:
+        """An answer to whoever may not report; None: the service lets this token in.
+
+        It is asked again once a minute, so a token that was revoked there ends here, too. While it
+        cannot be asked, a token goes on that was let in for a round that still takes reports: they
+        would be lost with what they have spent. Nobody else is let in.
+        """
+        token, now = _token_digest(request), self._clock()
+        if 0 <= now - self._let_in.get(token, -_TRUSTED) < _TRUSTED:
+            return None
+        known = await asyncio.to_thread(self._store.token_until, token) is not None
+        try:
+            answer = await self.round(request)
+        except Busy:
+            if known:
+                return None
+            raise
+        if answer.status_code in _STRANGERS or (not known and answer.status_code in _NOT_NOW):
+            return answer
+        return None
 
     def _outcomes(self, read: list[Report | str]) -> list[str]:
         outcomes = [one if isinstance(one, str) else self._problem(one) for one in read]
@@ -196,6 +224,7 @@ def run(
         host=host,
         port=port,
         http=DeadlineProtocol,
+        proxy_headers=False,  # addresses of devices are nobody's business
         ssl_certfile=certificate,
         ssl_keyfile=private_key,
         log_config=None,  # ours: a traceback could quote a report

@@ -121,6 +121,11 @@ class ShufflerStore(Inherited):
         rows = self._rows("SELECT until FROM tokens WHERE token = ?", token)
         return float(str(rows[0][0])) if rows else None
 
+    def forget_token(self, token: bytes) -> None:
+        """The service does not let it in any more."""
+        with self._changing():
+            self._database.execute("DELETE FROM tokens WHERE token = ?", (token,))
+
     def keep_asked(self, name: str, device: bytes, slot: int, announcement: str) -> None:
         """Remember what a device was asked: the service says the same every time."""
         with self._changing():

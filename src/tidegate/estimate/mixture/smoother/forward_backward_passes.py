@@ -85,12 +85,14 @@ class SolvedPasses(NamedTuple):
 
 def pieces(tasks: Sequence[SmoothingTask]) -> Iterator[Sequence[SmoothingTask]]:
     """The tasks, as many at once as suit the machine."""
-    start, cells = 0, 0
+    start, cells, more, before = 0, 0, 0, None
     for at, task in enumerate(tasks):
-        if at > start and cells + task.cells > MOST_CELLS:
+        if task.blocks is not before:  # the models of one stream share its blocks
+            before, more = task.blocks, task.cells
+        if at > start and cells + more > MOST_CELLS:
             yield tasks[start:at]
             start, cells = at, 0
-        cells += task.cells
+        cells += more
     yield tasks[start:]
 
 
