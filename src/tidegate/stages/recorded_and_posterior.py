@@ -13,6 +13,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS
+from tidegate.state_as_bytes import State
 
 if TYPE_CHECKING:
     from tidegate.stages.stage_protocols import Perturber
@@ -193,6 +194,17 @@ class Posterior(ABC):
         `ranges`: what each will be asked for, starts and ends. The answers are the same, bit for
         bit; only sooner for many than one by one. Here nothing is shared.
         """
+
+    def smoothed(self) -> dict[str, Any] | None:
+        """What the first answer about all that is recorded has computed; None: nothing to store.
+
+        Plain data with arrays.
+        """
+        return None
+
+    def take_smoothed(self, state: State) -> None:
+        """Answer with what `smoothed` gave for the same record, instead of computing it again."""
+        raise NotImplementedError  # only who gives something is given it back
 
 
 class BlockBudgets(Protocol):

@@ -119,26 +119,27 @@ class CellVariances:
         block_of: IntArray,
         profile_of: IntArray,
     ) -> None:
-        self._blocks, self._batches = blocks, batches
-        self._block_of, self._profile_of = block_of, profile_of
+        self.blocks, self._batches = blocks, batches
+        self.block_of, self.profile_of = block_of, profile_of
         self._across = [blocks.across]  # over 1, 2, 4, … blocks
 
     @cached_property
-    def _cells(self) -> ProfileCells:
+    def cells(self) -> ProfileCells:
+        """What blocks of one profile share, cell by cell."""
         found = ProfileCells.of(self._batches)
         self._batches = ()  # they are large
         return found
 
     def of(self, cells: IntArray) -> FloatArray:
         """The variance of the running sum at the ends of these cells."""
-        at, own = self._profile_of[cells], self._cells.own
-        found: FloatArray = self._given_state(self._block_of[cells], *self._parts(at), own[at])
+        at, own = self.profile_of[cells], self.cells.own
+        found: FloatArray = self._given_state(self.block_of[cells], *self._parts(at), own[at])
         return found
 
     def between(self, first: IntArray, last: IntArray) -> FloatArray:
         """The variance of the sums between the ends of the cells `first` and `last`."""
         found: FloatArray = np.empty(first.size)
-        blocks = self._block_of
+        blocks = self.block_of
         for start in range(0, first.size, _PIECE):
             here = slice(start, start + _PIECE)
             one, other = first[here], last[here]
@@ -152,33 +153,33 @@ class CellVariances:
 
     def _parts(self, at: IntArray) -> tuple[FloatArray, FloatArray]:
         """ρ without the running sum, and c without it."""
-        return self._cells.arriving[:, at], self._cells.leaving[1:, at]
+        return self.cells.arriving[:, at], self.cells.leaving[1:, at]
 
     def _given_state(
         self, block: IntArray, arriving: FloatArray, leaving: FloatArray, own: FloatArray
     ) -> FloatArray:
         """ρ·V·ρ − 2·ρ·X·c − c·Λ·c + v, of running sums."""
-        blocks = self._blocks
+        blocks = self.blocks
         response = np.concatenate((np.ones((1, block.size)), arriving))
         parts = (blocks.covariances, blocks.crossed, blocks.told)
         return quadratic(response, leaving, own, *(part[..., block] for part in parts))
 
     def _within_a_block(self, first: IntArray, last: IntArray) -> FloatArray:
         """Of the difference of two running sums: what was before the block does not matter."""
-        one, other = self._profile_of[first], self._profile_of[last]
+        one, other = self.profile_of[first], self.profile_of[last]
         (arriving, leaving), (before, passed) = self._parts(other), self._parts(one)
-        own = self._cells.own[one] + self._cells.own[other]
-        own -= 2 * _between_cells(self._cells, one, other)
-        blocks, block = self._blocks, self._block_of[last]
+        own = self.cells.own[one] + self.cells.own[other]
+        own -= 2 * _between_cells(self.cells, one, other)
+        blocks, block = self.blocks, self.block_of[last]
         parts = (blocks.covariances[1:, 1:], blocks.crossed[1:], blocks.told)
         return quadratic(
             arriving - before, leaving - passed, own, *(part[..., block] for part in parts)
         )
 
     def _of_two_blocks(self, first: IntArray, last: IntArray) -> FloatArray:
-        blocks, cells = self._blocks, self._cells
-        one, other = self._block_of[first], self._block_of[last]
-        here = self._profile_of[first]
+        blocks, cells = self.blocks, self.cells
+        one, other = self.block_of[first], self.block_of[last]
+        here = self.profile_of[first]
         vectors = cells.leaving[:, here] + blocks.leaving[0][:, one]
         vectors += applied(blocks.leaving[1:, :, one].transpose(1, 0, 2), cells.arriving[:, here])
         at, over = one + 1, other - one - 1
@@ -188,13 +189,13 @@ class CellVariances:
                 moved = applied(self._over(power)[..., at[going]], vectors[:, going])
                 vectors[:, going] = moved
                 at[going] += 1 << power
-        shared = vectors[0] + inner(vectors[1:], self._arriving(other, self._profile_of[last]))
+        shared = vectors[0] + inner(vectors[1:], self._arriving(other, self.profile_of[last]))
         found: FloatArray = self.of(first) + self.of(last) - 2 * shared
         return found
 
     def _arriving(self, block: IntArray, at: IntArray) -> FloatArray:
         """What a unit of level and of swing before the block adds to the smoothed sum."""
-        blocks, (response, leaving) = self._blocks, self._parts(at)
+        blocks, (response, leaving) = self.blocks, self._parts(at)
         with_end = leaving + blocks.leaving[0, 1:, block].T
         with_end += applied(blocks.leaving[1:, 1:, block].transpose(1, 0, 2), response)
         told = applied(blocks.told[..., block], with_end)
