@@ -16,6 +16,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -94,5 +96,19 @@ class SmoothedFile:
         self._kept += new  # tried once, whatever becomes of it
         body = encoded({"of": self._of, "segments": parts})
         with contextlib.suppress(OSError):
-            data = _MARK + hashlib.sha256(body).digest() + body
-            _atomic_files.replace_file(self._path, data, self._mode)
+            self._write(_MARK + hashlib.sha256(body).digest() + body)
+
+    def _write(self, data: bytes) -> None:
+        """In one step for who reads it. Not synced: an answer does not wait for a busy disk, and
+        what a power cut leaves of the file is not used."""
+        folder, prefix = self._path.parent, f"{self._path.name}-"
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=prefix)
+        try:
+            try:
+                _atomic_files.write_all(descriptor, data)
+                os.fchmod(descriptor, self._mode)
+            finally:
+                _atomic_files.close(descriptor)
+            _atomic_files.rename(Path(temporary), self._path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
