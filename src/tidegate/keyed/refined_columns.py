@@ -177,8 +177,7 @@ class RefinedColumns(RefinedChoices):
         opening[ended] = self.opens_window(codes[ended], *measured)
         due[ended] |= self.evidence[codes[ended]] == CLIMBING
         if self._restarts:
-            length, leaves = tables.length[row], tables.leaves[row]
-            widths = (leaf + 1) * length // leaves - leaf * length // leaves
+            widths = tables.leaf_widths_of(row, leaf)
             watched = cap < self._pipeline.lattice.top
             doubt = tables.deviation[row] / widths
             due |= watched & self._full(codes, ratios(noisy, widths), doubt * SURE, cap)
