@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -80,7 +80,12 @@ class Clock:
         return int(found[0]) if found.size else None
 
     def universal(
-        self, local: IntArray, before: Sequence[int] = (), *, by_order: bool = True
+        self,
+        local: IntArray,
+        before: Sequence[int] = (),
+        *,
+        by_order: bool = True,
+        keys: RowsOfKeys | None = None,
     ) -> IntArray:
         """The times at which the wall clock showed this.
 
@@ -94,6 +99,8 @@ class Clock:
             before: the times, found so far, of the rows before; the last three are looked at.
             by_order: False for events, which are protected: no event may decide when another one
                 happened. The first hour is meant then, always.
+            keys: whose rows these are, if rows of several keys are mixed: only those of the same
+                key tell anything, so each key has rows before of its own.
         """
         if self.zone is None:
             return local
@@ -102,17 +109,34 @@ class Clock:
         )
         if not by_order:
             return first
-        twice = np.flatnonzero(second > first).tolist()
-        if not twice:
+        if not (second > first).any():
             return first
-        rows = np.concatenate((np.array(before[-_LOOK_BACK:], dtype=np.int64), first))
-        skipped = rows.size - first.size
-        for at in twice:
-            here = at + skipped
-            known = rows[max(0, here - _LOOK_BACK) : here].tolist()
-            if _is_second(known, int(first[at]), int(second[at])):
-                rows[here] = second[at]
-        return rows[skipped:]
+        if keys is None:
+            return _told_by_order(first, second, before)
+        found = first.copy()
+        for code in np.unique(keys.codes[second > first]).tolist():
+            mine = np.flatnonzero(keys.codes == code)
+            found[mine] = _told_by_order(first[mine], second[mine], keys.before.get(code, ()))
+        return found
+
+
+class RowsOfKeys(NamedTuple):
+    """Whose row each is, as a number; and the times of the last rows of each key before them."""
+
+    codes: IntArray
+    before: Mapping[int, Sequence[int]]
+
+
+def _told_by_order(first: IntArray, second: IntArray, before: Sequence[int]) -> IntArray:
+    """Which of two times is meant, of rows that follow each other."""
+    rows = np.concatenate((np.array(before[-_LOOK_BACK:], dtype=np.int64), first))
+    skipped = rows.size - first.size
+    for at in np.flatnonzero(second > first).tolist():
+        here = at + skipped
+        known = rows[max(0, here - _LOOK_BACK) : here].tolist()
+        if _is_second(known, int(first[at]), int(second[at])):
+            rows[here] = second[at]
+    return rows[skipped:]
 
 
 def _is_second(before: list[int], first: int, second: int) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.clock import SECOND, UNITS, Clock, zone_name
+from tidegate.clock import SECOND, UNITS, Clock, RowsOfKeys, zone_name
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
 from tidegate.timestamps_in_bulk import (
@@ -64,6 +64,7 @@ def read_times(
     clock: Clock | None = None,
     before: Sequence[int] = (),
     by_order: bool = True,
+    keys: RowsOfKeys | None = None,
 ) -> Times:
     """Times of any kind in the table above.
 
@@ -74,6 +75,7 @@ def read_times(
         clock: that of the times before; the rest of a stream must have the same.
         before: the times of the rows before, for an hour that comes twice (`Clock.universal`).
         by_order: False for events: each time is read by itself.
+        keys: whose rows these are, if rows of several keys are mixed.
 
     Raises:
         InputError: a time is missing, or is none; or naive times and instants are mixed.
@@ -100,7 +102,7 @@ def read_times(
             f"time at position {position + place} does not exist in {known.zone}: clocks were "
             "turned forward. Is it the zone of these times?"
         )
-    ticks = local if instant else known.universal(local, before, by_order=by_order)
+    ticks = local if instant else known.universal(local, before, by_order=by_order, keys=keys)
     return Times(ticks, known)
 
 

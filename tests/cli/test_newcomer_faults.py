@@ -194,6 +194,25 @@ def test_check_notices_hours_that_cannot_be_told_apart(tmp_path):
     assert "clocks " not in run("check", source, *how).stdout
 
 
+def test_hourly_rows_of_several_keys_tell_the_second_hour(tmp_path):
+    hours = np.datetime64("2024-10-26T22:00") + np.arange(48).astype("timedelta64[h]")
+    local = hours - np.where(np.arange(48) > 4, 1, 0).astype("timedelta64[h]")  # 02:00 again
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    lines = [f"{when},{zone},9" for when in local for zone in ("north", "south")]
+    source.write_text("when,zone,value\n" + "\n".join(lines) + "\n")
+    when = ("--column", "value", "--time", "when", "--zone", "Europe/Berlin", "--by", "zone")
+    assert "clocks " not in run("check", source, *when).stdout
+    how = (*when, "--keys-are-public", "--epsilon", "5", "--bound", "50")
+    done = run("release", source, "-o", output, *how)
+    assert done.exit_code == 0, done.stderr
+    rows = [line.split(",")[:2] for line in output.read_text().splitlines()[1:]]
+    for zone in ("north", "south"):
+        found = [time for key, time in rows if key == zone]
+        assert found[4].startswith("2024-10-27T02:00:00+02:00")
+        assert found[5].startswith("2024-10-27T02:00:00+01:00")
+        assert len(set(found)) == 48
+
+
 def test_tables_show_intervals_that_reach_further_up_than_down(tmp_path):
     source, output = write(tmp_path / "in.csv", np.arange(COUNT) % 23), tmp_path / "out.csv"
     assert run("release", source, "-o", output, *HOW).exit_code == 0

@@ -117,6 +117,32 @@ def test_the_order_of_rows_tells_an_hour_that_comes_twice(zone, when, back, part
 
 
 @pytest.mark.parametrize(("zone", "when", "back"), TURNED_BACK)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_the_rows_of_a_key_tell_an_hour_that_comes_twice(zone, when, back, size):
+    """Readings of three keys, at other steps each, mixed and in batches of any size."""
+    start, clock = np.datetime64(when, "ns").astype(np.int64), Clock(zone)
+    rng = np.random.default_rng(1)
+    # A row of the second hour can be told only if the key has one of the first: "seldom" has none.
+    minutes = {"hourly": (back, 0), "often": (back // 3, 0), "seldom": (4 * back, 2 * back)}
+    ticks = {
+        key: start + (np.arange(-20, 20) * step + first) * 60 * SECOND
+        for key, (step, first) in minutes.items()
+    }
+    keys = rng.permutation(np.repeat(list(ticks), 40))  # each key in its own order
+    left = {key: iter(each.tolist()) for key, each in ticks.items()}
+    expected = np.array([next(left[key]) for key in keys])
+    local = clock.local(expected).astype("datetime64[ns]").astype(str)
+    reader, found = TimeReader(zone, "keep"), []
+    for at in range(0, keys.size, size):
+        times, problem = reader.read(local[at : at + size].tolist(), keys[at : at + size])
+        assert problem is None
+        found += times.ticks.tolist()
+    assert found == expected.tolist()
+    mixed = TimeReader(zone, "keep").read(local.tolist())[0].ticks
+    assert mixed.tolist() != expected.tolist()  # without keys it cannot be told
+
+
+@pytest.mark.parametrize(("zone", "when", "back"), TURNED_BACK)
 def test_rows_that_come_several_at_a_time_repeat_no_hour(zone, when, back):
     """Two rows at every time, or at irregular ones: an equal time says nothing."""
     start = Clock(zone).local(np.array([np.datetime64(when, "ns").astype(np.int64)]))[0]

@@ -19,6 +19,7 @@ from tests.depth import depth, in_turn
 from tests.laws.catalogue import bits, inputs, names_of_law, pipelines
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
 from tidegate.keyed import mixture_of_many_thresholds, refined_columns
+from tidegate.keyed import release as keyed_release
 from tidegate.keyed.mixture_of_many_thresholds import (
     MixtureOfManyThresholds,
 )
@@ -148,6 +149,10 @@ ADAPTIVE = {
     "trees are chosen, a shared threshold": tg.adaptive(1, 300, holdout=90, horizon=400),
     "short horizons, wide noise": tg.adaptive("0.1", 60, holdout=90, horizon=50),
     "three levels": tg.adaptive(2, 300, holdout=90, horizon=1100, nodes=(1, 8, 64)),
+    "values below 0": tg.adaptive(1, 300, lower=-200, holdout=90, horizon=400),
+    "values below 0, fine trees": tg.adaptive(
+        3, 300, lower=-300, holdout=90, horizon=1100, nodes=(1, 8, 64)
+    ),
 }
 
 
@@ -165,6 +170,8 @@ def test_adaptive_columns_give_the_bits_of_objects(name: str) -> None:
             keys = random.choice(5, random.integers(1, 600), p=[0.4, 0.3, 0.1, 0.1, 0.1])
         levels *= np.exp(random.normal(0, 0.4, 5))
         values = random.exponential(levels[keys])
+        if specification.pipeline.lower:
+            values[random.random(keys.size) < 0.4] *= -2
         found = [one.push(keys, values) for one in (objects, columns)]
         for column in ("codes", "positions", "values", "levels"):
             assert bits(getattr(found[0], column)) == bits(getattr(found[1], column))
@@ -173,6 +180,32 @@ def test_adaptive_columns_give_the_bits_of_objects(name: str) -> None:
             columns = specification.resume(columns.snapshot())
     assert objects.released_keys() == columns.released_keys()
     assert len(columns.snapshot(bytes(32))) < 6 * 3000
+
+
+def test_two_sided_columns_with_fixed_ends_and_their_older_states(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A state from before arrays could run the pipeline goes on with objects."""
+    pipeline = replace(
+        tg.adaptive(1, 300, lower=-50, holdout=90, horizon=400), threshold=tg.threshold.Fixed(80)
+    )
+    specification = tg.keyed(pipeline, keys=range(3))
+    columns = specification.start(tg.seeded(1), record=False)
+    with monkeypatch.context() as before:
+        before.setattr(keyed_release, "engine", lambda *_, **__: Objects)
+        older = specification.start(tg.seeded(1), record=False)
+    random = np.random.default_rng(3)
+    for number in range(6):
+        keys = random.integers(0, 3, 200)
+        values = random.normal(5, 60, keys.size)
+        found = [one.push(keys, values) for one in (older, columns)]
+        for column in ("positions", "values", "levels"):
+            assert bits(getattr(found[0], column)) == bits(getattr(found[1], column))
+        if number == 2:
+            assert b"adaptive columns" in columns.snapshot()
+            older = specification.resume(older.snapshot())
+    assert b"objects" in older.snapshot()
+    assert older.released_keys() == columns.released_keys()
 
 
 REFINED = {

@@ -120,7 +120,7 @@ def query(
             KeyedFile,
             open_released,
         )
-        from tidegate.released.released_file import SimulationError
+        from tidegate.released.checked_metadata import SimulationError
 
         positions = asked_ranges(start, end, ranges)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidegate.cli.query import Ranged
     from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.answer import Answer
-    from tidegate.released.released_file import SimulationError
+    from tidegate.released.checked_metadata import SimulationError
 
 _SHOWN = ("estimate", "low", "high", "standard_error")
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.clock import Clock
+from tidegate.clock import Clock, RowsOfKeys
 from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch
 from tidegate.io.column_choice import Wanted
+from tidegate.lattice import IntArray
 from tidegate.record.times.time_index import check_order, first_late
+from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times, read_times
 from tidegate.timestamps_in_bulk import doubt_about_numbers
 
@@ -81,20 +83,27 @@ class TimeReader:
         self._clock: Clock | None = None
         self._last: int | None = None
         self._recent: list[int] = []  # the last rows, in their order
+        self._codes: dict[Any, int] = {}  # of keys, whose last rows these are
+        self._recent_of_key: dict[int, list[int]] = {}
         self._place = 0  # of the next row
         check_order(np.zeros(0, dtype=np.int64), None, 0, late)
 
-    def read(self, column: Any) -> tuple[Times | None, InputError | None]:
-        """The times of the next rows up to a bad one, and what is wrong with that."""
+    def read(self, column: Any, keys: Any = None) -> tuple[Times | None, InputError | None]:
+        """The times of the next rows up to a bad one, and what is wrong with that.
+
+        `keys`: the key of each row, where a stream is released for each.
+        """
         problem: InputError | None = None
         size = len(column)
+        # Only where naive times are read in a zone can an hour come twice.
+        codes = None if keys is None or self._zone is None else self._coded(keys)
         try:
-            times = self._read(column)
+            times = self._read(column, codes)
         except InputError as error:
             hint = _OTHER_FORMS if str(error).endswith("since 1970") else ""
             problem = InputError(f"{error}{hint}")
             good = self._first_good(column)
-            times = self._read(column[:good])
+            times = self._read(column[:good], None if codes is None else codes[:good])
         late = None if self._late == "keep" else first_late_of(times, self._last)
         if late is not None:
             try:
@@ -106,7 +115,27 @@ class TimeReader:
         if times.ticks.size:
             self._clock, self._last = times.clock, int(times.ticks.max())
             self._recent = [*self._recent, *times.ticks[-_RECENT:].tolist()][-_RECENT:]
+            if codes is not None:
+                self._note_keys(codes[: times.ticks.size], times.ticks)
         return times, problem
+
+    def _coded(self, keys: Any) -> IntArray:
+        """A number for each key, the same in every batch."""
+        column = RepeatedItems.of(keys)
+        known = self._codes
+        each = [known.setdefault(item, len(known)) for item in column.distinct]
+        codes: IntArray = np.array(each, dtype=np.int64)[column.places]
+        return codes
+
+    def _note_keys(self, codes: IntArray, ticks: IntArray) -> None:
+        """Keep the last rows of each key."""
+        order = np.argsort(codes, kind="stable")
+        ends = np.flatnonzero(np.append(np.diff(codes[order]) != 0, True)) + 1
+        start = 0
+        for end in ends.tolist():
+            rows, start = order[max(start, end - _RECENT) : end], end
+            recent = self._recent_of_key.setdefault(int(codes[rows[0]]), [])
+            recent[:] = [*recent, *ticks[rows].tolist()][-_RECENT:]
 
     @property
     def doubt(self) -> str:
@@ -115,7 +144,7 @@ class TimeReader:
             return ""
         return doubt_about_numbers(self._clock.unit, self._last)
 
-    def _read(self, column: Any) -> Times:
+    def _read(self, column: Any, codes: IntArray | None = None) -> Times:
         if self._format is not None:
             column = self._format.iso(column, self._place)
         return read_times(
@@ -125,6 +154,7 @@ class TimeReader:
             clock=self._clock,
             before=self._recent,
             by_order=not self._events,
+            keys=None if codes is None else RowsOfKeys(codes, self._recent_of_key),
         )
 
     def _first_good(self, column: Any) -> int:
@@ -152,16 +182,17 @@ def batched(
     """Columns as a batch; of one with a bad time what comes before it, then the error."""
     if not any(what.numeric for what in wanted):  # events that count as one each
         columns, wanted = (np.ones(len(columns[0])), *columns), (wanted[0], *wanted)
-    users = None
+    users = keys = None  # which come before the times
     times, problem = None, None
     others = []
     for column, what in zip(columns[1:], wanted[1:], strict=True):
         if what.numeric:
             others.append(column)
         elif what.time and reader is not None:
-            times, problem = reader.read(column)
+            times, problem = reader.read(column, keys)
         else:
             users = column
+            keys = column if what.setting == "by" else None
     batch = Batch(columns[0], users, times=times, others=tuple(others))
     if times is not None and times.ticks.size < len(batch):
         batch = batch.part(0, times.ticks.size)

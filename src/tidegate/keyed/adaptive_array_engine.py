@@ -8,8 +8,9 @@ Rows and bits are those of `object_engine`: a law test compares them. Keys may b
 different positions; those whose cells end together are moved on together.
 
 Privacy: values are capped next to the noise (`_close`), at the cap of the tree that was chosen for
-the block before its first value, from released sums only. Trees, caps, scales and the places of
-noise are those of `AdaptiveRun`; its argument holds for every key.
+the block before its first value, from released sums only; where values below 0 count, from the
+lower end on, so that one of them moves a sum by at most the cap. Trees, caps, scales and the places
+of noise are those of `AdaptiveRun`; its argument holds for every key.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.two_sided_caps import Ends
+from tidegate.run.two_sided_caps import Ends, raised
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 
@@ -55,12 +56,13 @@ class AdaptiveArrayEngine(ArrayEngineBase):
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
         super().__init__(pipeline, epoch, names, ends)
-        threshold, stage = self._ends.width, pipeline.perturber
+        (_, below), threshold, stage = self._ends, self._ends.width, pipeline.perturber
+        widest = pipeline.ceiling + below
         self._mixture = MixtureOfManyStreams(
-            threshold, pipeline.estimator.allowance, stage, pipeline.ceiling
+            threshold, pipeline.estimator.allowance, stage, widest, below
         )
-        draws = KeyedDraws(epoch, names, pipeline.noise_identity(threshold))
-        options = stage.layouts(stage.horizon, threshold, pipeline.ceiling)
+        draws = KeyedDraws(epoch, names, pipeline.noise_identity(threshold, below))
+        options = stage.layouts(stage.horizon, threshold, widest)
         self._noise = TreeNoise(draws, max(option.leaves for option in options))
         self._total: IntArray = np.zeros(0, dtype=np.int64)  # raw: of the open leaf of each key
         self._grow()
@@ -87,6 +89,8 @@ class AdaptiveArrayEngine(ArrayEngineBase):
     # -- rows ------------------------------------------------------------------------------------
 
     def _push_units(self, groups: Groups, units: IntArray) -> Released:
+        if self._ends.below:
+            units = raised(units, self._ends.below)
         out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
         self._in_data_unit(out.values, out.levels)
         self._make(self._noise.waiting(units.size // _MADE_AHEAD + 1))
@@ -149,6 +153,9 @@ class AdaptiveArrayEngine(ArrayEngineBase):
         if done.size:
             self._make(noise.missing(done))
             sums[closing] = self._total[done] + noise.take(done, leaves[closing])
+            if self._ends.below:  # counted from the lower end next to the noise, from 0 again now
+                widths = mixture.tables.leaf_widths_of(mixture.row[done], leaves[closing])
+                sums[closing] -= self._ends.below * widths
             self._total[done] = 0
         before, width = mixture.prediction[codes], mixture.width[codes]
         wholes, began = mixture.end_cells(codes, sums)

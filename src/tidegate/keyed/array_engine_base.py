@@ -33,7 +33,6 @@ def fits_arrays(pipeline: Pipeline, *, shared: bool) -> bool:
         (shared or type(pipeline.threshold) is Fixed)
         and pipeline.reselect is None
         and pipeline.ticks is None
-        and not pipeline.lower
         and not pipeline.non_negative
     )
 
@@ -48,7 +47,8 @@ class ArrayEngineBase:
         if ends is None:  # a fixed threshold: no value, and no noise, decides about it
             keystream = epoch.keystream("threshold", b"")
             none = np.zeros(0, dtype=np.int64)
-            ends = Ends(pipeline.threshold.choose(none, pipeline.lattice, keystream))
+            above = pipeline.threshold.choose(none, pipeline.lattice, keystream)
+            ends = Ends(above, pipeline.lattice.bottom)
         self._ends = ends
         self.last: IntArray = np.zeros(0, dtype=np.int64)
 

@@ -38,6 +38,7 @@ def fits(pipeline: Pipeline, *, shared: bool) -> bool:
     perturber = pipeline.perturber
     return (
         fits_arrays(pipeline, shared=shared)
+        and not pipeline.lower
         and type(perturber) in (Hierarchy, Flat)
         and type(pipeline.estimator) is Recent
         and perturber.block > 1

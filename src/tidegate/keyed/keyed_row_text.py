@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tidegate.clock import Clock
 from tidegate.io.output_file_or_pipe import Bytes
 from tidegate.io.released_row_text import json_number, number, texts_of
-from tidegate.keyed.rows import Groups, KeyedRows
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.keyed.rows import Groups, KeyedRows, Runs
+from tidegate.lattice import FloatArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
 from tidegate.tables.optional_libraries import require_for_files
 
@@ -116,23 +116,24 @@ class RowText:
         """Of values and of levels: Arrow texts, and which of them each row has."""
         groups = rows.groups or Groups(rows.codes)
         found = []
-        for column in (groups.by_key(rows.values), groups.by_key(rows.levels)):
-            starts, runs = _runs(column)
-            numbers = column[starts]
+        for column in (rows.values, rows.levels):
+            of_row, first = rows.runs or _runs(column, groups)
+            numbers = column[first]
             if self._json and not np.isfinite(numbers).all():
                 texts = texts_to_arrow([json_number(value) for value in numbers.tolist()])
             else:
                 texts = texts_of(numbers, require_for_files("pyarrow"))
-            found.append((texts, groups.as_given(runs)))
+            found.append((texts, of_row))
         return found
 
 
-def _runs(values: FloatArray) -> tuple[IntArray, NDArray[np.int32]]:
-    """Where runs of equal numbers begin, and in which run each number is."""
-    bits = values.view(np.int64)  # by its bits: −0 is not 0, and NaN is NaN
+def _runs(values: FloatArray, groups: Groups) -> Runs:
+    """Runs of equal numbers, key by key."""
+    bits = groups.by_key(values).view(np.int64)  # by its bits: −0 is not 0, and NaN is NaN
     begins = np.ones(bits.size, dtype=np.bool_)
     np.not_equal(bits[1:], bits[:-1], out=begins[1:])
-    return np.flatnonzero(begins), np.cumsum(begins, dtype=np.int32) - np.int32(1)
+    of_row = groups.as_given(np.cumsum(begins, dtype=np.int32) - np.int32(1))
+    return Runs(of_row, groups.order[np.flatnonzero(begins)])
 
 
 def _comma_separated(columns: list[Any]) -> Bytes:

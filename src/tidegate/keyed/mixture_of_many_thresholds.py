@@ -58,11 +58,12 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         part: which part of ε measures blocks, by its number in `RefinementTrees.blocks`.
         warm_up_start: where the warm-up began that θ comes from.
         begun: where the open block began.
+        first_option: the number that the first option of the open block has in records.
         level: expected there, in units.
     """
 
     _PLACES: ClassVar[tuple[str, ...]] = (
-        *MixtureOfManyStreams._PLACES, "threshold", "part", "warm_up_start", "begun"
+        *MixtureOfManyStreams._PLACES, "threshold", "part", "warm_up_start", "begun", "first_option"
     )  # fmt: skip
     _LEVELS: ClassVar[tuple[str, ...]] = (*MixtureOfManyStreams._LEVELS, "level")
     STATE: ClassVar[tuple[str, ...]] = (
@@ -74,6 +75,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     part: IntArray
     warm_up_start: IntArray
     begun: IntArray
+    first_option: IntArray
     level: FloatArray
 
     def __init__(self, truncated: float, perturber: RefinementTrees, ceiling: int) -> None:
@@ -130,7 +132,8 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
             np.minimum(position, self._horizon).tolist(),  # costs of trees depend on the age
         ):
             share = self._trees.blocks[part]
-            _, options = self._trees.group(share, length, threshold, self._ceiling)
+            first, options = self._trees.group(share, length, threshold, self._ceiling)
+            self.first_option[codes[same]] = first
             self._choose(codes[same], options, threshold)
         self.cap[codes] = self.tables.cap[self.row[codes]]
         self.cell[codes] = self.total[codes] = 0
@@ -226,7 +229,8 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     def _look_up(self, codes: IntArray) -> None:
         """What follows from θ, the options and the choice."""
         for code in codes.tolist():
-            layout = self.options_of(code)[1][int(self.choice[code])]
+            self.first_option[code], options = self.options_of(code)
+            layout = options[int(self.choice[code])]
             self.row[code] = self.tables.row(layout, int(self.threshold[code]))
         row = self.row[codes]
         self.width[codes] = self.tables.widths[row, self.cell[codes]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.model_weights import packed
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed_rows
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
 from tidegate.keyed.noise_of_many_keys import PhaseSecret
@@ -87,7 +87,7 @@ class RecordedColumns(RefinedColumns):
         """Release rows of keys that are in the columns, in units."""
         keys = groups.present.tolist()
         self._old.update(keys)
-        found = Released(np.ones(units.size, dtype=np.bool_), *self.push(groups, units))
+        found = self.push(groups, units)
         for code, position in zip(keys, self.mixture.position[keys].tolist(), strict=True):
             self._releases[code]._seen = position
         return found
@@ -112,7 +112,7 @@ class RecordedColumns(RefinedColumns):
         self, codes: IntArray, secrets: list[PhaseSecret], warm_ups: WarmUpSums | None
     ) -> None:
         mixture = self.mixture
-        weights = mixture.filters.weights[codes].tolist()
+        weights = packed_rows(mixture.filters.weights[codes])
         for row, code in enumerate(codes.tolist()):
             run, position = self._runs[code], int(mixture.position[code])
             if run.segments:
@@ -123,7 +123,7 @@ class RecordedColumns(RefinedColumns):
             segment = run.add_phase(ends, start, secrets[row].id.hex())
             if warm_ups is not None:
                 layout, number = warm_ups.layouts[row], warm_ups.numbers[row]
-                segment.begin(layout, number, packed(list(enumerate(weights[row]))))
+                segment.begin(layout, number, weights[row])
                 noisy = Noisy(warm_ups.noisy[row : row + 1])
                 segment.extend(noisy, np.zeros(1), layout.length)
             run.forget_past()
@@ -134,12 +134,14 @@ class RecordedColumns(RefinedColumns):
             runs[code].segments[-1].append_one(noisy, level)
 
     def _note_blocks(self, codes: IntArray) -> None:
-        mixture, weights = self.mixture, self.mixture.filters.weights[codes].tolist()
-        for code, mine in zip(codes.tolist(), weights, strict=True):
-            segment, (first, _) = self._runs[code].segments[-1], mixture.options_of(code)
-            segment.end = int(mixture.position[code])
-            number = first + int(mixture.choice[code])
-            segment.begin(mixture.open_layout(code), number, packed(list(enumerate(mine))))
+        mixture = self.mixture
+        numbers = (mixture.first_option[codes] + mixture.choice[codes]).tolist()
+        weights = packed_rows(mixture.filters.weights[codes])
+        places = codes.tolist(), mixture.position[codes].tolist(), numbers, weights
+        for code, position, number, mine in zip(*places, strict=True):
+            segment = self._runs[code].segments[-1]
+            segment.end = position
+            segment.begin(mixture.open_layout(code), number, mine)
 
 
 def _run_of(release: Release) -> RefinementRun:

@@ -101,9 +101,9 @@ class RefinedArrayEngine(ArrayEngineBase):
                 self._make_last()
 
     def _push_units(self, groups: Groups, units: IntArray) -> Released:
-        positions, values, levels = self._columns.push(groups, units)
-        self._in_data_unit(values, levels)
-        return Released(np.ones(units.size, dtype=np.bool_), positions, values, levels)
+        found = self._columns.push(groups, units)
+        self._in_data_unit(found.values, found.levels)
+        return found
 
     # -- public facts ----------------------------------------------------------------------------
 

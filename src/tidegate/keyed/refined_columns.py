@@ -22,7 +22,7 @@ from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
 from tidegate.estimate.mixture.many_streams.parts_of_many_streams import alike, ratios
 from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
 from tidegate.keyed.refined_choices import RefinedChoices
-from tidegate.keyed.rows import Groups
+from tidegate.keyed.rows import Groups, Released, Runs
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.run.refinement_state import CLIMBING
 
@@ -39,8 +39,8 @@ class RefinedColumns(RefinedChoices):
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def push(self, groups: Groups, units: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Positions, values and levels of the rows, in lattice units and in their order.
+    def push(self, groups: Groups, units: IntArray) -> Released:
+        """Release the rows: values and levels in lattice units.
 
         As many rounds as the busiest key has cells in them.
         """
@@ -81,12 +81,15 @@ class RefinedColumns(RefinedChoices):
             keys, left = keys[going], (left - taken)[going]
         waiting = self._noise.waiting(units.size // _MADE_AHEAD + 1)
         self._make(waiting[self.measuring[waiting]])
+        every = np.ones(units.size, dtype=np.bool_)
         if once:
-            return positions, values, levels
-        runs = np.flatnonzero(begins)
-        lengths = np.diff(runs, append=units.size)
-        values, levels = np.repeat(values[runs], lengths), np.repeat(levels[runs], lengths)
-        return groups.as_given(positions), groups.as_given(values), groups.as_given(levels)
+            return Released(every, positions, values, levels)
+        starts = np.flatnonzero(begins)
+        lengths = np.diff(starts, append=units.size)
+        of_row = groups.as_given(np.repeat(np.arange(starts.size, dtype=np.int32), lengths))
+        runs = Runs(of_row, groups.order[starts])
+        numbers = values[starts][of_row], levels[starts][of_row]
+        return Released(every, groups.as_given(positions), *numbers, runs)
 
     def _inside(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
         """Rows that end neither a cell nor a warm-up: so many of each key, key by key."""
@@ -174,8 +177,7 @@ class RefinedColumns(RefinedChoices):
         opening[ended] = self.opens_window(codes[ended], *measured)
         due[ended] |= self.evidence[codes[ended]] == CLIMBING
         if self._restarts:
-            length, leaves = tables.length[row], tables.leaves[row]
-            widths = (leaf + 1) * length // leaves - leaf * length // leaves
+            widths = tables.leaf_widths_of(row, leaf)
             watched = cap < self._pipeline.lattice.top
             doubt = tables.deviation[row] / widths
             due |= watched & self._full(codes, ratios(noisy, widths), doubt * SURE, cap)

@@ -156,7 +156,7 @@ class KeyedRelease(ReadableKeyed):
         ticks = None if times is None else times.ticks
         numbers_out = out.positions, out.values, out.levels
         names, codes = self._names.names, groups.codes
-        rows = KeyedRows(names, codes, *numbers_out, ticks, self._clock, groups)
+        rows = KeyedRows(names, codes, *numbers_out, ticks, self._clock, groups, out.runs)
         return rows if out.released.all() else rows.part(np.flatnonzero(out.released))
 
     def _begin(self) -> None:

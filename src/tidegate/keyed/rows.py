@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,18 @@ from numpy.typing import NDArray
 from tidegate.clock import Clock
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.tables.from_numpy import Tabular
+
+
+class Runs(NamedTuple):
+    """Rows of one key in a row that publish the same numbers.
+
+    Attributes:
+        of_row: the run of each row.
+        first: the first row of each run.
+    """
+
+    of_row: NDArray[np.int32]
+    first: IntArray
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,6 +43,7 @@ class KeyedRows(Tabular):
         times: as they were given, in nanoseconds since 1970; None: none were.
         clock: of the times.
         groups: the rows by key, if someone has grouped them.
+        runs: which rows publish the same numbers, if someone knows.
     """
 
     names: Sequence[str]
@@ -41,6 +54,7 @@ class KeyedRows(Tabular):
     times: IntArray | None = None
     clock: Clock | None = None
     groups: Groups | None = field(default=None, compare=False)
+    runs: Runs | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return self.values.size
@@ -85,6 +99,7 @@ class Released:
     positions: IntArray
     values: FloatArray
     levels: FloatArray
+    runs: Runs | None = None
 
     @classmethod
     def empty(cls, rows: int) -> Released:
@@ -97,6 +112,7 @@ class Released:
         if rows.all():
             vars(self).update(vars(found))
             return
+        self.runs = None
         for name in ("released", "positions", "values", "levels"):
             getattr(self, name)[rows] = getattr(found, name)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.clock import Clock
 from tidegate.errors import SnapshotError
+from tidegate.keyed.object_engine import Objects
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.run.two_sided_caps import Ends
@@ -88,6 +89,11 @@ def restored(
     elif body["sample"].size:
         release._sample.add(body["sample"])
     engine = release._engine
+    if engine is not None and body["engine"] == Objects.KIND != engine.KIND:
+        # Written before arrays could run this pipeline: its keys stay objects.
+        engine = release._engine = Objects(
+            specification.pipeline, epoch, release._names, release._ends
+        )
     if body["engine"] != (engine and engine.KIND):
         raise SnapshotError("its parts do not belong together")
     for state in states:

@@ -29,11 +29,12 @@ def level_scales(
     >>> level_scales(21, Fraction(1, 10), (Fraction(1, 2), Fraction(1, 2)))
     (Fraction(420, 1), Fraction(420, 1))
     """
-    return tuple(_scale(threshold, budget) for budget in _budgets(epsilon, shares))
+    return tuple(level_scale(threshold, budget) for budget in level_budgets(epsilon, shares))
 
 
 @lru_cache(maxsize=256)
-def _budgets(epsilon: Fraction, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+def level_budgets(epsilon: Fraction, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """The budget of each level: its share of `epsilon`."""
     if sum(shares) > 1:
         raise AssertionError("the levels' shares would overspend epsilon")
     return tuple(epsilon * share for share in shares)
@@ -53,7 +54,7 @@ def check_headroom(
         )
 
 
-def _scale(threshold: int, budget: Fraction) -> Fraction:
+def level_scale(threshold: int, budget: Fraction) -> Fraction:
     """At least threshold/budget, so that a level costs no more than its budget.
 
     In integers: a threshold has hundreds of scales, and exact fractions would take a tenth of a

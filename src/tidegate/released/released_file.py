@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from tidegate.errors import QueryError, SettingError, TidegateError
-from tidegate.exact_numbers import LARGEST, said
-from tidegate.io import SourceError, read_metadata, read_released, read_rows
+from tidegate.errors import SettingError, TidegateError
+from tidegate.io import SourceError, read_released, read_rows
 from tidegate.io.errors import source_error
 from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.io.metadata_files import unfinished
+from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
+from tidegate.released.checked_metadata import file_metadata, understood_metadata
 from tidegate.released.released import ReleasedTable
 from tidegate.released.scan_into_block_sums import DAMAGED, checked, scan, spans
+from tidegate.released.smoothed_file import SmoothedFile
 from tidegate.released.sums_index_file import Index, built, grown_from
 from tidegate.released.times_index_file import time_index
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
 from tidegate.state_as_bytes import MALFORMED
-
-
-class SimulationError(SourceError):
-    """The file is a rehearsal of the local model, which is asked in another way.
-
-    Attributes:
-        metadata: of the file.
-    """
-
-    def __init__(self, metadata: dict[str, Any], problem: str, name: str) -> None:
-        super().__init__(None, problem, name)
-        self.metadata = metadata
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +41,7 @@ class ReleasedFile(ReleasedTable):
         pipeline: the settings it was released with.
         record: its block sums, ready for queries.
         format: as given to `open`; None: its extension tells.
+        smoothed: what smoothing the record gave, beside the file; None: it is not kept.
     """
 
     path: Path
@@ -58,6 +49,7 @@ class ReleasedFile(ReleasedTable):
     pipeline: Pipeline
     record: Record
     format: str | None = None
+    smoothed: SmoothedFile | None = field(default=None, compare=False)
 
     @classmethod
     def open(
@@ -97,13 +89,14 @@ class ReleasedFile(ReleasedTable):
         if index is not None and kind.format == "parquet":
             metadata = index.metadata
         else:
-            metadata = _file_metadata(path, format)
-        pipeline, phases = _understood_metadata(metadata, name)
+            metadata = file_metadata(path, format)
+        pipeline, phases = understood_metadata(metadata, name)
         if not pipeline.estimator.adds_up:
             record = _carried_by_file(metadata, pipeline, name)
             record.times = time_index(path, format, metadata, version)
             record.note = unfinished(metadata)
-            return cls(Path(path), metadata, pipeline, record, format)
+            smoothed = SmoothedFile.beside(place, metadata, found.st_mode, record)
+            return cls(Path(path), metadata, pipeline, record, format, smoothed)
         if index is None or index.metadata != metadata:
             parts = spans(pipeline, phases, name)
             before, prefix = grown_from(before, place, kind, found.st_size, metadata, parts)
@@ -126,6 +119,12 @@ class ReleasedFile(ReleasedTable):
     def __repr__(self) -> str:
         early = "not complete; " if self.unfinished else ""
         return f"<ReleasedFile {self.title}: {len(self):,} rows; {early}{self.guarantee}>"
+
+    def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
+        found = ask(self.record)
+        if self.smoothed is not None:
+            self.smoothed.keep(self.record)
+        return found
 
     @property
     def guarantee(self) -> str:
@@ -211,20 +210,6 @@ class ReleasedFile(ReleasedTable):
         )
 
 
-def _file_metadata(path: str | Path, format: str | None) -> dict[str, Any]:  # noqa: A002  # as above
-    metadata = read_metadata(path, format)
-    if metadata is None:
-        where = f"{Path(path).name}.meta.json beside it is missing"
-        inside = kind_of(path, format).format == "parquet"
-        raise SourceError(
-            None,
-            "carries no metadata of Tidegate, so its noise is not known"
-            + (": was it rewritten by another tool?" if inside else f" ({where})"),
-            os.fspath(path),
-        )
-    return metadata
-
-
 def _carried_by_file(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Record:
     """The record in the metadata."""
     if "record" not in metadata:
@@ -240,60 +225,3 @@ def _carried_by_file(metadata: Mapping[str, Any], pipeline: Pipeline, name: str)
         return record
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError):
         raise SourceError(None, DAMAGED, name) from None
-
-
-def _understood_metadata(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
-    if metadata.get("simulation"):
-        problem = (
-            "comes from `tidegate local simulate`; its errors are not those of a release. Ask it "
-            "with `tidegate query`, by position"
-        )
-        raise SimulationError(dict(metadata), problem, name)
-    if "keys" in metadata:
-        raise SourceError(None, "has rows of many keys: open it with tidegate.open", name)
-    try:
-        settings = metadata["settings"]
-        if not isinstance(settings, Mapping):
-            raise TypeError("settings are a mapping")
-        pipeline = Pipeline.from_settings(settings)
-        phases = [Phase(**phase) for phase in metadata["phases"]]
-        block = metadata["block"]
-        lattice = pipeline.lattice
-        top = lattice.top if pipeline.ticks is None else lattice.scale.top
-        least, most = -lattice.bottom * lattice.step, top * lattice.step
-        well_formed = isinstance(metadata["guarantee"], str) and all(
-            _is_phase(vars(phase), least, most) for phase in phases
-        )
-    except SettingError as error:  # not an option of the user: name the file
-        raise SourceError(None, f"its metadata has invalid settings: {error}", name) from None
-    except (KeyError, TypeError, AttributeError, ValueError):
-        raise SourceError(None, DAMAGED, name) from None
-    if not well_formed:
-        raise SourceError(None, DAMAGED, name)
-    if not phases:
-        if pipeline.warm_up:
-            problem = "its rows are placeholders of a warm-up that is still open"
-            raise QueryError(f"{name}: nothing was measured yet, {problem}")
-        raise QueryError(f"{name}: nothing was released yet")
-    if block != pipeline.perturber.block:
-        problem = (
-            f"has blocks of {said(block)}, where this Tidegate makes {pipeline.perturber.block}"
-        )
-        raise SourceError(
-            None, f"{problem}: use the version {said(metadata.get('tidegate'))}", name
-        )
-    return pipeline, phases
-
-
-def _is_phase(facts: Mapping[str, Any], least: float, most: float) -> bool:
-    """Whether these are a position, a threshold and a floor within the bounds, and an epoch."""
-    start, threshold, floor = facts["start"], facts["threshold"], facts["floor"]
-    return (
-        type(start) is int
-        and 0 <= start <= LARGEST
-        and isinstance(threshold, int | float)
-        and 0 < threshold <= most
-        and isinstance(floor, int | float)
-        and least <= floor <= 0
-        and isinstance(facts["epoch"], str)
-    )

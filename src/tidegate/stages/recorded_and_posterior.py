@@ -13,6 +13,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS
+from tidegate.state_as_bytes import State
 
 if TYPE_CHECKING:
     from tidegate.stages.stage_protocols import Perturber
@@ -195,6 +196,16 @@ class Posterior(ABC):
         """`parts` of this and of `others` of its class, each over ranges of its own."""
         every = zip((self, *others), ranges, strict=True)
         return [one.parts(*each) for one, each in every]
+
+    def smoothed(self) -> dict[str, Any] | None:
+        """What the first answer about all that is recorded has computed; None: nothing to store.
+
+        Plain data with arrays.
+        """
+        return None
+
+    def take_smoothed(self, state: State) -> None:  # noqa: B027  # few give something
+        """Answer with what `smoothed` gave for the same record, instead of computing it again."""
 
 
 class BlockBudgets(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal, localcontext
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -51,11 +51,12 @@ def penalties(
             Decimal(one.numerator) / Decimal(one.denominator)
             for one in (price * SCORE_PARTS, min(price, FAR_PRICE / stage.epsilon) * SCORE_PARTS)
         )
-        steps = stage.candidates(Lattice(Fraction(top), Fraction(1))).tolist()
-        near = [_log(min(step, known)) for step in steps]
-        both = zip(steps, near, strict=True)
-        costs = [round(each * log + far * (_log(step) - log)) for step, log in both]
-    return np.array(costs, dtype=np.int64)
+        logs = _logs(tuple(stage.candidates(Lattice(Fraction(top), Fraction(1))).tolist()))
+        last = _log(known)
+        near = [each * log for log in logs if log <= last]
+        costs = near + [each * last + far * (log - last) for log in logs[len(near) :]]
+        found = [int(cost.to_integral_value(ROUND_HALF_EVEN)) for cost in costs]
+    return np.array(found, dtype=np.int64)
 
 
 def _price(
@@ -69,6 +70,12 @@ def _price(
     if positive is None:
         return min(stage.target, max(stage.visible / stage.epsilon, affordable))
     return min(STEEP * stage.target, max(least / stage.epsilon, affordable))
+
+
+@lru_cache(maxsize=64)
+def _logs(steps: tuple[int, ...]) -> tuple[Decimal, ...]:
+    """Of candidates, which grow."""
+    return tuple(map(_log, steps))
 
 
 @lru_cache(maxsize=1024)

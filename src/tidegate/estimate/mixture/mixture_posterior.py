@@ -19,9 +19,11 @@ from tidegate.estimate.mixture.smoother.mixture_smoother import (
 )
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import weighted
 from tidegate.estimate.mixture.sums_of_ranges import sums_of_each
+from tidegate.estimate.mixture.smoother.stored_views import restored_views, stored_views
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import NO_AIM, Aim, Block, Parts, Posterior, Ranges, Recorded
+from tidegate.state_as_bytes import State
 
 
 class MixturePosterior(Posterior):
@@ -48,23 +50,27 @@ class MixturePosterior(Posterior):
         latest = recorded.blocks[-1] if until == recorded.end or not begun else begun[-1]
         leaves = recorded.leaves
         running = leaves.sums(np.arange(leaves.oldest, leaves.closed + 1))
-        sums: IntArray = np.diff(running)
-        measured = []
-        for block in begun:
-            first, done = block.first - leaves.oldest, block.layout.leaves_by(until - block.start)
+        self._sums: IntArray = np.diff(running)
+        self._oldest, self._until = leaves.oldest, until
+        self._models = latest.model_weights, scatter, periods
+        self._truncated, self._recorded, self._begun = truncated, recorded, begun
+        self._aim = NO_AIM
+        self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
+
+    @cached_property
+    def _question(self) -> MixtureOf:
+        measured, until = [], self._until
+        for block in self._begun:
+            first, done = block.first - self._oldest, block.layout.leaves_by(until - block.start)
             measured.append(
                 MeasuredBlock(
                     block.start,
                     cells_of(block.layout, self._threshold),
-                    sums[first : first + done],
+                    self._sums[first : first + done],
                     min(block.start + block.layout.length, until),
                 )
             )
-        horizon, weights = recorded.perturber.horizon, latest.model_weights
-        self._question = MixtureOf(measured, horizon, weights, scatter, periods)
-        self._truncated, self._recorded, self._begun = truncated, recorded, begun
-        self._aim = NO_AIM
-        self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
+        return MixtureOf(measured, self._recorded.perturber.horizon, *self._models)
 
     @cached_property
     def _known(self) -> PosteriorSums:
@@ -81,6 +87,16 @@ class MixturePosterior(Posterior):
         views = mixture_views([one._question for one in open_ones])
         for one, known in zip(open_ones, views, strict=True):
             vars(one)["_known"] = PosteriorSums(known)
+
+    def smoothed(self) -> dict[str, Any] | None:
+        """What the first answer has computed; None if there was none, or it cannot be stored."""
+        if "_known" not in vars(self) or self._until != self._recorded.end:
+            return None
+        return stored_views(self._known.views)
+
+    def take_smoothed(self, state: State) -> None:
+        """Answer with what `smoothed` of the same record gave: the same bits."""
+        vars(self)["_known"] = PosteriorSums(restored_views(state))
 
     @cached_property
     def _tail(self) -> Tail | None:
@@ -143,6 +159,7 @@ class PosteriorSums:
     """
 
     def __init__(self, views: MixtureViews) -> None:
+        self.views = views
         self._views, self._harmonics, self._coefficients = views
         self.edges: IntArray = self._views[0][1].edges
         self.sums = self._mixed([view.sums for _, view in self._views])

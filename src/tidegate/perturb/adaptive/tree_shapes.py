@@ -7,7 +7,7 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from tidegate.perturb.level_scales import level_scales
+from tidegate.perturb.level_scales import level_budgets, level_scale
 from tidegate.stages import Layout
 
 # Nodes per level, and the error that the tree leaves in ranges over a horizon whose sixteenths are
@@ -68,14 +68,15 @@ def all_laws(
     """
     found = []
     least = ceiling if threshold >= ceiling else 1
+    budgets = [level_budgets(epsilon, shares(shape)) for shape in shapes]
     for cap_step in range(_CAP_STEPS):
         caps = [
             min(ceiling, max(least, _scaled(threshold, cap_factor(shape, cap_step))))
             for shape in shapes
         ]
         found += [
-            (shape, cap, *_law(cap, epsilon, shares(shape)), cap_step)
-            for shape, cap in zip(shapes, caps, strict=True)
+            (shape, cap, *_law(cap, levels), cap_step)
+            for shape, cap, levels in zip(shapes, caps, budgets, strict=True)
         ]
         if min(caps) == ceiling:  # no higher cap would differ
             break
@@ -101,13 +102,16 @@ def _scaled(threshold: int, factor: Fraction) -> int:
     return whole + (2 * rest > factor.denominator - (whole & 1))
 
 
-@lru_cache(maxsize=1024)
-def _law(
-    cap: int, epsilon: Fraction, parts: tuple[Fraction, ...]
-) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
+def _law(cap: int, budgets: tuple[Fraction, ...]) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
     """Scales and variances per level, coarsest first."""
-    scales = level_scales(cap, epsilon, parts)
-    return scales, tuple(map(_variance, scales))
+    each = [_level_law(cap, budget.numerator, budget.denominator) for budget in budgets]
+    return tuple(scale for scale, _ in each), tuple(variance for _, variance in each)
+
+
+@lru_cache(maxsize=4096)  # by whole numbers: the hash of a fraction takes as long as a scale
+def _level_law(cap: int, above: int, below: int) -> tuple[Fraction, float]:
+    scale = level_scale(cap, Fraction(above, below))
+    return scale, _variance(scale)
 
 
 @lru_cache(maxsize=1024)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tidegate.errors import QueryError
 from tidegate.lattice import IntArray
 from tidegate.record.segments.segment import WARMING, Segment, SegmentMethod
-from tidegate.stages import Block
+from tidegate.stages import Block, Layout
 
 _WHOLE = ("blocks", "sums", "spans", "marks")
 _REAL = ("predictions", "squares")
@@ -89,11 +89,15 @@ def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment
         edges = state["blocks"][0] + np.concatenate(
             ([0], np.cumsum(state["spans"], dtype=np.int64))
         )
+    layouts: dict[tuple[int, int], Layout] = {}  # thousands of blocks have a few of them
     for start, length, choice, model_weights in state["blocks"].reshape(-1, 4).tolist():
         if edges is not None:
             first = state["first"] + int(np.searchsorted(edges, start))
         method.estimator.check_model_weights(model_weights)
-        block = Block(start, segment.layout(length, choice), choice, model_weights, first)
+        kind = length, choice
+        if kind not in layouts:
+            layouts[kind] = segment.layout(length, choice)
+        block = Block(start, layouts[kind], choice, model_weights, first)
         segment.keep(block)
         first += block.layout.leaves
     if not segment.blocks:

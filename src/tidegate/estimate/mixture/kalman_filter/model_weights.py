@@ -42,6 +42,12 @@ def packed(weights: Weights, cycles: Sequence[float] = ()) -> int:
     return sum(int(weight * _MOST + 0.5) << _BITS * model for model, weight in both)
 
 
+def packed_rows(weights: FloatArray) -> list[int]:
+    """`packed` of the weights of many streams, a row each."""
+    parts = (weights * _MOST + 0.5).astype(np.int64)
+    return np.left_shift(parts, _BITS * np.arange(COUNT)).sum(axis=1).tolist()
+
+
 def unpacked(model_weights: int) -> Weights:
     """Unpack weights; they sum to 1, with and without a cycle together.
 

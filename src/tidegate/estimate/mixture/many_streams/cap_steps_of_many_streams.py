@@ -18,9 +18,14 @@ FIRST_LEVELS = [getattr(CapSteps(), name) for name in STEP_LEVELS]
 
 
 def observe_blocks(
-    counts: IntArray, levels: FloatArray, means: FloatArray, doubts: FloatArray, highest: int
+    counts: IntArray,
+    levels: FloatArray,
+    means: FloatArray,
+    doubts: FloatArray,
+    highest: int,
+    some: IntArray,
 ) -> FloatArray:
-    """Take the means of blocks in θ (0: none was measured); both arrays are moved on.
+    """Take the means of blocks in θ, of `some` streams (of others none); both arrays are moved on.
 
     Gives the share of itself by which a new cap may have moved the level of each stream.
     """
@@ -28,7 +33,7 @@ def observe_blocks(
     known, of_steps = vars(steps), itemgetter(*_NAMES)
     inflated = np.zeros(means.size)
     measured, errors = means.tolist(), doubts.tolist()
-    for at in np.flatnonzero(means).tolist():
+    for at in some.tolist():
         known.update(zip(_NAMES, counts[at].tolist() + levels[at].tolist(), strict=True))
         before = steps.step
         steps.observe(measured[at], errors[at], highest)

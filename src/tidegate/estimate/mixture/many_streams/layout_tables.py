@@ -133,6 +133,12 @@ class LayoutTables:
                 setattr(self, name, larger)
         self.leaf[:, had[1] :] = NO_LEAF
 
+    def leaf_widths_of(self, rows: IntArray, leaves: IntArray) -> IntArray:
+        """How many values these leaves have, one of each row."""
+        length, count = self.length[rows], self.leaves[rows]
+        widths: IntArray = (leaves + 1) * length // count - leaves * length // count
+        return widths
+
     def place(self, row: int, values: IntArray) -> tuple[IntArray, IntArray]:
         """How many cells are complete after `values` values of a block, and the values since."""
         edges = np.array(self.cells[row].edges)

@@ -76,10 +76,12 @@ class MixtureOfManyStreams:
     doubt: FloatArray
 
     def __init__(
-        self, threshold: int, truncated: float, perturber: Perturber, ceiling: int
+        self, threshold: int, truncated: float, perturber: Perturber, ceiling: int, below: int = 0
     ) -> None:
+        """Values lie between −`below` and `threshold` − `below`."""
         self._threshold, self._perturber, self._ceiling = threshold, perturber, ceiling
-        self._unit = FilterUnit(threshold, truncated * threshold)
+        self._below = below
+        self._unit = FilterUnit(threshold, truncated * (threshold - below - below))
         self._horizon = perturber.horizon
         self._borders = [
             np.cumsum((0, *perturber.lengths(chunk))) for chunk in (0, 1)
@@ -229,7 +231,8 @@ class MixtureOfManyStreams:
         """`MixtureRun.choose` of streams at the same place of a horizon, with one θ."""
         age = min(int(self.position[codes[0]]), self._horizon)
         highest = options[-1].cap_step
-        step = np.minimum(self._cap_steps(codes, highest, threshold), highest)
+        least = int(self._below > 0)  # as in `MixtureRun.choose`
+        step = np.clip(self._cap_steps(codes, highest, threshold), least, highest)
         self._step_counts[codes, 0] = step
         for same in alike(step):
             some = codes[same]
@@ -252,8 +255,12 @@ class MixtureOfManyStreams:
     def _cap_steps(self, codes: IntArray, highest: int, threshold: int) -> IntArray:
         """Let the cap of each stream follow the mean of its last block."""
         counts, levels = self._step_counts[codes], self._step_levels[codes]
-        shares = self.measured[codes] / threshold, self.doubt[codes] / threshold
-        inflated = observe_blocks(counts, levels, *shares, highest)
+        measured, above = self.measured[codes], threshold - self._below
+        (some,) = measured.nonzero()
+        if self._below:
+            measured = np.maximum(measured, 0.0)
+        shares = measured / above, self.doubt[codes] / above
+        inflated = observe_blocks(counts, levels, *shares, highest, some)
         self._step_counts[codes], self._step_levels[codes] = counts, levels
         changed = np.flatnonzero(inflated)
         if changed.size:

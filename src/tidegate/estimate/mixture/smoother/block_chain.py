@@ -172,7 +172,8 @@ def _blocks_forward(
         )
         inflation = _inflation(change, m1)
         inflations.append(inflation)
-        if np.any(change):  # another cap may have moved the level
+        # Another cap may have moved the level. (`np.any` of one float takes longer than the rest.)
+        if change if isinstance(change, float) else change.any():
             p11 = _where(change, p11 + inflation, p11)
         means.append([m0, m1, m2])
         covariances.append([[p00, p01, p02], [p10, p11, p12], [p20, p21, p22]])

@@ -148,29 +148,30 @@ class CellVariances:
         block_of: IntArray,
         profile_of: IntArray,
     ) -> None:
-        self._blocks, self._batches = blocks, batches
-        self._block_of, self._profile_of = block_of, profile_of
+        self.blocks, self._batches = blocks, batches
+        self.block_of, self.profile_of = block_of, profile_of
         self._across = [blocks.across]  # over 1, 2, 4, … blocks
 
     @cached_property
-    def _cells(self) -> ProfileCells:
+    def cells(self) -> ProfileCells:
+        """What blocks of one profile share, cell by cell."""
         found = ProfileCells.of(self._batches)
         self._batches = ()  # they are large
         return found
 
     def of(self, cells: IntArray) -> FloatArray:
         """The variance of the running sum at the ends of these cells."""
-        at, own = self._profile_of[cells], self._cells.own
-        found: FloatArray = self._given_state(self._block_of[cells], *self._parts(at), own[at])
+        at, own = self.profile_of[cells], self.cells.own
+        found: FloatArray = self._given_state(self.block_of[cells], *self._parts(at), own[at])
         return found
 
     def between(self, first: IntArray, last: IntArray) -> FloatArray:
         """The variance of the sums between the ends of the cells `first` and `last`."""
         found: FloatArray = np.empty(first.size)
         ends = PairEnds(self.of, self._leaving, self._arriving)
-        if first.size > self._block_of.size:
-            ends = ends.tabulated(self._block_of.size)
-        apart = self._block_of[last] - self._block_of[first]
+        if first.size > self.block_of.size:
+            ends = ends.tabulated(self.block_of.size)
+        apart = self.block_of[last] - self.block_of[first]
         for some in _pieces(apart == 0):
             found[some] = self._within_a_block(first[some], last[some])
         for some in _pieces(apart > 0):
@@ -179,31 +180,31 @@ class CellVariances:
 
     def _parts(self, at: IntArray) -> tuple[FloatArray, FloatArray]:
         """ρ without the running sum, and c without it."""
-        return self._cells.arriving[:, at], self._cells.leaving[1:, at]
+        return self.cells.arriving[:, at], self.cells.leaving[1:, at]
 
     def _given_state(
         self, block: IntArray, arriving: FloatArray, leaving: FloatArray, own: FloatArray
     ) -> FloatArray:
         """ρ·V·ρ − 2·ρ·X·c − c·Λ·c + v, of running sums."""
-        blocks = self._blocks
+        blocks = self.blocks
         response = np.concatenate((np.ones((1, block.size)), arriving))
         parts = (blocks.covariances, blocks.crossed, blocks.told)
         return quadratic(response, leaving, own, *(part[..., block] for part in parts))
 
     def _within_a_block(self, first: IntArray, last: IntArray) -> FloatArray:
         """Of the difference of two running sums: what was before the block does not matter."""
-        one, other = self._profile_of[first], self._profile_of[last]
+        one, other = self.profile_of[first], self.profile_of[last]
         (arriving, leaving), (before, passed) = self._parts(other), self._parts(one)
-        own = self._cells.own[one] + self._cells.own[other]
-        own -= 2 * _between_cells(self._cells, one, other)
-        blocks, block = self._blocks, self._block_of[last]
+        own = self.cells.own[one] + self.cells.own[other]
+        own -= 2 * _between_cells(self.cells, one, other)
+        blocks, block = self.blocks, self.block_of[last]
         parts = (blocks.covariances[1:, 1:], blocks.crossed[1:], blocks.told)
         return quadratic(
             arriving - before, leaving - passed, own, *(part[..., block] for part in parts)
         )
 
     def _of_two_blocks(self, first: IntArray, last: IntArray, ends: PairEnds) -> FloatArray:
-        one, other = self._block_of[first], self._block_of[last]
+        one, other = self.block_of[first], self.block_of[last]
         vectors = ends.leaving(first)
         at, over = one + 1, other - one - 1
         for power in range(int(over.max(initial=0)).bit_length()):
@@ -218,15 +219,15 @@ class CellVariances:
 
     def _leaving(self, cells: IntArray) -> FloatArray:
         """Covariances of the running sum with the state after the block, given the blocks so far."""
-        found, block, at = self._blocks.leaving, self._block_of[cells], self._profile_of[cells]
-        vectors: FloatArray = self._cells.leaving[:, at] + found[0][:, block]
-        vectors += applied(found[1:, :, block].transpose(1, 0, 2), self._cells.arriving[:, at])
+        found, block, at = self.blocks.leaving, self.block_of[cells], self.profile_of[cells]
+        vectors: FloatArray = self.cells.leaving[:, at] + found[0][:, block]
+        vectors += applied(found[1:, :, block].transpose(1, 0, 2), self.cells.arriving[:, at])
         return vectors
 
     def _arriving(self, cells: IntArray) -> FloatArray:
         """What a unit of level and of swing before the block adds to the smoothed sum."""
-        block = self._block_of[cells]
-        blocks, (response, leaving) = self._blocks, self._parts(self._profile_of[cells])
+        block = self.block_of[cells]
+        blocks, (response, leaving) = self.blocks, self._parts(self.profile_of[cells])
         with_end = leaving + blocks.leaving[0, 1:, block].T
         with_end += applied(blocks.leaving[1:, 1:, block].transpose(1, 0, 2), response)
         told = applied(blocks.told[..., block], with_end)

@@ -67,8 +67,21 @@ class ModelSmoother:
                 smoothers.append(smoother)
         return smoothers
 
-    def _keep(self, task: SmoothingTask, together: SolvedPasses, number: int) -> None:
-        self._task = task
+    @classmethod
+    def solved_before(cls, together: SolvedPasses, number: int) -> ModelSmoother:
+        """The smoother of a task whose passes are known; it answers, and has no `cells`."""
+        found = cls.__new__(cls)
+        found._keep(None, together, number)
+        return found
+
+    @property
+    def passes(self) -> SolvedPasses:
+        """Forward and backward, of all tasks that were smoothed together."""
+        return self._together
+
+    def _keep(self, task: SmoothingTask | None, together: SolvedPasses, number: int) -> None:
+        if task is not None:
+            self._task = task
         firsts = together.firsts
         first = int(firsts[number])
         last = number + 1 == firsts.size
