@@ -41,13 +41,18 @@ def in_turn(
     ]
 
 
+def turn_of_this_test(of: int) -> int:
+    """0, 1, … or `of` - 1: always the same for a test, and another for the next case of it."""
+    name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]  # without its "(call)"
+    return crc32(name.encode()) % of
+
+
 def moments() -> Iterable[int]:
     """0, 1, 2, … at the gate; elsewhere every third, from one on that the name of the test decides.
 
     The cases of a family go through the same lines: together they meet all of them.
     """
-    name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]  # without its "(call)"
-    return depth(count(crc32(name.encode()) % 3, 3), count())
+    return depth(count(turn_of_this_test(3), 3), count())
 
 
 # A test whose every kind of fault, format and feature others meet too, in another way: by hand it is

@@ -228,7 +228,7 @@ def pipelines() -> dict[str, tg.Pipeline]:
 def names_of_law(law: int) -> list[str]:
     """The pipelines of a law: every published method, and others in turn (tests/depth.py)."""
     published = [one.preset.__name__ for one in methods.registered() if one.model == "central"]
-    return in_turn(pipelines(), law, [*published, "adaptive,refined"])
+    return in_turn(pipelines(), law, [*published, "adaptive,refined"], of=4)
 
 
 def followed() -> dict[str, Any]:

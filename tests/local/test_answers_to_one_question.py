@@ -14,7 +14,7 @@ SIDES: dict[str, dict[str, Any]] = {"one side": {}, "two sides": {"lower": -1000
 WANTED = ("values only", "first question only", "last question only")
 
 
-@pytest.mark.parametrize(("sides", "wanted"), in_turn(product(SIDES, WANTED), 0))
+@pytest.mark.parametrize(("sides", "wanted"), in_turn(product(SIDES, WANTED), 0, of=4))
 def test_no_choice_of_questions_stops_a_collection(sides: str, wanted: str) -> None:
     """Without an answer about a tail, what was known of it decides. It was an IndexError, at the
     report that closed the round: whoever sent it again met it again, for ever."""
