@@ -13,6 +13,7 @@ import pytest
 PROGRAM = """
 import json, resource, sys
 import numpy as np
+from tests.depth import in_turn
 from tidegate.io import open_sink, open_source, read_released
 
 kind, folder = sys.argv[1], sys.argv[2]
@@ -38,7 +39,8 @@ print(json.dumps([before, peak()]))
 
 
 @pytest.mark.parametrize(
-    ("kind", "rows"), [("csv", 2_600_000), ("csv.zst", 2_600_000), ("parquet", 5_000_000)]
+    ("kind", "rows"),
+    in_turn([("csv", 2_600_000), ("csv.zst", 2_600_000), ("parquet", 5_000_000)], 0),
 )
 def test_memory_is_bounded(tmp_path, kind, rows):
     result = subprocess.run(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.depth import at_the_gate, depth
 from tests.local.browser import CHROMIUM, Site, all_said, visited
 from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.mechanisms import hybrid
@@ -18,7 +19,7 @@ from tidegate.local.topl import Topl
 
 CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"
 ROUNDS = 8
-MANY = 80
+MANY = depth(30, 80)
 # One chance of a false alarm in a thousand million.
 SURE = 1 - 1e-9
 
@@ -110,6 +111,7 @@ def said(rounds: int = ROUNDS) -> dict[str, Any]:
     return {"ledger": rounds, "left": str(1000 - rounds), **KEPT}
 
 
+@at_the_gate  # a browser that is killed, below, asks more of the same memory
 def test_a_page_that_is_loaded_again_sends_the_same_reports(
     notebook: Notebook, site: Site, address: str, tmp_path: Path
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_page_that_is_loaded_again_sends_the_same_reports(
     _each_round_has_one_report(notebook, 3 * ROUNDS)
 
 
+@at_the_gate  # tabs are processes of their own, and harder
 def test_frames_at_one_time_agree_on_one_report_a_round(
     notebook: Notebook, site: Site, address: str, tmp_path: Path
 ) -> None:
