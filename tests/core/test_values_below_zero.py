@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import in_turn
 from tests.laws.catalogue import bits, facts, known
 from tidegate.durable import DurableRelease, transfer
 from tidegate.errors import SettingError
@@ -156,7 +157,7 @@ def test_answers_say_when_values_lie_at_the_lower_end() -> None:
 # -- state, journal and files ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moment", [1, 150, 700, 1500, 2600])
+@pytest.mark.parametrize("moment", in_turn([1, 150, 700, 1500, 2600], 0))
 def test_a_resumed_release_goes_on_alike_at_both_ends(moment: int) -> None:
     """In the first warm-up, in a window, after the floor was left, in the warm-up after that."""
     values = seasons(3000)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
+from tests.depth import in_turn
 from tidegate.run.event_log import EventLog, added
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("known", [True, False], ids=["sums", "values"])
+@pytest.mark.parametrize(("known", "sign"), in_turn(product([True, False], [1, -1]), 0, of=3))
 def test_a_sum_of_many_large_events_is_cut_and_does_not_wrap(known: bool, sign: int) -> None:
     """64 bits are not enough for what settings allow; one event more moves a sum by θ at most."""
     cap, many = 1 << 41, (1 << 22) - 8  # 16 events before 2⁶³
