@@ -55,7 +55,12 @@ def moments() -> Iterable[int]:
     return depth(count(turn_of_this_test(3), 3), count())
 
 
-# A test whose every kind of fault, format and feature others meet too, in another way: by hand it is
-# left out (tests/conftest.py), unless it is named.
-GATE = "at_the_gate"
-at_the_gate = getattr(pytest.mark, GATE)
+# A test whose every kind of fault, format and feature others meet too, in another way.
+at_the_gate = pytest.mark.at_the_gate
+
+
+def left_to_the_gate(items: Iterable[pytest.Item], arguments: Iterable[str]) -> set[pytest.Item]:
+    """The tests of that mark by hand, unless a test is asked for by its name."""
+    if THOROUGH or any("::" in one for one in arguments):
+        return set()
+    return {item for item in items if item.get_closest_marker("at_the_gate")}
