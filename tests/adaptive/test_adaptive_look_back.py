@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.depth import in_turn
 from tests.adaptive.paths import HORIZON, blocks_of
+from tests.depth import in_turn
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells

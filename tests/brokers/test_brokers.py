@@ -20,9 +20,9 @@ for _module in ("nats", "paho.mqtt.client", "redis", "confluent_kafka"):
 
 from typer.testing import CliRunner
 
-from tests.depth import depth
 from tests.brokers.conftest import Server, program
 from tests.brokers.talk import TALKS, VALUES, Mqtt, Nats
+from tests.depth import depth
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease
 from tidegate.durable.broker_subscription import BrokerMarks

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.depth import in_turn
 from tests.cli.invoking import run
+from tests.depth import in_turn
 from tidegate.plan.data_profile import DataProfile
 
 

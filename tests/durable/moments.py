@@ -1,9 +1,9 @@
 """Every moment of a durable run: what is on the disk at each line of it, and after it was stopped.
 
 `kills` looks at the folder as a kill at each line would leave it: no handler has run.
-`interruptions` runs an action again and again, raises at its first, second, third … line (by hand at
-every third of them), and looks at what that leaves: all handlers have run. Folders that were seen
-before are left out.
+`interruptions` runs an action again and again, raises at its first, second, third … line (by hand
+at every third of them), and looks at what that leaves: all handlers have run. Folders that were
+seen before are left out.
 """
 
 import gc

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.depth import at_the_gate
 from experiments.__main__ import main
 from experiments.cells import job_key
 from experiments.figures import Method, figures
 from experiments.results import COLUMNS
 from experiments.scoring import METRICS
+from tests.depth import at_the_gate
 
 ROOT = Path(__file__).parent.parent.parent
 SMALL = ["smooth", "--quick", "--runs", "1", "--datasets", "pos"]

@@ -8,12 +8,13 @@ import sys
 
 import pytest
 
+from tests.depth import in_turn
+
 # In a process of its own: the peak of a process never falls. `prepare` has all imports and
 # first allocations behind it before the level is taken.
 PROGRAM = """
 import json, resource, sys
 import numpy as np
-from tests.depth import in_turn
 from tidegate.io import open_sink, open_source, read_released
 
 kind, folder = sys.argv[1], sys.argv[2]
