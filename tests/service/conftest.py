@@ -113,7 +113,8 @@ DATABASES = ("sqlite", "postgresql")
 @pytest.fixture(params=depth(("a database",), DATABASES))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """A new database of each kind; by hand of one, which the name of the test decides."""
-    kind = depth(DATABASES[turn_of_this_test(2)], request.param)
+    turn = turn_of_this_test(2) if _postgres_binaries() else 0
+    kind = depth(DATABASES[turn], request.param)
     if kind == "sqlite":
         return Place(tmp_path / "gate", None)
     server: PostgresServer = request.getfixturevalue("postgres_server")
