@@ -23,8 +23,8 @@ def depth(usual: Amount, thorough: Amount) -> Amount:
 
 
 def examples(thorough: int) -> int:
-    """How many examples hypothesis draws: two fifths of those at the gate, and a few at least."""
-    return depth(max(3, 2 * thorough // 5), thorough)
+    """How many examples hypothesis draws: a quarter of those at the gate, and a few at least."""
+    return depth(max(3, thorough // 4), thorough)
 
 
 def in_turn(

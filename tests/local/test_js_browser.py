@@ -75,6 +75,7 @@ def test_the_vectors_are_met_in_the_browser(site: Site, address: str, tmp_path: 
     assert result == {"made": cases, "wrong": 0}
 
 
+@at_the_gate  # devices of a browser reach a service in tests/service/test_device_page.py
 def test_a_crowd_of_browsers_chooses_a_threshold_and_reports_a_stream(tmp_path: Path) -> None:
     holdout, stream = 100, 150
     spec = Topl(
