@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.depth import examples
+from tests.depth import examples, left_to_the_gate
 from tests.entropy import EXPLORING
 
 # A slow machine is not a failing law, nor is it one on which examples are slow to draw. The same
@@ -56,9 +56,14 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]
     return [one for one in found if type(one).__name__ != "DoctestModule"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Spark comes first: it takes half a minute to start, and workers steal what comes last.
 
     Otherwise two of them would start it, or one would still be at it when all else is done.
+    By hand, tests that meet nothing of a new kind are left to the gate.
     """
+    left = left_to_the_gate(items, config.args)
+    if left:
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))

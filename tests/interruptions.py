@@ -2,7 +2,8 @@
 
 A signal handler that raises, a full memory or stack can end a call between any two instructions.
 `interrupted` raises at event `at` of a call, and `all_interruptions` runs over every event there
-is: exhaustively, so a state that is left half-changed anywhere is found.
+is: exhaustively at the gate, so a state that is left half-changed anywhere is found. By hand it
+takes every third event, each case of a family others (`tests/depth.py`).
 
     for at, release in all_interruptions(make, lambda release: release.push(values)):
         ...  # `release` was interrupted there: as before, or does it refuse?
@@ -26,6 +27,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 import tidegate
+from tests.depth import moments
 
 Subject = TypeVar("Subject")
 _HOME = str(Path(tidegate.__file__).parent) + os.sep
@@ -89,15 +91,13 @@ def all_interruptions(
     bytecodes: tuple[str, ...] = (),
     pure: tuple[str, ...] = (),
 ) -> Iterator[tuple[int, Subject]]:
-    """A fresh subject for every event of `action(subject)`, interrupted there."""
-    at = 0
-    while True:
+    """A fresh subject for every event of `action(subject)` that is met, interrupted there."""
+    for at in moments():
         subject = make()
         call = partial(action, subject)
         if not interrupted(call, at, bytecodes=bytecodes, pure=pure):
             return
         yield at, subject
-        at += 1
 
 
 @cache

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tidegate.service
+from tests.depth import at_the_gate
 from tests.typescript import compiler, needs_npm, run
 
 CLIENT = Path(__file__).parent.parent / "clients" / "js"
@@ -16,6 +17,7 @@ STRICT = {"strict": True, "noEmit": True, "target": "ES2022"}
 
 
 @needs_npm
+@at_the_gate  # as `make lint` for Python: by hand, tests run what it reads
 def test_types_hold_and_the_declarations_are_current(tmp_path: Path) -> None:
     """Sources are checked strictly by their comments; declarations are made from these."""
     (tmp_path / "node_modules" / "@tidegate").mkdir(parents=True)

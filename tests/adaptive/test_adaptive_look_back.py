@@ -10,6 +10,7 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
+from tests.depth import in_turn
 from tidegate.estimate.mixture.cap_steps import moved
 from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells
@@ -134,7 +135,7 @@ def passing(opened: Leaf | None, cell: StateTransition) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("epsilon", "cut", "model"),
-    [("1/50", 77, 0), ("1/50", 77, 9), ("1/2", 128, 4), ("1/2", 128, 8), ("5", 1, 7)],
+    in_turn([("1/50", 77, 0), ("1/50", 77, 9), ("1/2", 128, 4), ("1/2", 128, 8), ("5", 1, 7)], 0),
 )
 def test_all_blocks_at_once_are_one_cell_after_the_other(
     epsilon: str, cut: int, model: int

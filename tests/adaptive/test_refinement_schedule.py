@@ -9,6 +9,7 @@ import pytest
 
 import tidegate as tg
 from tests.adaptive.test_refined_release import growing
+from tests.depth import depth
 from tests.laws.catalogue import alike_when_split, bits
 from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch, level_has_moved
 from tidegate.lattice import Lattice
@@ -148,7 +149,7 @@ def test_how_far_a_level_moves_counts_where_values_lie_below_zero(level, moved) 
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(depth(1, 2)))
 def test_windows_that_open_late_are_the_same_for_any_split_and_resume(
     seed: int, signed: bool
 ) -> None:

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 from tests.brokers.conftest import Server, program
 from tests.brokers.talk import TALKS, VALUES, Mqtt, Nats
+from tests.depth import depth
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease
 from tidegate.durable.broker_subscription import BrokerMarks
@@ -109,7 +110,7 @@ def test_mqtt_counts_no_message_twice(servers: Any, tmp_path: Path) -> None:
 
 
 KINDS = ("nats", "redis", "kafka", "mqtt")
-KILLS = HEAVY or 4
+KILLS = HEAVY or depth(2, 4)
 Drivers = dict[str, tuple[subprocess.Popen[bytes], Path]]
 
 

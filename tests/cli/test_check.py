@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cli.invoking import run
+from tests.depth import in_turn
 from tidegate.plan.data_profile import DataProfile
 
 
@@ -117,7 +118,7 @@ def test_money_is_told_from_other_text(meters: Path, written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [["--by", "zone"], ["--every", "15min"], ["--by", "zone", "--every", "1h"]]
+    "how", in_turn([["--by", "zone"], ["--every", "15min"], ["--by", "zone", "--every", "1h"]], 0)
 )
 def test_streams_by_key_and_per_tick(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: list[str]

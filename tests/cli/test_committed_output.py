@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from tests.depth import in_turn
 from tests.faults import no_file_above
 from tidegate.durable.state_stores import FolderStore
 from tidegate.errors import TidegateError
@@ -23,7 +24,10 @@ def check_completes(run, reference):
 
 @pytest.mark.parametrize(
     ("undisturbed", "moment"),
-    [*((case, "before") for case in CASES), *((case, "after") for case in CASES[:2] + CASES[-2:])],
+    [
+        *((case, "before") for case in in_turn(CASES, 0)),
+        *((case, "after") for case in in_turn(CASES[:2] + CASES[-2:], 1)),
+    ],
     indirect=["undisturbed"],
     ids=str,
 )
@@ -56,7 +60,7 @@ def test_a_signal_at_a_commit(undisturbed, shared_memory, monkeypatch, capsys, m
     assert 3 < number < MOST_COMMITS - 1  # each of its three commits was met
 
 
-@pytest.mark.parametrize("undisturbed", CASES, ids=" ".join, indirect=True)
+@pytest.mark.parametrize("undisturbed", in_turn(CASES, 1), ids=" ".join, indirect=True)
 def test_a_full_disk_wherever_it_is_met(undisturbed, shared_memory):
     """The state is the largest file: it is full first, before a commit; with less, all else is."""
     begun, reference = undisturbed

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from tests.depth import depth, in_turn
 from tidegate.cli.app import app
 from tidegate.io import read_metadata, read_released
 
@@ -210,7 +211,7 @@ LIMITED = (
 )
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "csv.gz"])
+@pytest.mark.parametrize("kind", in_turn(["csv", "parquet", "csv.gz"], 2, of=3))
 def test_a_file_that_may_not_grow(tmp_path, kind):
     """RLIMIT_FSIZE stands for a full disk: after it is lifted, the same command completes."""
     source, output = tmp_path / "in.csv", tmp_path / f"out.{kind}"
@@ -276,7 +277,7 @@ def read_line(process, seconds=PATIENCE):
     return process.stdout.readline()
 
 
-@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("durable", in_turn([False, True], 0))
 def test_a_piped_value_is_answered_at_once(tmp_path, durable):
     state = ["--state", tmp_path / "state"] if durable else []
     with subprocess.Popen(
@@ -298,7 +299,7 @@ def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
     source, output, state = (tmp_path / name for name in ("in.csv", "out.csv", "state"))
     source.write_text(text(VALUES))
     codes = set()
-    for trial in (0, 3):
+    for trial in depth((3,), (0, 3)):
         process = subprocess.Popen(
             command("-", "--state", state, "-o", output),
             stdin=subprocess.PIPE,
@@ -329,7 +330,7 @@ def test_a_signal_ends_it_tidily_wherever_it_is(tmp_path, number):
     assert released(output) == 4900
 
 
-@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("durable", in_turn([False, True], 1))
 def test_a_growing_file_is_followed_until_a_signal(tmp_path, durable):
     source, output = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text(text(VALUES[:150]))

@@ -8,10 +8,11 @@ the second run writes the bytes of the undisturbed one. SQLite makes its calls i
 import errno
 import fcntl
 from contextlib import suppress
+from itertools import count
 
 import pytest
 
-from tests.depth import THOROUGH, depth
+from tests.depth import THOROUGH, depth, moments
 from tests.faults import VALUES, Disk, Run, failing_disk
 from tidegate.errors import TidegateError
 from tidegate.io import KINDS
@@ -59,19 +60,14 @@ def beside_the_state(run, number, how):
 @pytest.mark.parametrize("undisturbed", [("tops", "csv")], ids=" ".join, indirect=True)
 @pytest.mark.parametrize("how", [*depth((ROTATING,), ERRORS), *WRITES])
 def test_every_call_of_a_run_fails_in_every_way(undisturbed, shared_memory, how):
-    number = 0
-    while disturbed(
-        undisturbed,
-        shared_memory / str(number),
-        whole_disk,
-        number,
-        ERRORS[number % len(ERRORS)] if how == ROTATING else how,
-    ):
-        number += 1
+    for number in moments():
+        error = ERRORS[number % len(ERRORS)] if how == ROTATING else how
+        if not disturbed(undisturbed, shared_memory / str(number), whole_disk, number, error):
+            break
     assert number > (10 if how in WRITES else 40)
 
 
-# Each call of each format fails in some way, the next one in the next; at the gate in every way.
+# Calls of each format fail in some way, the next one in the next; at the gate each in every way.
 TURNS = range(len(ERRORS))
 DISTURBED = [
     (("tops", kind), turn)
@@ -88,23 +84,17 @@ DISTURBED = [
 )
 def test_every_call_for_an_output_fails_in_every_format(undisturbed, shared_memory, turn):
     """Each in another way, the next one at the next turn; and every write is torn."""
-    number = 0
-    while disturbed(
-        undisturbed,
-        shared_memory / str(number),
-        beside_the_state,
-        number,
-        ERRORS[(number + turn) % len(ERRORS)],
-    ):
-        number += 1
+    for number in moments():
+        error = ERRORS[(number + turn) % len(ERRORS)]
+        if not disturbed(undisturbed, shared_memory / str(number), beside_the_state, number, error):
+            break
     assert number > 15
     if THOROUGH and turn:  # once is enough
         return
-    number = 0
-    while disturbed(
-        undisturbed, shared_memory / f"torn {number}", beside_the_state, number, "torn"
-    ):
-        number += 1
+    for number in count():
+        folder = shared_memory / f"torn {number}"
+        if not disturbed(undisturbed, folder, beside_the_state, number, "torn"):
+            break
     assert number > 1
 
 

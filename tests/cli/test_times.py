@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tidegate as tg
+from tests.depth import in_turn
 from tidegate.cli.app import app
 from tidegate.io import KINDS, read_metadata, read_rows
 from tidegate.released import ReleasedFile
@@ -32,7 +33,7 @@ def write(path, times=WHEN):
 
 @pytest.mark.parametrize(
     ("kind", "zone"),
-    [*((kind, "Asia/Tokyo") for kind in KINDS), ("csv", None), ("parquet", None)],
+    in_turn([*((kind, "Asia/Tokyo") for kind in KINDS), ("csv", None), ("parquet", None)], 0),
 )
 def test_times_go_through_every_kind_of_file(tmp_path, kind, zone):
     source, output = write(tmp_path / "in.csv"), tmp_path / f"out.{kind}"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import in_turn
 from tidegate.record.segments.segment import Segment
 
 THETA, HORIZON, COUNT = 20, 512, 2100
@@ -127,7 +128,7 @@ LIMITS = {0.8: (0.77, 0.85), 0.95: (0.935, 0.985), 0.99: (0.98, 0.998)}
 
 
 @pytest.mark.usefixtures("computed_once")
-@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("tree", in_turn(TREES, 0))
 def test_intervals_hold_the_truth_as_often_as_they_say(tree: str) -> None:
     block = TREES[tree][0].block
     streams = {stream: coverage(tree, stream) for stream in STREAMS}

@@ -1,6 +1,7 @@
 """Choosing the threshold again: when, on which values, at what cost, and whether it helps."""
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tests.depth import examples
+from tests.depth import examples, in_turn
 from tidegate import perturb, threshold
 from tidegate.errors import SettingError
 from tidegate.guarantee import parallel, sequential
@@ -160,8 +161,7 @@ def test_one_at_a_time_is_the_same(name):
     assert [value for value in singles if value is not None] == whole.tolist()
 
 
-@pytest.mark.parametrize("brief", [False, True])
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(("name", "brief"), in_turn(product(SHAPES, [False, True]), 0, of=3))
 def test_resuming_anywhere_around_a_window_changes_nothing(name, brief):
     pipeline = tops(**SHAPES[name])
     values = np.random.default_rng(2).integers(0, 3000, 600)

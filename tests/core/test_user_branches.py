@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import in_turn
 from tidegate.run.user_cap import UserCap
 from tidegate.units import UserHorizon
 
@@ -52,7 +53,7 @@ class Branch:
         return Branch(release, self.counted)
 
 
-@pytest.mark.parametrize("place", range(LENGTH))
+@pytest.mark.parametrize("place", in_turn(range(LENGTH), 0))
 def test_no_user_counts_more_often_than_all_branches_were_charged_for(place: int) -> None:
     """All orders of two users, a fork at every place, a fork of the fork, and a resume between."""
     specification = pipeline()

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.depth import depth, in_turn
 from tests.laws.catalogue import bits, facts, known
 from tidegate.durable import DurableRelease, transfer
 from tidegate.errors import SettingError
@@ -98,7 +99,7 @@ def test_the_resolution_suits_the_larger_of_both_bounds() -> None:
 # -- accuracy -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(depth(2, 3)))
 def test_temperatures_are_right_though_the_first_values_were_warm(seed: int) -> None:
     """The floor follows the winter; without `lower` the total is twice the truth."""
     values = seasons(12_000, seed)
@@ -156,7 +157,7 @@ def test_answers_say_when_values_lie_at_the_lower_end() -> None:
 # -- state, journal and files ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moment", [1, 150, 700, 1500, 2600])
+@pytest.mark.parametrize("moment", in_turn([1, 150, 700, 1500, 2600], 0))
 def test_a_resumed_release_goes_on_alike_at_both_ends(moment: int) -> None:
     """In the first warm-up, in a window, after the floor was left, in the warm-up after that."""
     values = seasons(3000)

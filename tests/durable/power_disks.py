@@ -5,7 +5,8 @@ any selection: each write, each new name, rename and removal by itself (a name i
 folder was synced). That is less than file systems promise, and all that POSIX does. Up to `UNITS`
 changes all 2^n selections are played. Where more are pending, the two writes of a frame of SQLite's
 log count as one (half a frame is none: its checksum is wrong), which leaves few enough in all
-recorded runs; if it did not, beginnings, losses of one, single ones and `DRAWN` others are played.
+recorded runs; if it did not, beginnings, losses of one, single ones and `DRAWN` others are played
+(by hand, where `UNITS` are fewer, that is so).
 Besides, every write is torn: after a beginning, alone, and with all others.
 
 What is different is looked at once, with all that had left by then: nothing that has left may be
@@ -22,12 +23,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.depth import depth
 from tests.durable.power import Step
 from tests.durable.sqlite_view import FRAME_HEADER, read_alike
 
 EVERY_BYTE = bool(os.environ.get("TIDEGATE_POWER_CUTS"))
-UNITS = 12 if EVERY_BYTE else 10
-DRAWN = 4000 if EVERY_BYTE else 200
+UNITS = 12 if EVERY_BYTE else depth(4, 10)
+DRAWN = 4000 if EVERY_BYTE else depth(20, 200)
 
 Change = tuple[Step, int]  # a step, and the number of the file that it concerns
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import depth
 from tests.durable.moments import scratch, traced
 from tests.laws.catalogue import bits
 from tidegate.durable import DurableRelease, StateError
@@ -189,7 +190,7 @@ def test_killed_at_any_moment_every_row_is_released_once():
         )
         traced((*places, "io/text_sink", "_atomic_files"), reached, lambda: run(work))
         assert found > 30
-        for number in range(1, found + 1, 3):
+        for number in range(1, found + 1, depth(8, 3)):
             killed = copies / str(number)
             run(killed)
             again = rows(killed)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import in_turn
 from tidegate.durable import DurableRelease, StateError, StorageError
 from tidegate.durable.commit import Committer
 from tidegate.durable.input_digests import InputDigests
@@ -259,17 +260,17 @@ def test_a_refused_user_leaves_a_durable_release_usable_and_is_not_shown(tmp_pat
         assert run._release.user_cap.counts == {"a": 1, "b": 1}
 
 
-@pytest.mark.parametrize(
-    "pipeline",
-    [
-        PIPELINE,
-        tg.tops(**SMALL, horizon=256, fanout=4, skipped=1, rethreshold_every=90),
-        tg.adaptive(**SMALL, horizon=150),
-    ],
-    ids=["tops", "again", "adaptive"],
-)
-def test_how_often_it_was_stopped_does_not_show(tmp_path, pipeline):
+STOPPED = {
+    "tops": PIPELINE,
+    "again": tg.tops(**SMALL, horizon=256, fanout=4, skipped=1, rethreshold_every=90),
+    "adaptive": tg.adaptive(**SMALL, horizon=150),
+}
+
+
+@pytest.mark.parametrize("name", in_turn(STOPPED, 0))
+def test_how_often_it_was_stopped_does_not_show(tmp_path, name):
     """The same epoch, in one go and value by value with a restart after each: the same bits."""
+    pipeline = STOPPED[name]
     DurableRelease.open(tmp_path / "a", pipeline, source="s").close()
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     with DurableRelease.open(tmp_path / "a", pipeline) as run:

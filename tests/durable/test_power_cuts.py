@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import typer
 
+from tests.depth import in_turn
 from tests.durable.moments import scratch
 from tests.durable.power import recorded, traceable
 from tests.durable.power_disks import different
@@ -156,7 +157,7 @@ def test_a_new_epoch(place):
     assert len(kinds) > 10
 
 
-@pytest.mark.parametrize("extension", ["csv", "csv.gz", "jsonl.zst", "parquet"])
+@pytest.mark.parametrize("extension", in_turn(["csv", "csv.gz", "jsonl.zst", "parquet"], 1))
 def test_an_output(place, extension):
     """The same command again completes the file, bit for bit, whatever the cut left of it."""
     rows = "".join(f"{value}\n" for value in VALUES)

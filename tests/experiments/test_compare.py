@@ -15,6 +15,7 @@ from experiments.__main__ import main
 from experiments.candidates import Question, candidates, methods
 from experiments.errors import ExperimentError
 from experiments.sample import load
+from tests.depth import depth
 from tidegate.units import Window
 
 
@@ -27,7 +28,16 @@ def sample(tmp_path: Path) -> Path:
 
 
 def arguments(path: object, output: Path, *more: str) -> list[str]:
-    common = ["--epsilon", "0.5", "--bound", "500", "--runs", "2", "--output", str(output)]
+    common = [
+        "--epsilon",
+        "0.5",
+        "--bound",
+        "500",
+        "--runs",
+        depth("1", "2"),
+        "--output",
+        str(output),
+    ]
     return ["compare", str(path), *common, *more]
 
 

@@ -11,6 +11,7 @@ from experiments import datasets
 from experiments.errors import ExperimentError
 from experiments.registry import dataset, registry
 from experiments.twins import twin
+from tests.depth import in_turn
 
 PAPER = ["dns", "fare", "kosarak", "pos"]
 
@@ -21,7 +22,7 @@ def store(folder: Path, stem: str, values: object, column: str = "value") -> Pat
     return path
 
 
-@pytest.mark.parametrize("name", PAPER)
+@pytest.mark.parametrize("name", in_turn(PAPER, 0))
 def test_a_twin_has_the_quantiles_of_the_table(name: str) -> None:
     entry = dataset(name)
     values = twin(entry)

@@ -18,6 +18,7 @@ from experiments.cells import job_key
 from experiments.figures import Method, figures
 from experiments.results import COLUMNS
 from experiments.scoring import METRICS
+from tests.depth import at_the_gate
 
 ROOT = Path(__file__).parent.parent.parent
 SMALL = ["smooth", "--quick", "--runs", "1", "--datasets", "pos"]
@@ -89,6 +90,7 @@ def test_facts_of_the_run_are_kept(results: Path) -> None:
     assert facts["version"].startswith(facts["tidegate"])
 
 
+@at_the_gate  # what is kept, damaged or of another version is met below, without processes
 def test_a_killed_run_goes_on_where_it_was_and_ends_the_same(
     small: Path, no_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.depth import in_turn
+
 # In a process of its own: the peak of a process never falls. `prepare` has all imports and
 # first allocations behind it before the level is taken.
 PROGRAM = """
@@ -38,7 +40,8 @@ print(json.dumps([before, peak()]))
 
 
 @pytest.mark.parametrize(
-    ("kind", "rows"), [("csv", 2_600_000), ("csv.zst", 2_600_000), ("parquet", 5_000_000)]
+    ("kind", "rows"),
+    in_turn([("csv", 2_600_000), ("csv.zst", 2_600_000), ("parquet", 5_000_000)], 0),
 )
 def test_memory_is_bounded(tmp_path, kind, rows):
     result = subprocess.run(

@@ -12,6 +12,7 @@ import pytest
 
 import tidegate as tg
 from tests.cli.invoking import run
+from tests.depth import depth
 from tidegate.durable.folder_lock import StateError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
@@ -25,7 +26,7 @@ from tidegate.keyed.transfer import transfer_durably
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.ownership import Ownership
 
-MOMENTS = int(os.environ.get("TIDEGATE_KILLS", "40"))
+MOMENTS = int(os.environ.get("TIDEGATE_KILLS", depth("15", "40")))
 MOST = max(1000, 30 * MOMENTS)  # rows
 KEY = bytes(range(32))
 KINDS = {

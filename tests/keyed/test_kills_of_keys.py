@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tests.depth import depth
 from tests.durable.drivers import driven
 
-KILLS = int(os.environ.get("TIDEGATE_KILLS", "12"))
+KILLS = int(os.environ.get("TIDEGATE_KILLS", depth("6", "12")))
 DRIVER = Path(__file__).with_name("kill_keys_driver.py")
 
 

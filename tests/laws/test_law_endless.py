@@ -24,7 +24,7 @@ def peak_memory(pipeline: tg.Pipeline, count: int, batch: int) -> int:
 
 # The same geometry with short horizons is enough here.
 SHORT = {name: one for name, one in perturbers(fixed=True).items() if one.horizon < 1000}
-SHORT_PIPELINES = [name for name in names_of_law(0) if pipelines()[name].perturber.horizon < 1000]
+SHORT_PIPELINES = [name for name in names_of_law(2) if pipelines()[name].perturber.horizon < 1000]
 
 
 @pytest.mark.parametrize("name", SHORT)

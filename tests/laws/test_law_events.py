@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import in_turn
 from tests.laws.catalogue import bits
 from tidegate.clock import SECOND
 from tidegate.errors import InputError, SettingError, TidegateError
@@ -54,7 +55,7 @@ def whole(name: str, times: Times, values: np.ndarray) -> tuple[tg.Release, np.n
     return release, rows.values, rows.levels
 
 
-@pytest.mark.parametrize("name", ["count", "private", "signed"])
+@pytest.mark.parametrize("name", in_turn(["count", "private", "signed"], 0))
 def test_any_order_any_split_and_any_stop_give_the_same_bits(name):
     times, values = log(name)
     one, plain, levels = whole(name, times, values)

@@ -37,7 +37,7 @@ MOST = 260  # rows of a key: more than every hold-out, and four horizons of most
 
 def names() -> list[str]:
     """Of pipelines that keys can have."""
-    return [one for one in names_of_law(1) if not isinstance(pipelines()[one].unit, UserHorizon)]
+    return [one for one in names_of_law(3) if not isinstance(pipelines()[one].unit, UserHorizon)]
 
 
 def rows_of(pipeline: tg.Pipeline, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -246,7 +246,7 @@ def refined_pushes(
 
 
 @pytest.mark.parametrize("seed", range(depth(1, 4)))
-@pytest.mark.parametrize("name", in_turn(REFINED, 0, ["mostly zero"]))
+@pytest.mark.parametrize("name", in_turn(REFINED, 0, ["mostly zero"], of=3))
 def test_refined_columns_give_the_bits_of_single_releases(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,7 +359,7 @@ def test_tables_of_refined_columns_give_up_rows(monkeypatch: pytest.MonkeyPatch)
     assert [bits(one) for one in found] == [bits(one) for one in expected]
 
 
-@pytest.mark.parametrize("name", in_turn(REFINED, 1, ["windows and restarts"]))
+@pytest.mark.parametrize("name", in_turn(REFINED, 2, ["windows and restarts"], of=3))
 def test_many_rows_a_key_leave_what_single_releases_leave(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

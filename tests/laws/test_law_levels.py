@@ -53,7 +53,7 @@ def test_the_present_level_is_that_of_the_last_row(name: str) -> None:
     assert {int(at) + 1 for at in other} <= {one.origin for one in single.record.segments}
 
 
-@pytest.mark.parametrize("name", names_of_law(0))
+@pytest.mark.parametrize("name", names_of_law(2))
 def test_the_journal_gives_the_same_levels_again(name: str, tmp_path) -> None:
     pipeline = pipelines()[name]
     if pipeline.unit.name.startswith("user"):

@@ -1,11 +1,12 @@
 """Small fleets: a threshold from few answers, nothing withheld, refined as more come."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import in_turn
 from tidegate.local.server_collection import STREAM, THRESHOLD
 from tidegate.local.tail.survey_size import least_fleet, survey_size
 
@@ -13,8 +14,9 @@ VALUES = tg.synthetic.baskets(12_000)
 QUICK = {"report": "hybrid"}
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
-@pytest.mark.parametrize("fleet", [None, 1_000, 10_000])
+@pytest.mark.parametrize(
+    ("fleet", "epsilon"), in_turn(product([None, 1_000, 10_000], [0.5, 1, 4]), 0)
+)
 def test_every_device_of_the_first_day_is_published(epsilon, fleet):
     topl = tg.topl(epsilon, 500, fleet=fleet, **QUICK)
     first = topl.asked_first
@@ -27,7 +29,7 @@ def test_every_device_of_the_first_day_is_published(epsilon, fleet):
     assert np.array_equal(half.released[::2], half.released[1::2])
 
 
-@pytest.mark.parametrize(("epsilon", "most"), [(1, 0.35), (2, 0.15), (4, 0.08)])
+@pytest.mark.parametrize(("epsilon", "most"), in_turn([(1, 0.35), (2, 0.15), (4, 0.08)], 0))
 def test_the_first_day_of_ten_thousand_devices_has_a_useful_total(epsilon, most):
     """Measured: 8 %, 4 % and 2 %. With the paper's hold-out there was none in a week."""
     topl = tg.topl(epsilon, 1657, fleet=10_000, **QUICK)

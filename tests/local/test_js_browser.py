@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.depth import at_the_gate, depth
 from tests.local.browser import CHROMIUM, Site, all_said, visited
 from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.mechanisms import hybrid
@@ -18,7 +19,7 @@ from tidegate.local.topl import Topl
 
 CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"
 ROUNDS = 8
-MANY = 80
+MANY = depth(30, 80)
 # One chance of a false alarm in a thousand million.
 SURE = 1 - 1e-9
 
@@ -74,6 +75,7 @@ def test_the_vectors_are_met_in_the_browser(site: Site, address: str, tmp_path: 
     assert result == {"made": cases, "wrong": 0}
 
 
+@at_the_gate  # devices of a browser reach a service in tests/service/test_device_page.py
 def test_a_crowd_of_browsers_chooses_a_threshold_and_reports_a_stream(tmp_path: Path) -> None:
     holdout, stream = 100, 150
     spec = Topl(
@@ -110,6 +112,7 @@ def said(rounds: int = ROUNDS) -> dict[str, Any]:
     return {"ledger": rounds, "left": str(1000 - rounds), **KEPT}
 
 
+@at_the_gate  # a browser that is killed, below, asks more of the same memory
 def test_a_page_that_is_loaded_again_sends_the_same_reports(
     notebook: Notebook, site: Site, address: str, tmp_path: Path
 ) -> None:
@@ -117,6 +120,7 @@ def test_a_page_that_is_loaded_again_sends_the_same_reports(
     _each_round_has_one_report(notebook, 3 * ROUNDS)
 
 
+@at_the_gate  # tabs are processes of their own, and harder
 def test_frames_at_one_time_agree_on_one_report_a_round(
     notebook: Notebook, site: Site, address: str, tmp_path: Path
 ) -> None:

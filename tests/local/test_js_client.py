@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tidegate as tg
+from tests.depth import at_the_gate
 from tests.typescript import needs_npm, run
 
 CLIENT = Path(__file__).parent.parent.parent / "clients" / "js"
@@ -44,6 +45,7 @@ def test_the_package_says_what_it_is() -> None:
 
 
 @needs_npm
+@at_the_gate  # what the package says of itself is compared with its files above
 def test_what_would_be_published() -> None:
     (packed,) = json.loads(run("npm", "pack", "--dry-run", "--json", folder=CLIENT))
     names = {one["path"] for one in packed["files"]}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import in_turn
 from tidegate.local.announcements_and_reports import Announcement
 from tidegate.local.integer_weights import WORDS, least_weight
 from tidegate.local.questions import TailQuestion, ValueQuestion
@@ -104,7 +105,7 @@ def test_both_sides_are_asked_about_and_each_device_answers_one_question():
     )
 
 
-@pytest.mark.parametrize("mean", [12.0, 0.0, -12.0])
+@pytest.mark.parametrize("mean", in_turn([12.0, 0.0, -12.0], 0))
 def test_sums_of_temperatures(mean):
     values = _temperatures(30_000, mean)
     simulation = _topl(epsilon=4).simulate(values, tg.seeded(2))

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import tidegate as tg
+from tests.depth import in_turn
 from tidegate.errors import SettingError
 from tidegate.local.announcements_and_reports import Report
 from tidegate.local.shuffle import Shuffler, amplified
@@ -85,9 +86,14 @@ def exact_delta(local: float, epsilon: float, count: int) -> float:
     return total
 
 
+BOUNDS = [
+    (0.5, 500, 1e-4), (0.5, 1500, 1e-5), (1.0, 400, 1e-4), (2.0, 1500, 1e-3), (0.1, 300, 1e-6)
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("local", "count", "delta"),
-    [(0.5, 500, 1e-4), (0.5, 1500, 1e-5), (1.0, 400, 1e-4), (2.0, 1500, 1e-3), (0.1, 300, 1e-6)],
+    in_turn(BOUNDS, 0),
 )
 def test_the_bound_holds_and_is_not_idle(local: float, count: int, delta: float) -> None:
     epsilon = float(amplified(local, count, delta).epsilon)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import in_turn
 from tests.local.devices import device
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.device_memory import Memory
@@ -97,7 +98,7 @@ def test_intervals_hold_what_they_say_and_would_not_if_they_were_30_percent_shor
     assert min(sums, totals) > max(shorter) + 3 * deviation
 
 
-@pytest.mark.parametrize("reports", [1, 2, 8, 64])
+@pytest.mark.parametrize("reports", in_turn([1, 2, 8, 64], 0))
 def test_a_few_reports_do_not_speak_for_a_whole_population(reports: int) -> None:
     """At ε = 8 reports have hardly any noise: what is not known are the other 10,000 devices."""
     rng, question, held = np.random.default_rng(8), hybrid(50, Fraction(8)), 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import in_turn
 from tests.methods.coverage import coverage
 from tests.methods.enumerated import worst_loss
 from tidegate.errors import SettingError
@@ -54,7 +55,7 @@ def plain_marks(values, tests, limits, public, longest):
     return marks
 
 
-@pytest.mark.parametrize("public", [3, 40, 1500, 10**6])
+@pytest.mark.parametrize("public", in_turn([3, 40, 1500, 10**6], 1))
 @pytest.mark.parametrize("longest", [1, 2, 50, 300])
 def test_many_tests_are_decided_as_one_by_one(public, longest):
     """Short and long groups, bounds that decide and bounds that do not, any split."""

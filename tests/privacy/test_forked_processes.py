@@ -98,7 +98,7 @@ def test_every_entry_refuses_in_a_child() -> None:
 def test_a_fork_at_every_line_of_a_push(values: Any) -> None:
     """As a signal handler does it: the child goes on within the push, and must not after it.
 
-    At every line of it at the gate, and at every third elsewhere.
+    At every line of it at the gate, and at every fifth elsewhere.
     """
     state = started().snapshot()
     expected = PIPELINE.resume(state).push(values)
@@ -127,8 +127,8 @@ def test_a_fork_at_every_line_of_a_push(values: Any) -> None:
         statuses.append(status_of(children[0]))
         assert str(found[0]) == str(expected)
         release.push(6)
-        at += depth(3, 1)
-    assert len(statuses) > depth(7, 20)
+        at += depth(5, 1)
+    assert len(statuses) > depth(4, 20)
     assert set(statuses) == {REFUSED}
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.depth import in_turn
 from tidegate.perturb.forest_geometry import Forest
 
 STEP = "0.01"
@@ -79,7 +80,7 @@ def off_lattice(outputs, step=float(STEP)):
     return float(np.mean(np.rint(outputs / step) * step != outputs))
 
 
-@pytest.mark.parametrize("perturber", PERTURBERS, ids=str)
+@pytest.mark.parametrize("perturber", in_turn(PERTURBERS, 0), ids=str)
 def test_every_output_is_on_the_lattice_of_both(perturber):
     # Catches: noise added after scaling, or in floats: then the low bits tell the truth's grid.
     pipeline = pipeline_of(perturber)
@@ -110,7 +111,7 @@ def test_noise_reaches_every_integer():
     assert set(range(-20, 21)) <= set(drawn.astype(int).tolist())
 
 
-@pytest.mark.parametrize("perturber", PERTURBERS, ids=str)
+@pytest.mark.parametrize("perturber", in_turn(PERTURBERS, 1), ids=str)
 def test_every_integer_output_is_reachable_from_every_neighbour(monkeypatch, tools, perturber):
     # For any target there is a noise vector (the leaves' difference, inner nodes its sums) that
     # leads there, from either neighbour, through the whole release: the sets of outputs are equal.

@@ -21,6 +21,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the service needs the extra [service]")
 
+from tests.depth import depth, turn_of_this_test
 from tidegate.service.pending_requests import Pending, Receipt
 from tidegate.service.service_process import Service
 
@@ -106,10 +107,15 @@ class Place:
         return Service.opened(self.folder, self.url, key, cap)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+DATABASES = ("sqlite", "postgresql")
+
+
+@pytest.fixture(params=depth(("a database",), DATABASES))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A new database of each kind."""
-    if request.param == "sqlite":
+    """A new database of each kind; by hand of one, which the name of the test decides."""
+    turn = turn_of_this_test(2) if _postgres_binaries() else 0
+    kind = depth(DATABASES[turn], request.param)
+    if kind == "sqlite":
         return Place(tmp_path / "gate", None)
     server: PostgresServer = request.getfixturevalue("postgres_server")
     return Place(tmp_path / "gate", server.new_database())

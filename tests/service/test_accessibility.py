@@ -1,4 +1,8 @@
-"""The live page by the rules of axe: nothing serious, in both themes, wide and on a phone."""
+"""The live page by the rules of axe: nothing serious, in both themes, wide and on a phone.
+
+By hand a wide page is looked at, in the colours of both themes, and is then made as narrow as a
+phone; at the gate a page that was opened on a phone, too.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,8 @@ AXE = "axe-core@4.10.3"
 # Hundreds of rows of a table are made by one line of script: a few of them show what it does, and
 # axe looks at each for longer than the page takes to make them.
 FEWER = "() => document.querySelectorAll('#sums tr:nth-child(n+9)').forEach((row) => row.remove())"
+PHONE = 390  # pixels
+_FITS = "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 PICTURES = os.environ.get("TIDEGATE_PICTURES")  # a folder: look at what was checked
 
 
@@ -49,7 +55,8 @@ def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
         with tg.connect(address, admin) as gate:
             Phones(gate, address, count=8).report()
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        for theme, width in (("light", 1000), ("dark", 390)):
+        pages = (("light", 1000), ("dark", PHONE))
+        for theme, width in depth(pages[:1], pages):
             size: Any = {"width": width, "height": 900}
             context = browser.new_context(color_scheme=theme, viewport=size)  # type: ignore[arg-type]
             page = context.new_page()
@@ -57,7 +64,7 @@ def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
             page.goto(address)
             page.wait_for_selector("#token:visible")
             page.evaluate(axe)  # not by a script element: the page allows none
-            if width == 390:
+            if width == depth(1000, PHONE):
                 _check(page, f"sign in, {theme}, {width}", found)
             page.fill("#token", admin)
             page.click("#sign-in button")
@@ -85,24 +92,22 @@ def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
             page.click("#task summary")
             _wait_for_text(page, "#task-chart", "mean of a device")
             _check(page, f"task and form of events, {theme}, {width}", found)
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= width, f"{theme}: the page is {wide} pixels wide, and the screen {width}"
+            for screen in depth((width, PHONE), (width,)):
+                page.set_viewport_size({**size, "width": screen})
+                page.wait_for_function(_FITS)
             context.close()
         browser.close()
     assert not found, "\n".join(found)
 
 
 def _check(page: Any, what: str, found: list[str]) -> None:
-    """By all rules in the theme that the page was opened in.
-
-    At the gate also its colours in the other one, which the other page of the two was opened in.
-    """
+    """By all rules in the theme that the page was opened in, and its colours in the other one."""
     themes: list[tuple[str, Any]] = [("light", []), ("dark", [])]
     if "dark" in what:
         themes.reverse()
     themes[1] = (themes[1][0], ["color-contrast"])
     page.evaluate(FEWER)
-    for theme, rules in themes[: depth(1, 2)]:
+    for theme, rules in themes:
         page.emulate_media(color_scheme=theme)
         if PICTURES:
             page.screenshot(path=f"{PICTURES}/{what}, seen in {theme}.png", full_page=True)

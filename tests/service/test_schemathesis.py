@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.depth import depth
 from tests.service.conftest import Place, served
 
 schemathesis = pytest.importorskip("schemathesis", reason="needs the extra [test]")
 checks = pytest.importorskip("schemathesis.specs.openapi.checks")
 
-EXAMPLES = int(os.environ.get("TIDEGATE_SCHEMATHESIS", "2"))  # for each route; heavy: 200
+EXAMPLES = int(os.environ.get("TIDEGATE_SCHEMATHESIS", depth("1", "2")))  # a route; heavy: 200
 LIMITS = settings(
     max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )

@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 
+from tests.depth import moments
 from tests.interruptions import interrupted
 from tests.keyed.test_keyed_ownership import HOME
 from tests.spark.streams import fixed
@@ -89,12 +90,10 @@ def test_an_exception_at_any_line(kind: Any, key_file: Path) -> None:
     before = task.committed
     expected = task.run(second)
     assert len(expected) > 20
-    at = 0
-    while True:
+    for at in moments():
         task.committed = before
         if not interrupted(lambda: task.run(second), at, pure=OTHERS):
             break
         assert task.committed is before
         pd.testing.assert_frame_equal(task.run(second), expected)
-        at += 1
     assert at > 15

@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="needs pyspark: pip install '.[spark]'")
 import pandas as pd
 
 import tidegate.spark as ts
+from tests.depth import at_the_gate
 from tests.spark.streams import fixed
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
@@ -43,6 +44,7 @@ def files(place: Path) -> None:
         table.to_parquet(place / name / "0.parquet", coerce_timestamps="us")
 
 
+@at_the_gate  # what it shows is tested one by one beside it
 def test_the_examples_of_the_guide_run(spark: Any, key_file: Path, tmp_path: Path) -> None:
     files(tmp_path)
     code = re.sub(PLACES, rf'"{tmp_path}/\1"', "\n".join(blocks(key_file)))
