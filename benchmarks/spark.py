@@ -197,7 +197,9 @@ def both(
         rows.select("key", F.col("n").alias("order"), "value")
         .withColumn("shard", shard_of(F.col("key"), shards))
         .groupBy("shard")
-        .transformWithStateInPandas(PassThrough(size, packed=packed), _schema(packed), "Append", "None")
+        .transformWithStateInPandas(
+            PassThrough(size, packed=packed), _schema(packed), "Append", "None"
+        )
     )
     released = ts.release(
         rows, pipeline, key="key", order="n", value="value", keys_are_public=True, shards=shards,

@@ -174,9 +174,7 @@ def test_a_single_message_is_deleted_unread(kind: str, servers: Any, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-def test_a_stream_that_begins_anew_is_another_one(
-    kind: str, servers: Any, tmp_path: Path
-) -> None:
+def test_a_stream_that_begins_anew_is_another_one(kind: str, servers: Any, tmp_path: Path) -> None:
     """Caught: numbers begin again at 1, so its messages counted as read, in silence."""
     stream, state = STREAMS[kind](servers(kind), "anew"), tmp_path / "state"
     stream.send(range(FIRST))

@@ -74,7 +74,7 @@ def test_a_state_is_bound_to_the_columns_of_its_release(key_file: Path) -> None:
         label_of("mine", *COLUMNS),
         label_of(None, *COLUMNS, gaps="fill"),
     ):
-        with pytest.raises(SnapshotError, match="same noise on other values.*checkpointLocation"):
+        with pytest.raises(SnapshotError, match=r"same noise on other values.*checkpointLocation"):
             Shard.resume(replace(mine, label=other), 2, state)
 
 
@@ -91,7 +91,7 @@ def test_a_checkpoint_of_before_labels_is_refused(kind: str, key_file: Path) -> 
     key = mine.secret.sealing_key()
     public, body = unseal(state, key)
     old = {name: public[name] for name in public if name not in ("label", "sealed")}
-    with pytest.raises(SnapshotError, match="older version.*Begin with a new checkpointLocation"):
+    with pytest.raises(SnapshotError, match=r"older version.*Begin with a new checkpointLocation"):
         resume(mine, 2, seal(old, body, key))
     resume(mine, 2, state)
 
