@@ -40,6 +40,7 @@ from benchmarks.spark_cluster import cluster
 from benchmarks.spark_shard import adaptive, default, fixed
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.list_columns import list_column
 from tidegate.spark.release import _schema
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import Shard, shard_of
@@ -50,10 +51,10 @@ HORIZON = 1 << 16
 
 
 class PassThrough(StatefulProcessor):
-    """The same shuffle, frames, state blob and schema; no release."""
+    """The same shuffle, frames, state blob and schema, lists as a column of Arrow; no release."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, size: int, *, packed: bool) -> None:
+        self._size, self._packed = size, packed
 
     def init(self, handle: Any) -> None:
         self._state = handle.getValueState(STATE, "body binary")
@@ -63,10 +64,11 @@ class PassThrough(StatefulProcessor):
         frame = pd.concat(list(rows), ignore_index=True).sort_values(["key", "order"])
         self._state.update((bytes(self._size),))
         none = np.full(len(frame), None, dtype=object)
+        values = _lists(frame["value"]) if self._packed else frame["value"].to_numpy()
         yield pd.DataFrame(
             {
-                "key": frame["key"], "position": frame["order"], "time": none,
-                "value": frame["value"], "level": frame["value"],
+                "key": frame["key"].to_numpy(), "position": frame["order"].to_numpy(),
+                "time": none, "value": values, "level": values,
                 "epoch": np.full(len(frame), "none", dtype=object),
                 "epsilon": np.full(len(frame), "1", dtype=object),
             }
@@ -74,6 +76,12 @@ class PassThrough(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+
+def _lists(column: pd.Series) -> pd.Series:
+    """The same arrays as the operator of Tidegate hands them to Spark: one copy of all numbers."""
+    counts = np.fromiter(map(len, column), np.int64, len(column))
+    return list_column(np.concatenate(column.to_numpy()), np.cumsum(counts) - counts)
 
 
 def files(folder: Path, keys: int, each: int, batches: int, *, packed: bool) -> None:
@@ -189,7 +197,9 @@ def both(
         rows.select("key", F.col("n").alias("order"), "value")
         .withColumn("shard", shard_of(F.col("key"), shards))
         .groupBy("shard")
-        .transformWithStateInPandas(PassThrough(size), _schema(packed), "Append", "None")
+        .transformWithStateInPandas(
+            PassThrough(size, packed=packed), _schema(packed), "Append", "None"
+        )
     )
     released = ts.release(
         rows, pipeline, key="key", order="n", value="value", keys_are_public=True, shards=shards,

@@ -216,6 +216,12 @@ def test_a_changed_input_never_gets_the_noise_of_another(spark: Any, key_file: P
 def test_settings_are_checked_before_spark_starts(spark: Any, key_file: Path) -> None:
     frame = spark.createDataFrame([("a", 1, 2.0, "x")], "key string, n long, v double, t string")
     good: dict[str, Any] = {"key": "key", "order": "n", "value": "v", "keys_are_public": True}
+    others = {"float": "1.0", "boolean": "true", "binary": "X'FF'", "date": "date'2024-02-01'"}
+    for kind, key in others.items():
+        other = frame.selectExpr(f"CAST({key} AS {kind}) AS key", "n", "v", "t")
+        for df, more in ((other, {}), (frame, {"keys_are_public": False, "keys": other})):
+            with pytest.raises(SettingError, match="'key' must be a text or a whole number"):
+                ts.release(df, fixed(), **{**good, "secret": f"file:{key_file}", **more})
     for wrong, said in (
         ({"keys_are_public": False}, "keys: must be declared"),
         ({"value": "t"}, "value: must be a number"),

@@ -24,6 +24,7 @@ FORMATS = ("csv", "jsonl", "parquet")
 PIPES = ("resent", "continues")
 EMITTED = ("all", "new")
 LATE = ("refuse", "keep")
+GAPS = ("refuse", "close")
 PLANNED = ("adaptive", "tops")
 
 

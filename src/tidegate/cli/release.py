@@ -183,6 +183,9 @@ def check_release_options(source: str, options: dict[str, Any]) -> None:
     for name, choices in (("stdin", PIPES), ("emit", EMITTED), ("late", LATE)):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
+    for name in ("order", "gaps"):
+        if name in options:
+            raise SettingError(name, "is for brokers: nats://, redis://, kafka:// or mqtt://")
     check_by_key(options)
     if "state" not in options:
         for name in ("key-file", "ledger-source", "cap", "new-epoch", "stdin", "emit"):

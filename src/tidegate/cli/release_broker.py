@@ -37,6 +37,8 @@ def check_broker(source: str, options: dict[str, Any]) -> None:
         )
     if "order" in options and not source.startswith("mqtt:"):
         raise SettingError("order", "is for mqtt://: other brokers number their messages")
+    if "gaps" in options and (not is_broker(source) or source.startswith("mqtt:")):
+        raise SettingError("gaps", "is for nats://, redis:// and kafka://, which number messages")
 
 
 def run_broker(source: str, options: dict[str, Any]) -> None:
@@ -87,15 +89,15 @@ def _subscribed_to_broker(
     from contextlib import closing
 
     from tidegate.durable.broker_subscription import subscribe
-    from tidegate.io.brokers import open_reader
+    from tidegate.io.brokers import Gaps, open_reader
     from tidegate.io.brokers.payloads import Payloads
 
     names = ("column", "time", "zone", "order")
     payloads = Payloads(
         **{name: options.get(name) for name in names}, late=options.get("late", "refuse")
     )
-    stop = _Stop()
-    with closing(open_reader(source, client=client)) as reader, stopping(stop):
+    stop, gaps = _Stop(), Gaps(options.get("gaps", "refuse"), into["warn"])
+    with closing(open_reader(source, client=client, gaps=gaps)) as reader, stopping(stop):
         follow = bool(options.get("follow"))
         return subscribe(
             reader, payloads, run, sink, follow=follow, stopped=lambda: stop.asked, **into

@@ -14,6 +14,7 @@ from tidegate.cli.file_options import (
 )
 from tidegate.cli.option_builders import (
     EMITTED,
+    GAPS,
     LATE,
     PIPES,
     flag,
@@ -86,6 +87,9 @@ OPTIONS: dict[str, Any] = {
     "time_format": text("How times are written, unless ISO 8601: e.g. '%d.%m.%Y %H:%M'."),
     "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
     "order": text("For a broker: the key with the number of a message (mqtt:// needs it)."),
+    "gaps": text(
+        "For a broker that deleted messages unread: refuse (default), or close and go on.", GAPS
+    ),
     "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text("When the first tick begins; public, e.g. 2024-01-01."),
     "until": text("Release the ticks up to this time, `now` or `now-5min`; public, too."),

@@ -62,6 +62,7 @@ class EventShard:
     def sealed(self) -> bytes:
         """The whole state. The shard must not be used after it."""
         public = {"content": _CONTENT, "settings": _identity(self.plan), "shard": self.number}
+        public |= {"label": self.plan.label}
         names = list(self.release.keys)
         keys = np.frombuffer(self.release.snapshot(brief=True), dtype=np.uint8)
         return seal(public, {"names": names, "keys": keys}, self.plan.secret.sealing_key())
@@ -130,10 +131,16 @@ class EventShardProcessor(SealedStateProcessor):
         initialState: pd.DataFrame,  # noqa: N803
         timerValues: Any,  # noqa: N803
     ) -> None:
-        """The declared keys of a shard, with what each has spent before: once, at first."""
-        names = sorted(initialState[NAME])
+        """The declared keys of a shard, with what each has spent before: at first, frame by frame.
+
+        All frames come before the first event, so the shard is begun again with more keys.
+        """
+        number, found = int(key[0]), self._state.get()
         check_cap(self._plan, initialState)
-        shard = EventShard.begin(self._plan, int(key[0]), names, query_id())
+        names = {*initialState[NAME]}
+        if found is not None:
+            names |= {*EventShard.resume(self._plan, number, bytes(found[0])).release.keys}
+        shard = EventShard.begin(self._plan, number, sorted(names), query_id())
         self._state.update((shard.sealed(),))
 
     def handleInputRows(  # noqa: N802

@@ -73,8 +73,9 @@ class ExecutorPlan:
 
     @cached_property
     def identity(self) -> str:
-        """A digest of what a state depends on."""
-        return digest({"keyed": self.specification.settings(), "shards": self.shards}).hex()
+        """A digest of what a state depends on: 128 bits, since every state carries it."""
+        settings = {"keyed": self.specification.settings(), "shards": self.shards}
+        return digest(settings)[:16].hex()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Plain settings: executors may run another version of a class, never other settings."""

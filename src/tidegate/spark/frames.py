@@ -19,7 +19,8 @@ from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.lattice import IntArray
+from tidegate.spark.list_columns import WHOLE, list_column
 from tidegate.spark.sequence_numbers import InputRows
 from tidegate.spark.shard import ReleasedValues, Shard
 
@@ -123,22 +124,14 @@ def _packed_columns(released: ReleasedValues) -> tuple[dict[str, Any], int]:
     if (positions[starts] // _LONGEST_RELEASED != positions[lasts] // _LONGEST_RELEASED).any():
         begins |= positions % _LONGEST_RELEASED == 0
         starts = np.flatnonzero(begins)
-    ends = np.append(starts[1:], codes.size).tolist()
-    pairs = list(zip(starts.tolist(), ends, strict=True))
-
-    def lists(column: FloatArray | IntArray) -> NDArray[Any]:
-        found = np.empty(len(pairs), dtype=object)
-        for at, (start, end) in enumerate(pairs):
-            found[at] = column[start:end]
-        return found
-
+    count, times = starts.size, released.times
     return {
         "key": released.keys[codes[starts]],
         "position": positions[starts],
-        "time": _none(len(pairs)) if released.times is None else lists(released.times),
-        "value": lists(released.values),
-        "level": lists(released.levels),
-    }, len(pairs)
+        "time": _none(count) if times is None else list_column(times, starts, WHOLE),
+        "value": list_column(released.values, starts),
+        "level": list_column(released.levels, starts),
+    }, count
 
 
 _LONGEST_INPUT = 4096  # values of a packed row
@@ -190,11 +183,9 @@ def _packed_frame(frame: pd.DataFrame) -> pd.DataFrame:
     begins |= run % _LONGEST_INPUT == 0
     starts = np.flatnonzero(begins)
     columns: dict[str, Any] = {"key": keys[starts], "order": numbers[starts]}
-    for name in frame.columns[2:]:
-        parts = np.split(frame[name].to_numpy(), starts[1:])
-        column = np.empty(len(parts), dtype=object)
-        column[:] = parts
-        columns[name] = column
+    columns["value"] = list_column(frame["value"].to_numpy(), starts)
+    if "time" in frame:
+        columns["time"] = list_column(frame["time"].to_numpy(), starts, WHOLE)
     return pd.DataFrame(columns)
 
 

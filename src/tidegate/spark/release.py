@@ -25,6 +25,7 @@ from tidegate.spark.shard_operators import ShardProcessor, shard_function
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_TEXTS = (T.StringType, T.CharType, T.VarcharType)
 _NUMBERS = (*_INTEGERS, T.FloatType, T.DoubleType, T.DecimalType)
 
 
@@ -98,7 +99,7 @@ def release(
         cap=None if cap is None else exact("cap", cap),
         packed=packed,
         timed=time is not None,
-        label=label_of(name, key, order, value, time),
+        label=label_of(name, key, order, value, time, gaps=gaps),
     )
     if gaps != "close" and not isinstance(df.schema[order].dataType, _INTEGERS):
         raise SettingError("gaps", "must be 'close' where `order` is a time")
@@ -138,6 +139,7 @@ def _released_schema_rows(
     for setting, name in (("key", key), ("order", order), ("value", value), ("time", time)):
         if name is not None and name not in df.columns:
             raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
+    check_key(df, key)
     kind = df.schema[value].dataType
     packed = isinstance(kind, T.ArrayType)
     item = kind.elementType if isinstance(kind, T.ArrayType) else kind
@@ -190,6 +192,7 @@ def _schema(packed: bool) -> str:
 
 def _declared(spark: SparkSession, keys: Iterable[Any] | DataFrame) -> DataFrame:
     if isinstance(keys, DataFrame):
+        check_key(keys, keys.columns[0], "keys")
         return keys.select(F.col(keys.columns[0]).cast("string").alias("key")).distinct()
     return spark.createDataFrame([(name,) for name in declared_keys(keys)], "key string")
 
@@ -201,6 +204,12 @@ def _sharded(charges: DataFrame, shards: int) -> DataFrame:
         "key",
         "epsilon",
     )
+
+
+def check_key(df: DataFrame, name: str, setting: str = "key") -> None:
+    """Refuse keys that Spark writes otherwise than a single process does: 1.0 is "1.0" or "1"."""
+    if not isinstance(df.schema[name].dataType, (*_TEXTS, *_INTEGERS)):
+        raise SettingError(setting, f"{said(name)} must be a text or a whole number: cast it")
 
 
 def check_state_store(spark: SparkSession) -> None:

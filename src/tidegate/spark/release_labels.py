@@ -4,6 +4,9 @@ A query may have several (two columns of one source, in a union). Spark tells it
 the query, and nothing of the operator that they belong to; the same noise in both would be gone
 from the difference of what they release. So the columns that a release reads, and its name, are a
 part of the identity of its noise. They are the same after a restart, as the id of the query is.
+
+A state is bound to the label of its release. A batch that Spark replays has noise that the world
+has seen, perhaps, so it must have the same values: other columns are refused.
 """
 
 from __future__ import annotations
@@ -14,17 +17,42 @@ import weakref
 
 from pyspark.sql import DataFrame
 
-from tidegate.errors import SettingError
+from tidegate.errors import SettingError, SnapshotError
+from tidegate.spark.sequence_numbers import CLOSE
 
 # Streaming releases of this process that somebody holds, with their labels and sources.
 _held: list[tuple[weakref.ref[DataFrame], str, DataFrame]] = []
 
 
-def label_of(name: str | None, *columns: str | None) -> str:
-    """What tells a release from others of the same query."""
+def label_of(name: str | None, *columns: str | None, gaps: str = CLOSE) -> str:
+    """What tells a release from others of the same query.
+
+    Where gaps are filled, or refused until they will be, rows have other positions than where gaps
+    are closed.
+    """
     if name is not None and not isinstance(name, str):
         raise SettingError("name", "must be text")
-    return json.dumps([name, *columns])
+    return json.dumps([name, *columns, *([] if gaps == CLOSE else ["gaps are filled"])])
+
+
+def check_label_of_state(stored: str | None, wanted: str) -> None:
+    """Refuse the state of another release.
+
+    Raises:
+        SnapshotError: it was begun with other columns, or by a version whose noise had no labels.
+    """
+    if stored is None:
+        raise SnapshotError(
+            "the checkpoint was begun by an older version of Tidegate, whose noise had other keys. "
+            "Begin with a new checkpointLocation, which is charged on top, and delete the old one"
+        )
+    if stored != wanted:
+        raise SnapshotError(
+            f"the checkpoint belongs to the release {stored} (name, columns, policy for gaps), "
+            f"and this one is {wanted}. A batch that is replayed would put the same noise on other "
+            "values. Name columns, release and gaps as they were, or begin with a new "
+            "checkpointLocation, which is charged on top"
+        )
 
 
 def check_label(df: DataFrame, label: str) -> None:

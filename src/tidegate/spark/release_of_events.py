@@ -21,7 +21,7 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
 from tidegate.spark.event_shard import EventShardProcessor, check_cap
 from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.release import check_state_store
+from tidegate.spark.release import check_key, check_state_store
 from tidegate.spark.release_labels import check_label, hold_label, label_of
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SHARD, shard_of
@@ -130,6 +130,7 @@ def _check_events(
     for setting, name in (("key", key), ("time", time), ("value", value)):
         if name is not None and name not in df.columns:
             raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
+    check_key(df, key)
 
 
 def _events_at_once(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.errors import SettingError
 from tidegate.keyed.regroup import regrouped
 from tidegate.run.pipeline import Pipeline
+from tidegate.sealing import unseal
 from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import BODY, SCHEMA, Shard, shard_of
@@ -45,16 +44,7 @@ def reshard(
         to: how many there will be.
         secret: as in `release`.
     """
-    plan = ExecutorPlan(
-        pipeline=pipeline,
-        secret=MasterSecret(secret),
-        shards=shards,
-        gaps="close",
-        cap=None,
-        packed=False,
-        timed=False,
-    )
-    wanted = replace(plan, shards=to)
+    place = MasterSecret(secret)
     stored = (
         spark.read.format("statestore")
         .option("path", str(checkpoint))
@@ -62,32 +52,37 @@ def reshard(
         .load()
         .select(F.col("key.shard").alias("shard"), F.col(f"value.{BODY}").alias(BODY))
     )
-    names = stored.mapInPandas(lambda frames: _names(plan, frames), "key string")
-    places = names.withColumn("to", shard_of(F.col("key"), to))
-    homes = {row["key"]: row["to"] for row in places.collect()}
-    if not homes:
-        raise SettingError("checkpoint", "has no keys yet: begin with another number of shards")
     bodies = [(row["shard"], bytes(row[BODY])) for row in stored.collect()]
+    public = unseal(bodies[0][1], place.sealing_key())[0] if bodies else {}
+    plan = ExecutorPlan(
+        pipeline=pipeline,
+        secret=place,
+        shards=shards,
+        gaps="close",
+        cap=None,
+        packed=False,
+        timed=False,
+        label=public.get("label", ""),  # it stays: it is that of the noise
+    )
     old = [Shard.resume(plan, number, body) for number, body in bodies]
-    new = _regrouped_shards(old, wanted, homes)
+    names = {name for shard in old for name in (*shard.names, *shard.spent)}
+    if not names:
+        raise SettingError("checkpoint", "has no keys yet: begin with another number of shards")
+    places = spark.createDataFrame([(name,) for name in sorted(names)], "key string")
+    homes = dict(places.select("key", shard_of(F.col("key"), to)).collect())
+    new = _regrouped_shards(old, replace(plan, shards=to), homes)
     rows = [(shard.number, shard.sealed(), None, None) for shard in new]
     return spark.createDataFrame(rows, SCHEMA)
 
 
-def _names(plan: ExecutorPlan, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    for frame in frames:
-        for number, body in zip(frame["shard"], frame[BODY], strict=True):
-            yield pd.DataFrame({"key": Shard.resume(plan, int(number), bytes(body)).names})
-
-
 def _regrouped_shards(old: list[Shard], plan: ExecutorPlan, homes: dict[str, int]) -> list[Shard]:
     last = {name: number for shard in old for name, number in shard.last.items()}
-    spent = {name: amount for shard in old for name, amount in shard.spent.items()}
     releases = regrouped([shard.release for shard in old], plan.shards, homes.__getitem__)
     found: list[Any] = []
     for number, release in enumerate(releases):
         numbers = np.array([last[name] for name in release.keys], dtype=np.int64)
-        shard = Shard(plan, number, release, numbers)
-        shard.spent = {name: spent[name] for name in release.keys if name in spent}
-        found.append(shard)
+        found.append(Shard(plan, number, release, numbers))
+    for shard in old:
+        for name, amount in shard.spent.items():  # of keys that have no row yet, too
+            found[homes[name]].spent[name] = amount
     return found

@@ -21,9 +21,10 @@ NOTHING_YET = np.iinfo(np.int64).min  # the last sequence number of a key withou
 CLOSE, FILL, REFUSE = "close", "fill", "refuse"
 GAPS = (CLOSE, FILL, REFUSE)
 _LONGEST_GAP = 1 << 20  # missing values that are filled at once
+_FARTHEST = 1 << 61  # of a sequence number from 0: differences of two fit into 64 bits
 _REFUSED = (
-    "a sequence number is missing. Send the rows again, or choose gaps='close' (positions count "
-    "the rows that came) or gaps='fill' (a missing row counts as 0)"
+    "a sequence number is missing. Send the rows again, or choose gaps='fill' (a missing row "
+    "counts as 0); gaps='close' (positions count the rows that came) needs a new checkpoint"
 )
 
 
@@ -90,6 +91,8 @@ def in_order(rows: InputRows, known: IntArray, gaps: str) -> OrderedRows:
     """
     codes, firsts, counts = rows.codes, rows.firsts, rows.counts
     values, times = rows.values, rows.times
+    if firsts.size and not -_FARTHEST < int(firsts.min()) <= int(firsts.max()) < _FARTHEST:
+        raise InputError("a sequence number is below −2^61 or above 2^61: use smaller ones")
     order = np.lexsort((firsts, codes))
     begins = np.cumsum(counts) - counts
     codes, firsts, counts, begins = codes[order], firsts[order], counts[order], begins[order]

@@ -26,6 +26,7 @@ from tidegate.ledger import CapExceeded
 from tidegate.randomness import Epoch
 from tidegate.sealing import seal, unseal
 from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.release_labels import check_label_of_state
 from tidegate.spark.sequence_numbers import NOTHING_YET, InputRows, OrderedRows, in_order
 from tidegate.state_as_bytes import understood
 from tidegate.tables.repeated_items import RepeatedItems
@@ -85,6 +86,7 @@ def unsealed(plan: ExecutorPlan, data: bytes, wanted: Mapping[str, Any]) -> dict
     public, body = unseal(data, plan.secret.sealing_key())
     if public.get("content") != wanted["content"]:
         raise SnapshotError("this is not the state of such a shard")
+    check_label_of_state(public.get("label"), plan.label)
     if public["settings"] != wanted["settings"]:
         raise SnapshotError(
             "the checkpoint belongs to another pipeline or another number of shards. Change the "
@@ -139,6 +141,7 @@ class Shard:
     def sealed(self) -> bytes:
         """The whole state. The shard must not be used after it."""
         public = {"content": _CONTENT, "settings": self.plan.identity, "shard": self.number}
+        public |= {"label": self.plan.label}
         noise = self.release.noise_kept(np.arange(len(self._codes)), self._rows)
         keys = self.release.snapshot(brief=True)
         body = {

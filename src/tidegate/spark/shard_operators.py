@@ -110,14 +110,17 @@ class ShardProcessor(SealedStateProcessor):
         initialState: pd.DataFrame,  # noqa: N803
         timerValues: Any,  # noqa: N803
     ) -> None:
-        """State that another checkpoint had, and what keys have spent before: once, at first."""
+        """State that another checkpoint had, and what keys have spent before.
+
+        At first, and once for each frame that Spark makes of the initial state.
+        """
         number = int(key[0])
         bodies = initialState[BODY].dropna()
-        shard = (
-            Shard.resume(self._plan, number, bytes(bodies.iloc[0]))
-            if len(bodies)
-            else self._shard(number)
-        )
+        shard = self._shard(number)
+        if len(bodies):
+            earlier = shard.spent  # of the frames before
+            shard = Shard.resume(self._plan, number, bytes(bodies.iloc[0]))
+            with_spent(shard, [*earlier], [str(amount) for amount in earlier.values()])
         spent = initialState[[NAME, EPSILON]].dropna()
         with_spent(shard, spent[NAME].tolist(), spent[EPSILON].tolist())
         self._state.update((shard.sealed(),))

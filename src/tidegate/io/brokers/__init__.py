@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from tidegate.io.brokers.address import Address, is_broker, open_broker_sink, open_reader
 from tidegate.io.brokers.contract import BrokerSink, Message, Reader
+from tidegate.io.brokers.gaps import Gaps
 
 __all__ = [
     "Address",
     "BrokerSink",
+    "Gaps",
     "Message",
     "Reader",
     "is_broker",

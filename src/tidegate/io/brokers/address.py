@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from tidegate.errors import SettingError
 from tidegate.io.brokers.contract import BrokerSink, Reader
+from tidegate.io.brokers.gaps import Gaps
 from tidegate.tables import optional_libraries as libraries
 
 PORTS = {"nats": 4222, "mqtt": 1883, "redis": 6379, "kafka": 9092}
@@ -83,10 +84,16 @@ _MODULES = {
 }
 
 
-def open_reader(address: str, *, client: str) -> Reader:
-    """A connection that reads; `client` is a name for it that stays the same after a restart."""
+def open_reader(address: str, *, client: str, gaps: Gaps | None = None) -> Reader:
+    """A connection that reads.
+
+    Args:
+        address: as a user writes it.
+        client: a name for it that stays the same after a restart.
+        gaps: what happens where messages were deleted before they were read; None: the run ends.
+    """
     place = Address.read(address, "source")
-    reader: Reader = _module(place).open_reader(place, client)
+    reader: Reader = _module(place).open_reader(place, client, gaps or Gaps())
     return reader
 
 

@@ -20,6 +20,7 @@ from nats.js.errors import APIError, NotFoundError
 from tidegate.errors import SettingError
 from tidegate.io.brokers.address import Address
 from tidegate.io.brokers.contract import MOST, BrokerSink, Message
+from tidegate.io.brokers.gaps import Gaps, begun_anew
 from tidegate.io.errors import SinkError, SourceError
 
 _PATIENCE = 5.0  # seconds for an answer of the server
@@ -78,9 +79,11 @@ class JetStreamReader:
 
     numbered = True
 
-    def __init__(self, address: Address) -> None:
-        self._connection = Connection(address)
+    def __init__(self, address: Address, gaps: Gaps) -> None:
+        self._connection, self._gaps = Connection(address), gaps
         self._stream, self._subject = address.path
+        self._alone = False  # whether all sequence numbers of the stream are of this subject
+        self._told = 0  # gaps up to this sequence number
         self._subscription: Any = None
         self._next: str | None = ""  # after which offset the subscription goes on
         try:
@@ -104,6 +107,8 @@ class JetStreamReader:
         """The next messages after an offset."""
         try:
             return self._connection.run(self._read(after, wait))
+        except SourceError:  # ours: messages are missing
+            raise
         except _BROKEN:  # the server is gone, or the consumer is: begin again at our offset
             self._subscription = None
             self._connection.run(self._pause(wait))
@@ -116,6 +121,7 @@ class JetStreamReader:
     async def _read(self, after: str | None, wait: float) -> Sequence[Message]:
         stream = await self._connection.stream()
         if self._subscription is None or self._next != after:
+            self._check_deleted(after, await stream.stream_info(self._stream))
             config = ConsumerConfig(
                 ack_policy=AckPolicy.NONE,
                 deliver_policy=DeliverPolicy.ALL
@@ -136,13 +142,43 @@ class JetStreamReader:
             return []
         messages = [Message(str(one.metadata.sequence.stream), one.data) for one in found]
         previous = 0 if after is None else int(after)
-        for message in messages:  # a consumer that lost its place is made again
-            if int(message.offset) <= previous:
+        for at, message in enumerate(messages):
+            if int(message.offset) <= previous:  # a consumer that lost its place is made again
                 self._subscription = None
                 return []
+            if self._alone and previous and int(message.offset) > previous + 1:
+                if at:  # those before the gap first
+                    self._subscription = None
+                    return messages[:at]
+                self._missing(previous, int(message.offset))
             previous = int(message.offset)
         self._next = messages[-1].offset if messages else after
         return messages
+
+    def _check_deleted(self, after: str | None, info: Any) -> None:
+        """Look where the stream begins now, before reading goes on."""
+        self._alone = info.config.subjects == [self._subject]
+        if after is None:  # whatever was deleted before our first look was never ours to read
+            return
+        last, first = int(after), info.state.first_seq
+        if info.state.last_seq < last:
+            raise begun_anew(str(self._connection.address))
+        self._missing(last, first)
+
+    def _missing(self, last: int, first: int) -> None:
+        """Tell, once, that there is nothing between these two."""
+        last, self._told = max(last, self._told), max(first - 1, self._told)
+        if first - 1 <= last:
+            return
+        place, these = str(self._connection.address), f"messages {last + 1} to {first - 1}"
+        if self._alone:
+            self._gaps.found(f"{these} were", place)
+        else:
+            self._gaps.perhaps(
+                f"{these} of the stream were deleted. Whether unread ones of this subject were "
+                "among them cannot be told: the stream has others",
+                place,
+            )
 
     def ended(self, after: str | None) -> bool:
         """Whether there is nothing after this offset now."""
@@ -229,9 +265,9 @@ class JetStreamSink(BrokerSink):
         self._connection.close()
 
 
-def open_reader(address: Address, client: str) -> JetStreamReader:
+def open_reader(address: Address, client: str, gaps: Gaps) -> JetStreamReader:
     """Messages of a subject."""
-    return JetStreamReader(address)
+    return JetStreamReader(address, gaps)
 
 
 def open_sink(address: Address, epoch: str, client: str) -> JetStreamSink:

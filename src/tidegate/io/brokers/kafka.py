@@ -6,14 +6,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tidegate.errors import SettingError
 from tidegate.io.brokers.address import Address
 from tidegate.io.brokers.contract import MOST, BrokerSink, Message
+from tidegate.io.brokers.gaps import Gaps, begun_anew
 from tidegate.io.errors import SinkError, SourceError
 
 _PATIENCE = 10.0
+_OUT_OF_RANGE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
 
 
 def _kafka_settings(address: Address) -> dict[str, Any]:
@@ -40,8 +42,8 @@ class KafkaReader:
 
     numbered = True
 
-    def __init__(self, address: Address, name: str) -> None:
-        self._topic, self._place = address.path[0], str(address)
+    def __init__(self, address: Address, name: str, gaps: Gaps) -> None:
+        self._topic, self._place, self._gaps = address.path[0], str(address), gaps
         self._partition = _partition(address)
         self._next: str | None = ""
         settings = {"group.id": name, "enable.auto.commit": False, "auto.offset.reset": "error"}
@@ -62,12 +64,7 @@ class KafkaReader:
     def read(self, after: str | None, wait: float) -> Sequence[Message]:
         """The next messages after an offset."""
         if self._next != after:
-            low, _ = self._ends()
-            start = low if after is None else int(after) + 1
-            if start < low:
-                raise SourceError(
-                    None, f"has forgotten messages {start} to {low - 1}, unread", self._place
-                )
+            start = self._start(after)
             self._consumer.assign([TopicPartition(self._topic, self._partition, start)])
             self._next = after
         try:
@@ -79,7 +76,19 @@ class KafkaReader:
         ]
         if messages:
             self._next = messages[-1].offset
+        elif any(one.error() is not None and one.error().code() in _OUT_OF_RANGE for one in found):
+            self._next = ""  # deleted while we were reading: the next call looks where to go on
         return messages
+
+    def _start(self, after: str | None) -> int:
+        """Where to go on; the partition may have deleted messages, or be another one."""
+        low, high = self._ends()
+        start = low if after is None else int(after) + 1
+        if start > high:
+            raise begun_anew(self._place)
+        if start < low:
+            self._gaps.found(f"messages {start} to {low - 1} were", self._place)
+        return max(start, low)
 
     def _ends(self) -> tuple[int, int]:
         try:
@@ -164,9 +173,9 @@ class KafkaSink(BrokerSink):
         self._producer.flush(_PATIENCE)
 
 
-def open_reader(address: Address, client: str) -> KafkaReader:
+def open_reader(address: Address, client: str, gaps: Gaps) -> KafkaReader:
     """Messages of a topic."""
-    return KafkaReader(address, f"tidegate-{client}")
+    return KafkaReader(address, f"tidegate-{client}", gaps)
 
 
 def open_sink(address: Address, epoch: str, client: str) -> KafkaSink:

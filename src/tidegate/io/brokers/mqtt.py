@@ -19,6 +19,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from tidegate.io.brokers.address import Address
 from tidegate.io.brokers.contract import MOST, BrokerSink, Message
+from tidegate.io.brokers.gaps import Gaps
 from tidegate.io.errors import SinkError, SourceError
 
 _PATIENCE = 5.0
@@ -154,8 +155,8 @@ class MqttSink(BrokerSink):
         self._client.disconnect()
 
 
-def open_reader(address: Address, client: str) -> MqttReader:
-    """Messages of a topic."""
+def open_reader(address: Address, client: str, gaps: Gaps) -> MqttReader:
+    """Messages of a topic. What a broker drops leaves no trace, so no gap is ever found."""
     return MqttReader(address, f"tidegate-{client}")
 
 

@@ -1,15 +1,20 @@
-"""Redis Streams: the ids of entries are the offsets; a row has its position as id."""
+"""Redis Streams: the ids of entries are the offsets; a row has its position as id.
+
+Ids do not follow one another, so they do not tell of entries that were trimmed. Redis counts what
+was ever added (since 7.0), so an offset is an id with that count: `1526919030474-0/57`.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import redis
 
 from tidegate.io.brokers.address import Address
 from tidegate.io.brokers.contract import MOST, BrokerSink, Message
+from tidegate.io.brokers.gaps import Gaps, begun_anew
 from tidegate.io.errors import SinkError, SourceError
 
 FIELD = b"value"  # of an entry: the payload
@@ -28,13 +33,54 @@ def _connected_to_redis(address: Address) -> Any:
     )
 
 
+class Extent(NamedTuple):
+    """Which entries a stream holds, by what `XINFO STREAM` says.
+
+    Attributes:
+        first: the id of the oldest entry; None: it holds none.
+        last: the newest id that was ever given.
+        deleted: the newest id that was deleted one by one (XDEL).
+        number: which of all that were ever added the oldest is, counted from 1; None: unknown.
+    """
+
+    first: str | None
+    last: str
+    deleted: str
+    number: int | None
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> Extent:
+        """From the answer of the server."""
+        first = None if info["first-entry"] is None else info["first-entry"][0].decode()
+        deleted = info.get("max-deleted-entry-id", _FIRST.encode()).decode()
+        added = info.get("entries-added")
+        counted = added is not None and (first is None or _order(deleted) < _order(first))
+        number = added - info["length"] + 1 if counted else None
+        return cls(first, info["last-generated-id"].decode(), deleted, number)
+
+    def missing(self, after: str) -> str | None:
+        """What was deleted after the entry that was read last; None: nothing."""
+        if _order(self.last) <= _order(after):
+            return None
+        if _order(self.deleted) > _order(after):
+            return "entries were"
+        if self.first is not None and _order(self.first) <= _order(after):
+            return None
+        read = _number(after)
+        if read is None or self.number is None:
+            return f"entries after {_id(after)} were, it seems,"
+        count = self.number - read - 1
+        return None if count == 0 else f"{count} entries were" if count > 0 else "entries were"
+
+
 class RedisReader:
     """Entries of one stream; the field `value` is the payload."""
 
     numbered = True
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, gaps: Gaps) -> None:
         self._address, self._client = address, _connected_to_redis(address)
+        self._gaps, self._told = gaps, ""
         try:
             self._client.ping()
         except redis.RedisError:
@@ -42,18 +88,47 @@ class RedisReader:
 
     def read(self, after: str | None, wait: float) -> Sequence[Message]:
         """The next messages after an offset."""
-        stream = self._address.path[1]
+        start = {self._address.path[1]: _id(after or _FIRST)}
         try:
-            found = self._client.xread(
-                {stream: after or _FIRST}, count=MOST, block=max(1, int(1000 * wait))
-            )
+            if not (found := self._read(after)):
+                self._client.xread(start, count=1, block=max(1, int(1000 * wait)))
+                found = self._read(after)
         except redis.RedisError:  # the server is gone: the next call connects again
             time.sleep(min(wait, 0.2))
             return []
-        entries = [] if not found else (found[0][1] if isinstance(found, list) else found)
-        if isinstance(found, dict):
-            entries = next(iter(found.values()))[0] if found else []
-        return [Message(id_.decode(), fields.get(FIELD, b"")) for id_, fields in entries]
+        return found
+
+    def _read(self, after: str | None) -> Sequence[Message]:
+        """What is there now, and what is not there any more, in one look."""
+        stream = self._address.path[1]
+        with self._client.pipeline(transaction=True) as together:
+            together.xinfo_stream(stream)
+            together.xread({stream: _id(after or _FIRST)}, count=MOST)
+            info, found = together.execute(raise_on_error=False)
+        if isinstance(info, redis.ResponseError):  # there is no such stream, or not yet
+            if after is not None:
+                raise begun_anew(str(self._address))
+            return []
+        entries = found if isinstance(found, list) else list(found.items())
+        here = Extent.of(info)
+        number = here.number if after is None else self._checked(here, after)
+        return [
+            Message(_offset(id_, None if number is None else number + at), fields.get(FIELD, b""))
+            for at, (id_, fields) in enumerate(entries[0][1] if entries else ())
+        ]
+
+    def _checked(self, here: Extent, after: str) -> int | None:
+        """Which of all entries comes next. Tell once if some are missing."""
+        if _order(here.last) < _order(after):
+            raise begun_anew(str(self._address))
+        missing = here.missing(after)
+        if missing is None:
+            read = _number(after)
+            return None if read is None else read + 1
+        if self._told != after:
+            self._gaps.found(missing, str(self._address))
+            self._told = after
+        return here.number
 
     def ended(self, after: str | None) -> bool:
         """Whether there is nothing after this offset now."""
@@ -71,8 +146,21 @@ class RedisReader:
         self._client.close()
 
 
+def _id(offset: str) -> str:
+    return offset.partition("/")[0]
+
+
+def _number(offset: str) -> int | None:
+    number = offset.partition("/")[2]
+    return int(number) if number else None
+
+
+def _offset(id_: bytes, number: int | None) -> str:
+    return id_.decode() if number is None else f"{id_.decode()}/{number}"
+
+
 def _order(offset: str) -> tuple[int, int]:
-    first, _, second = offset.partition("-")
+    first, _, second = _id(offset).partition("-")
     return int(first), int(second)
 
 
@@ -114,9 +202,9 @@ class RedisSink(BrokerSink):
         self._client.close()
 
 
-def open_reader(address: Address, client: str) -> RedisReader:
+def open_reader(address: Address, client: str, gaps: Gaps) -> RedisReader:
     """Entries of a stream."""
-    return RedisReader(address)
+    return RedisReader(address, gaps)
 
 
 def open_sink(address: Address, epoch: str, client: str) -> RedisSink:
