@@ -48,6 +48,12 @@ def test_no_window_spends_more_than_epsilon(course: str) -> None:
     assert worst > Fraction(1, 2)
 
 
+def test_what_a_long_window_spends_does_not_come_back_early() -> None:
+    """Measured at every value, 40 of them spend nearly all: after 28 it would be too much."""
+    numbers = np.random.default_rng(3).integers(-(10**6), 10**6, size=600)
+    assert Fraction(9, 5) < worst_window(ControlledBudget(epsilon=2, window=40), numbers) <= 2
+
+
 def test_a_budget_that_is_not_kept_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: 30 % more is spent than is counted."""
     right = ControlledBudget.scale
