@@ -69,7 +69,7 @@ def test_a_device_refuses_a_third_report_in_a_window_whatever_the_server_asks() 
     assert refused > 100
     devices = PatternDevices(Patterns(epsilon=1, window=4), 6, words())
     devices.push(np.zeros(6, dtype=np.bool_))
-    for twice_or_nobody in ([5, 5], [5, -1], [6]):
+    for twice_or_nobody in ([5, 5], [5, -1], [6], [[4], [5]]):
         with pytest.raises(RefusedError):
             devices.report(np.array(twice_or_nobody))
 

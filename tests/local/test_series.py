@@ -14,6 +14,7 @@ import tidegate as tg
 from tidegate.errors import InputError, RefusedError, SettingError
 from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.local.series import Changes, PopulationDivision, Updates, simulate
+from tidegate.local.series import devices as devices_module
 from tidegate.local.series import randomized_response as coins
 from tidegate.local.series.collectors import PopulationCollector, UpdateCollector
 from tidegate.local.series.devices import ChangeDevices, PopulationDevices, UpdateDevices
@@ -123,6 +124,38 @@ def test_a_user_votes_and_reports_no_more_often_than_its_budget_says() -> None:
     assert lie < truth_weight
 
 
+def test_updates_cost_a_whole_series_at_most_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs of series of four epochs along all courses of what is published: ε is attained."""
+    scheme = Updates(epsilon=3, epoch=1, votes=1, updates=2, moved="1/2")
+    series = np.array(list(itertools.product((False, True), repeat=4))).T  # 16 users
+    told: list[tuple[Any, Fraction]] = []  # the bits that coins are tossed for, and their ε
+
+    def recorded(bits: Any, epsilon: Fraction, _: Any) -> Any:
+        told.append((bits.copy(), epsilon))
+        return bits
+
+    def fair(count: int, _: Any) -> Any:
+        told.pop()  # what is sent does not depend on these bits
+        return np.zeros(count, dtype=np.bool_)
+
+    monkeypatch.setattr(devices_module, "told", recorded)
+    monkeypatch.setattr(devices_module, "fair", fair)
+    worst = Fraction(0)
+    for means in itertools.product((Fraction(0), Fraction(1)), repeat=4):
+        for updates in itertools.product((False, True), repeat=4):
+            told.clear()
+            devices = UpdateDevices(scheme, 16, words())
+            for values, mean, update in zip(series, means, updates, strict=True):
+                devices.push(values)
+                devices.vote(mean)
+                if update:
+                    devices.report()
+                devices.close()
+            losses = sum((bits[:, None] != bits) * epsilon for bits, epsilon in told)
+            worst = max(worst, np.asarray(losses).max())
+    assert worst == 3  # a device that counted 30 % less would be above
+
+
 def test_a_device_refuses_to_report_twice_within_a_window() -> None:
     scheme = PopulationDivision(epsilon=1, window=3)
     devices = PopulationDevices(scheme, 4, words())
@@ -136,10 +169,38 @@ def test_a_device_refuses_to_report_twice_within_a_window() -> None:
             devices.report(asked)
     devices.push(values)
     assert devices.report(asked).size == 2
-    for twice_or_nobody in ([3, 3], [3, -1], [4]):
+    for twice_or_nobody in ([3, 3], [3, -1], [4], [[2], [3]], [False, True], [2.0]):
         with pytest.raises(RefusedError):
             devices.report(np.array(twice_or_nobody))
+    assert devices.report(np.array([2, 3])).shape == (2,)
     assert scheme.guarantee.unit == "window of 3 consecutive values"
+
+
+def test_an_array_that_is_written_to_again_is_no_other_series() -> None:
+    """The steps of one buffer are the steps of a table."""
+    scheme = Changes(epsilon=8, horizon=4, changes=1)
+    table = np.zeros((4, 500), dtype=np.bool_)
+    table[1:] = True
+    buffer, sent = np.empty(500, dtype=np.bool_), []
+    devices = [ChangeDevices(scheme, 500, words()) for _ in range(2)]
+    for row in table:
+        buffer[:] = row
+        for device, values in zip(devices, (row, buffer), strict=True):
+            sent.append([column.tolist() for column in device.push(values)])
+    assert sent[::2] == sent[1::2]
+
+
+def test_no_error_tells_how_often_a_bit_was_set() -> None:
+    """An epoch that goes on too long is refused, and nothing of it is lost."""
+    devices = UpdateDevices(Updates(epsilon=4, epoch=2), 3, words())
+    values = np.array([True, False, True])
+    for _ in range(2):
+        devices.push(values)
+    with pytest.raises(RefusedError, match="an epoch has 2 steps"):
+        devices.push(values)
+    assert devices.vote(Fraction(0)).size == devices.report().size == 3
+    devices.close()
+    devices.push(values)
 
 
 @pytest.mark.parametrize("epsilon", ["1/10", "1", "3"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from fractions import Fraction
 from typing import Any
@@ -63,6 +64,29 @@ def test_noise_of_a_measurement_is_that_of_its_place(scale: int) -> None:
         chunk, tree = divmod(position, 1 << 20)
         words = KEYSTREAM.at(chunk=chunk, tree=tree)
         assert noise.of(position, scale) == one_discrete_laplace(words, Fraction(scale))
+
+
+def test_noise_of_many_measurements_is_that_of_their_places() -> None:
+    """In any order, over the end of a chunk, and with the words after a −0 of all of them."""
+    noise, chunk = MeasurementNoise(KEYSTREAM), 1 << 20
+    for position, count in [
+        (0, 8192), (8192, 100), (8292, 7000), (3, 5), (chunk - 5000, 8192), (chunk + 3192, 1500),
+        (chunk - 1, 2), (20_000, 1), (19_999, 9000),
+    ]:  # fmt: skip
+        logarithms = noise.between(position, count)
+        assert logarithms.size == count
+        for off in sorted({0, count // 2, count - 1}):
+            chunks, tree = divmod(position + off, chunk)
+            (word,) = KEYSTREAM.at(chunk=chunks, tree=tree).take(1)
+            assert logarithms[off] == signed_logarithms(np.array([word]))[0]
+        kept = noise._kept
+        for at in np.flatnonzero((logarithms < 0) & (logarithms > -0.02)).tolist():
+            chunks, tree = divmod(position + at, chunk)
+            expected = one_discrete_laplace(
+                KEYSTREAM.at(chunk=chunks, tree=tree), Fraction(50)
+            )  # a −0, so that the second word decides
+            assert noise.scaled(float(logarithms[at]), 50, position + at) == expected
+        assert noise._kept is kept  # nothing was drawn for it
 
 
 def test_logarithms_decide_most_and_leave_what_is_near_an_integer() -> None:
@@ -166,6 +190,32 @@ def test_a_float_that_was_rounded_wrongly_is_noticed(
     assert decided
     for each in ("sums", "spans", "marks"):
         assert getattr(found, each).tolist() == getattr(expected, each).tolist()
+
+
+@pytest.mark.parametrize(("off", "noticed"), [(1 + 1e-13, False), (1.3, True)])
+def test_exponentials_of_the_library_only_propose(
+    off: float, noticed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other last bits change nothing, state included; where a decision differs, `push` decides."""
+    values = np.random.default_rng(4).integers(0, 101, size=3000)
+    stage: Any = PIPELINES["rescue"].perturber
+    slow, quick = (stage.run(100, 100, KEYSTREAM)._sampler for _ in range(2))
+    stretch = Stretch(values, 0, values.size, 0, 0, (), MeasurementNoise(KEYSTREAM))
+    expected = list(zip(*one_by_one(slow, stretch), strict=True))
+    right, decided = math.exp, 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal decided
+        decided += 1
+        return one_by_one(*given)
+
+    monkeypatch.setattr(sys.modules[type(quick).__module__], "one_by_one", counted)
+    monkeypatch.setattr(math, "exp", lambda power: right(power) * off)
+    found = quick.sweep(stretch)
+    assert bool(decided) == noticed
+    assert list(zip(*found, strict=True)) == expected
+    assert len(expected) > 300
+    assert state_of(slow) == state_of(quick)
 
 
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(7, 3), Fraction(10**6), Fraction(1 << 41)])

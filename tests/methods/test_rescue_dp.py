@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.methods import _rescue_sampler as method
+from tidegate.methods import _rescue_budget as method
 from tidegate.methods._kalman_and_controller import KalmanLevel
 from tidegate.methods._rescue_sampler import BudgetSampler
 from tidegate.methods.rescue_dp import ControlledBudget
@@ -48,6 +48,12 @@ def test_no_window_spends_more_than_epsilon(course: str) -> None:
     assert worst > Fraction(1, 2)
 
 
+def test_what_a_long_window_spends_does_not_come_back_early() -> None:
+    """Measured at every value, 40 of them spend nearly all: after 28 it would be too much."""
+    numbers = np.random.default_rng(3).integers(-(10**6), 10**6, size=600)
+    assert Fraction(9, 5) < worst_window(ControlledBudget(epsilon=2, window=40), numbers) <= 2
+
+
 def test_a_budget_that_is_not_kept_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: 30 % more is spent than is counted."""
     right = ControlledBudget.scale
@@ -56,8 +62,8 @@ def test_a_budget_that_is_not_kept_is_noticed(monkeypatch: pytest.MonkeyPatch) -
         "scale",
         lambda self, threshold, parts=1 << 12: right(self, threshold, parts * 13 // 10),
     )
-    monkeypatch.setattr(method, "_MOST", method.PARTS)
-    for name in ("_MOST_SHARE", "_ROUGH_MOST", "_SHARE", "_ROUGH_SHARE"):
+    monkeypatch.setattr(method, "MOST", method.PARTS)
+    for name in ("_MOST_SHARE", "ROUGH_MOST", "_SHARE", "ROUGH_SHARE"):
         monkeypatch.setattr(method, name, 1)
     assert worst_window(STAGE, np.full(600, 50)) > 2
 

@@ -15,12 +15,11 @@ from tidegate.stages.noisy import Filtered
 
 # A controller with a proportional and an integral part, as in the paper; the constants are ours:
 # gains, errors that are remembered, set point, and step.
-_PROPORTIONAL, _INTEGRAL, REMEMBERED = 0.9, 0.1, 5
-_SET_POINT, _STEP = 0.1, 10.0
-_FARTHEST = 50.0  # of an exponent
-_MARGIN = 1e-6  # for rounding: numbers that are compared with it are below 1,000
-_OF_TOTAL, _CLEAR = _INTEGRAL / REMEMBERED, _SET_POINT * (1 + 1e-9)
-SURE = 1.01 * _SET_POINT / _PROPORTIONAL  # an error from which on an interval of 1 stays 1
+PROPORTIONAL, INTEGRAL, REMEMBERED = 0.9, 0.1, 5
+SET_POINT, STEP = 0.1, 10.0
+FARTHEST = 50.0  # of an exponent
+ONE_SURELY = 1 - 1e-6  # with room for rounding: what is compared with it is below 1,000
+SURE = 1.01 * SET_POINT / PROPORTIONAL  # an error from which on an interval of 1 stays 1
 
 
 class KalmanLevel:
@@ -111,27 +110,19 @@ class Feedback:
         self.interval = next_interval(self.interval, error, kept)
 
 
-def stays(error: float, total: float) -> bool:
-    """Whether an interval of 1 surely stays 1, with `total` as the sum of the last errors, nearly.
-
-    It says less than `next_interval` while fewer than five errors are remembered.
-    """
-    return _PROPORTIONAL * error + _OF_TOTAL * total > _CLEAR
-
-
 def next_interval(interval: float, error: float, errors: Collection[float]) -> float:
     """What the controller says after an error, the last of `errors`."""
     # e^x ≥ 1 + x + x²/2 for x ≥ 0: where even that leaves less than 1, the interval is 1, without
     # an exponential; nor does it need the integral part, which is never negative.
-    power = (_PROPORTIONAL * error - _SET_POINT) / _SET_POINT
-    if power > 0 and interval - _STEP * (power + power * power / 2) < 1 - _MARGIN:
+    power = (PROPORTIONAL * error - SET_POINT) / SET_POINT
+    if power > 0 and interval - STEP * (power + power * power / 2) < ONE_SURELY:
         return 1.0
-    signal = _PROPORTIONAL * error + _INTEGRAL * (math.fsum(errors) / len(errors))
-    if signal >= _SET_POINT and interval == 1.0:
+    signal = PROPORTIONAL * error + INTEGRAL * (math.fsum(errors) / len(errors))
+    if signal >= SET_POINT and interval == 1.0:
         return 1.0
-    power = (signal - _SET_POINT) / _SET_POINT
-    if power > 0 and interval - _STEP * (power + power * power / 2) < 1 - _MARGIN:
+    power = (signal - SET_POINT) / SET_POINT
+    if power > 0 and interval - STEP * (power + power * power / 2) < ONE_SURELY:
         return 1.0
-    growth = 1 - one_exp(power if power < _FARTHEST else _FARTHEST)  # the same on every machine
-    found = interval + _STEP * growth
+    growth = 1 - one_exp(power if power < FARTHEST else FARTHEST)  # the same on every machine
+    found = interval + STEP * growth
     return found if found > 1.0 else 1.0

@@ -1,21 +1,41 @@
-"""The sampler of `rescue_dp`: when to measure, and with what part of a window's budget."""
+"""The sampler of `rescue_dp`, for many values at once.
+
+Decisions follow one after the other, so there is a loop. It takes every float for what it rounds
+to, and e^x from the mathematical library. Afterwards arrays show, for all values at once, whether
+a float was so near to an integer that another number is the right one, and which intervals exact
+exponentials give. If one decision differs, the definition (`WindowBudget`) decides all of them;
+until then no state has changed.
+"""
 
 from __future__ import annotations
 
 import math
-from decimal import Context, Decimal
-from fractions import Fraction
-from typing import ClassVar, Protocol
 
 import numpy as np
 
+from tidegate.estimate.mixture.portable_math import exp
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._kalman_and_controller import (
+    FARTHEST,
+    INTEGRAL,
+    ONE_SURELY,
+    PROPORTIONAL,
     REMEMBERED,
+    SET_POINT,
+    STEP,
     SURE,
-    Feedback,
-    next_interval,
-    stays,
+)
+from tidegate.methods._rescue_budget import (
+    DOUBT,
+    LEAST,
+    LEAST_SHARE,
+    MOST,
+    PARTS,
+    ROUGH_MOST,
+    ROUGH_SHARE,
+    Budgeted,
+    WindowBudget,
+    rough_share,
 )
 from tidegate.perturb.position_noise import USUAL_SCALES
 from tidegate.perturb.sampled_values import (
@@ -28,76 +48,24 @@ from tidegate.perturb.sampled_values import (
 )
 from tidegate.stages.noisy import Filtered
 
-PARTS = 1 << 32  # of ε: what is spent is counted in these
-LEAST = 1 << 12  # parts below which nothing is measured: its noise would be of no use
-# The paper's constants: a measurement takes φ·ln(interval + 1) of what is left, at most 0.6 of it,
-# and at most a fifth of ε.
-_SHARE, _MOST_SHARE, _MOST = Decimal("0.2"), Decimal("0.6"), PARTS // 5
-_LEAST_SHARE = float(_SHARE) * math.log(2)  # at an interval of 1
-_ROUGH_SHARE, _ROUGH_MOST = float(_SHARE), float(_MOST_SHARE)
-_DIGITS = Context(prec=30)
-_DOUBT = 1e-5  # 2^32 times the error of a share is below 1.2e-6
 _NEARLY_HALF = 0.5 - 2.0**-20  # of what is rounded down
 
 
-class _Budgeted(Protocol):
-    """The stage, as far as the sampler asks it."""
+class BudgetSampler(WindowBudget):
+    """`WindowBudget`, and a sweep that does the same."""
 
-    @property
-    def window(self) -> int: ...
-
-    @property
-    def movement(self) -> Fraction: ...
-
-    def scale(self, threshold: int, parts: int) -> int: ...
-
-    def scale_ratio(self, threshold: int) -> tuple[int, int]: ...
-
-
-class BudgetSampler(Feedback):
-    """Asks for a measurement when the interval is over. Its state holds no raw value."""
-
-    STATE: ClassVar[tuple[str, ...]] = (*Feedback.STATE, "places", "parts", "due")
-
-    def __init__(self, stage: _Budgeted, threshold: int) -> None:
-        super().__init__(threshold, Fraction(stage.movement))
-        self._stage, self._window, self._threshold = stage, stage.window, threshold
-        self.places: list[int] = []  # where something was spent, within the last window
-        self.parts: list[int] = []  # how much
-        self.due = 0  # the position to measure next
-        self._offer = self._position = 0
+    def __init__(self, stage: Budgeted, threshold: int) -> None:
+        super().__init__(stage, threshold)
         above, below = stage.scale_ratio(threshold)
         self._ratio = above / below  # of a scale times the parts it costs
-        self._huge = self._scale_of(LEAST) >= USUAL_SCALES
-        self._least_scale = self._scale_of(_MOST)
+        self._huge = self.scale_of(LEAST) >= USUAL_SCALES
+        self._least_scale = self.scale_of(MOST)
         self.filtered: Filtered | None = None  # of the last sweep
-
-    def push(self, value: int, position: int) -> int:
-        """The value itself decides nothing."""
-        if position < self.due:
-            return 0
-        self._position = position
-        while self.places and self.places[0] <= position - self._window:
-            del self.places[0], self.parts[0]
-        self._offer = self._part_of(PARTS - sum(self.parts), self.interval)
-        if self._offer < LEAST:
-            return 0
-        return self._scale_of(self._offer)
-
-    def measured(self, number: int, span: int, scale: int) -> None:
-        """Let filter and controller see what was released, and remember what it cost."""
-        self.follow(number, span, scale)
-        if scale:
-            self.places.append(self._position)
-            self.parts.append(self._offer)
-            self.due = self._position + round(min(self.interval, float(self._window)))
 
     def sweep(self, stretch: Stretch) -> Measurements:
         """`push` and `measured` for many values: only where a measurement is due.
 
-        Whole numbers are floats here, exact below 2^53. The loop takes every float for what it is
-        rounded to; afterwards it is seen, for all values at once, whether one was so near to an
-        integer that this was wrong. Then the definition decides.
+        Whole numbers are floats here, exact below 2^53.
         """
         self.filtered = None
         units, start, stop, position, filled, ends, noise = stretch
@@ -109,9 +77,9 @@ class BudgetSampler(Feedback):
         if begin >= count:
             self._pass(-filled, count, edges)
             return [], [], []
-        # What comes back at each value: written a window ahead of where it is read.
+        # What comes back at each value: `ahead` values after it was spent.
         ahead = min(window, count)
-        returns = [0.0] * (count + ahead)
+        returns = [0.0] * (ahead + begin)
         left, later = float(PARTS), []
         for place, spent in zip(self.places, self.parts, strict=True):
             back = max(place + window - position, 0)
@@ -123,22 +91,25 @@ class BudgetSampler(Feedback):
         first_left, ratio = left, self._ratio
         values, logs = units[start:stop].astype(np.float64), noise.between(position, count)
         # A number is scale·logarithm, rounded towards 0, and the value: half of a step towards 0,
-        # and to the nearest. NaN, which no comparison holds for, where the noise may be 0 or −0.
+        # and to the nearest. NaN, which no comparison holds for, where the noise may be −0.
         halved = values - np.copysign(0.5, logs)
-        halved[np.abs(logs) * self._least_scale < 1] = math.nan
+        halved[(logs <= 0) & (logs * -self._least_scale < 1)] = math.nan
         towards, logarithms = halved.tolist(), logs.tolist()
         means, drawn = list[float](), dict[int, float]()  # of the filter; numbers at NaNs
         by_integers: set[int] = set()  # which numbers have noise that was found so
         # Half of the variance, with half steps: what is divided is the same, with one factor less.
         exact, half, interval, first = self.exact, self.variance / 2, self.interval, self.filter
         step, errors = self._step_variance / 2, self.errors.copy()
-        # Since where which interval and share hold.
-        changes, intervals, shares = [0], [interval], [_rough_share(interval)]
+        # After which measurement which interval holds, and of which power of e it was made.
+        changes, intervals, powers = [-1], [interval], list[float]()
+        refused = list[tuple[int, int, bool]]()  # which interval, what was left, if too little
+        exponential, logarithm, exact_sum = math.exp, math.log, math.fsum
+        zeros = [0.0] * ahead
         # Below `low` the next value is no usual one: the interval is not 1, or nothing is left, or
         # the value before was not measured. Below `sure` an error may change the interval.
         low, sure = math.inf, SURE if interval == 1.0 else math.inf
         opened, stuck = -filled, False
-        share, most, least = shares[0], float(_MOST), float(LEAST)
+        share, most, least = rough_share(interval), float(MOST), float(LEAST)
         whole, centre, below = WHOLE, CENTRE, WHOLE - 0.5
         left += sum(returns[:begin])
         while begin < count:
@@ -151,12 +122,16 @@ class BudgetSampler(Feedback):
                     if low < math.inf:
                         opened = at
                     # 0.6 of a whole number may be one: rounded down, not to an even one.
-                    part = min(left * share - _NEARLY_HALF + whole - whole, most)
-                    if part < least:
+                    part = left * share - _NEARLY_HALF + whole - whole
+                    if part > most:
+                        part = most
+                    elif part < least:
                         if not stuck or returns[at]:
-                            stuck = self._part_of(int(left), interval) < LEAST
+                            stuck = self.part_of(int(left), interval) < LEAST
+                            refused.append((len(intervals) - 1, int(left), stuck))
                         if stuck:
                             low = math.inf
+                            returns.append(0.0)
                             continue
                     stuck = False
                     low = least if interval == 1.0 else math.inf
@@ -170,7 +145,7 @@ class BudgetSampler(Feedback):
                 number = scale * logarithms[at] + towards[at] + centre - centre
                 gain = half / (half + scale * scale)
                 half *= 1.0 - gain  # what `follow` does, from here on
-                returns[at + ahead] = part
+                returns.append(part)
                 left -= part
                 before = exact
                 exact += gain * (number - before)
@@ -195,26 +170,37 @@ class BudgetSampler(Feedback):
                     if error >= sure:
                         continue
                 last = errors[-REMEMBERED:]
-                if sure < math.inf and stays(error, sum(last)):
-                    continue
-                before, interval = interval, next_interval(interval, error, last)
-                if interval == before == 1.0:
-                    continue
-                begin = opened = at + 1
-                if interval != 1.0:
-                    low = sure = math.inf
-                    share = _rough_share(interval)
-                    begin = at + (round(interval) if interval < window else window)
-                    left += sum(returns[opened:begin])
+                # The controller: `next_interval`, with an exponential that is checked afterwards.
+                power = (PROPORTIONAL * error - SET_POINT) / SET_POINT
+                if power <= 0 or interval - STEP * (power + power * power / 2) >= ONE_SURELY:
+                    signal = PROPORTIONAL * error + INTEGRAL * (exact_sum(last) / len(last))
+                    power = (signal - SET_POINT) / SET_POINT
+                    if power >= 0 and interval == 1.0:
+                        continue
+                changes.append(at)
+                powers.append(power)
+                if power > 0 and interval - STEP * (power + power * power / 2) < ONE_SURELY:
+                    interval = 1.0
                 else:
-                    low, sure, share = least, SURE, _LEAST_SHARE
-                changes.append(begin)
+                    interval += STEP * (1 - exponential(power if power < FARTHEST else FARTHEST))
+                if interval <= 1.0:
+                    interval, low, sure, share = 1.0, least, SURE, LEAST_SHARE
+                    intervals.append(1.0)
+                    continue
                 intervals.append(interval)
-                shares.append(share)
-                break
+                low = sure = math.inf
+                share = ROUGH_SHARE * logarithm(interval + 1)
+                if share > ROUGH_MOST:
+                    share = ROUGH_MOST
+                opened = at + 1
+                begin = at + (round(interval) if interval < window else window)
+                if begin > opened:
+                    left += sum(returns[opened:begin])
+                    returns += zeros[: (begin if begin < count else count) - opened]
+                    break
             else:
                 break
-        moved = np.array(returns)
+        moved = np.fromiter(returns, np.float64, len(returns))
         paid = moved[ahead:]
         places = paid.nonzero()[0]
         parts, factors = paid[places], logs[places]
@@ -225,12 +211,14 @@ class BudgetSampler(Feedback):
         if drawn:
             released[np.searchsorted(places, list(drawn))] = list(drawn.values())
         draws = released - values[places]
-        if not (
-            self._right_parts(lefts, parts, places, (changes, intervals, shares))
+        right = self._right_intervals(*map(np.array, (intervals, powers)), refused)
+        if right is None or not (
+            self._right_parts(lefts, parts, np.searchsorted(places, changes, "right"), right)
             and self._right_scales(rough, scales, parts)
             and noise.right(draws, scales, factors, places + position, by_integers)
         ):
             return one_by_one(self, stretch)
+        interval = float(right[-1])
         self.exact, self.variance, self.interval = exact, half * 2, interval
         self.errors = errors[-REMEMBERED:]
         if places.size:
@@ -238,7 +226,7 @@ class BudgetSampler(Feedback):
             self.due = position + opened - 1 + round(min(interval, float(window)))
         read = count if stuck else opened
         self._pass(opened, count, edges)
-        self.filtered = Filtered(first, self.filter, np.array(means))
+        self.filtered = Filtered(first, self.filter, np.fromiter(means, np.float64, len(means)))
         unread = enumerate(returns[read:count], position - window + read)
         new = enumerate(returns[count:], position - ahead + count)
         kept = [*(each for each in unread if each[1]), *later, *(each for each in new if each[1])]
@@ -252,49 +240,54 @@ class BudgetSampler(Feedback):
                 self.follow(0, edge - opened, 0)
                 opened = edge
 
+    def _right_intervals(
+        self, proposed: FloatArray, powers: FloatArray, refused: list[tuple[int, int, bool]]
+    ) -> FloatArray | None:
+        """The intervals as the controller defines them; None if another decision would follow."""
+        falls = STEP * (powers + powers * powers / 2)
+        surely = (powers > 0) & (proposed[:-1] - falls < ONE_SURELY)  # 1, without an exponential
+        growths = np.full(powers.size, -math.inf)
+        growths[~surely] = STEP * (1 - exp(np.minimum(powers[~surely], FARTHEST)))
+        before, right = proposed[:-1], proposed.copy()
+        right[1:] = np.maximum(before + growths, 1.0)  # before an interval of 1, and surely
+        for at in np.flatnonzero((before != 1.0) & ~surely).tolist():
+            right[at + 1] = max(float(right[at] + growths[at]), 1.0)
+        longest = float(self._window)
+        if (
+            np.any((right == 1.0) != (proposed == 1.0))
+            or np.any(np.rint(np.minimum(right, longest)) != np.rint(np.minimum(proposed, longest)))
+            or np.any((right[:-1] - falls >= ONE_SURELY)[surely])
+            or any(
+                (self.part_of(left, float(right[at])) < LEAST) != stuck
+                for at, left, stuck in refused
+            )
+        ):
+            return None
+        return right
+
     def _right_parts(
         self,
         lefts: FloatArray,
         parts: FloatArray,
-        places: IntArray,
-        since: tuple[list[int], list[float], list[float]],
+        since: IntArray,
+        intervals: FloatArray,
     ) -> bool:
-        """Whether these are the parts to spend of what is left, where floats proposed them."""
-        changes, intervals, shares = since
-        # How many measurements were made between changes.
-        made = np.diff([*np.searchsorted(places, changes), places.size])
-        rest = np.minimum(lefts * np.repeat(shares, made), _MOST + 0.5) - parts
-        doubted = near_integers(rest, _DOUBT)
+        """Whether these are the parts to spend of what is left, where floats proposed them.
+
+        An interval holds from one of the measurements `since` up to the next.
+        """
+        made = np.diff(np.append(since, parts.size))
+        shares = np.minimum(ROUGH_SHARE * np.log(intervals + 1), ROUGH_MOST)
+        rest = np.minimum(lefts * np.repeat(shares, made), MOST + 0.5) - parts
+        doubted = near_integers(rest, DOUBT)
         since_last = np.repeat(intervals, made) if doubted else ()
         return all(
-            self._part_of(int(lefts[at]), float(since_last[at])) == parts[at] for at in doubted
+            self.part_of(int(lefts[at]), float(since_last[at])) == parts[at] for at in doubted
         )
 
     def _right_scales(self, rough: FloatArray, scales: FloatArray, parts: FloatArray) -> bool:
         """Whether these are the scales of measurements that cost `parts`."""
         return all(
-            self._scale_of(int(parts[at])) == scales[at]
-            for at in near_integers(scales - rough, _DOUBT)
+            self.scale_of(int(parts[at])) == scales[at]
+            for at in near_integers(scales - rough, DOUBT)
         )
-
-    def _scale_of(self, parts: int) -> int:
-        """The scale of the noise of a measurement that costs `parts`."""
-        return self._stage.scale(self._threshold, parts)
-
-    def _part_of(self, left: int, interval: float) -> int:
-        """min(φ·ln(interval + 1), 0.6) of what is left, rounded down, and at most a fifth of ε.
-
-        The same on every machine: a float only proposes, since near to an integer decimals decide.
-        """
-        rough = left * _rough_share(interval)
-        part = int(rough)
-        if not _DOUBT < rough - part < 1 - _DOUBT:
-            exact = min(_SHARE * Decimal(interval + 1).ln(_DIGITS), _MOST_SHARE)
-            part = int(left * Fraction(exact))
-        return part if part < _MOST else _MOST
-
-
-def _rough_share(interval: float) -> float:
-    """The share of what is left that a measurement takes, nearly."""
-    share = _ROUGH_SHARE * math.log(interval + 1)
-    return share if share < _ROUGH_MOST else _ROUGH_MOST

@@ -9,7 +9,8 @@ from tidegate.exact_numbers import Number
 from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._rescue_sampler import LEAST, PARTS, BudgetSampler
+from tidegate.methods._rescue_budget import LEAST, PARTS
+from tidegate.methods._rescue_sampler import BudgetSampler
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.methods.fast import MOVEMENT, FilteredLevel
 from tidegate.randomness import Keystream

@@ -114,33 +114,35 @@ class MeasurementNoise:
         """
         group, index = divmod(position, DRAWS)
         if self._listed[0] != group:
-            start = group * DRAWS
-            place = self._place_of(start)
-            self._listed = group, self._kept[place : place + DRAWS].tolist()
+            self._listed = group, self.between(group * DRAWS, DRAWS).tolist()
         return self._listed[1], index
 
     def between(self, position: int, count: int) -> FloatArray:
-        """Signed logarithms of `count` positions, from this one on."""
-        found = []
-        while count:
-            index = position % DRAWS
-            place = self._place_of(position - index) + index
-            found.append(self._kept[place : place + count])
-            position += found[-1].size
-            count -= found[-1].size
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        """Signed logarithms of `count` positions, from this one on.
 
-    def _place_of(self, start: int) -> int:
-        """Where the logarithms of a group of positions are kept, after drawing them if need be."""
-        if not self._first <= start < self._end:
-            chunk, tree = divmod(start, 1 << _CHUNK_BITS)
-            # More at once where positions follow each other: for speed alone.
-            ahead = _GROUPS * DRAWS if 0 < start == self._end else DRAWS
-            count = min(ahead, (1 << _CHUNK_BITS) - tree)
+        They are kept until others are asked for, with the words that follow a −0.
+        """
+        if position < self._first or position + count > self._end:
+            self._keep(position - position % DRAWS, position + count)
+        return self._kept[position - self._first :][:count]
+
+    def _keep(self, start: int, stop: int) -> None:
+        """Draw what is not kept yet of these positions; forget what is before them."""
+        follows = self._end > 0 and self._first <= start <= self._end
+        old = slice(start - self._first, None) if follows else slice(0, 0)
+        kept, second = [self._kept[old]], [self._second[old]]
+        end = self._end if follows else start
+        # More at once where positions follow each other: for speed alone.
+        last = max(end + (_GROUPS if follows else 1) * DRAWS, stop + -stop % DRAWS)
+        while end < last:
+            chunk, tree = divmod(end, 1 << _CHUNK_BITS)
+            count = min(last - end, (1 << _CHUNK_BITS) - tree)
             words = self._keystream.first_words(chunk=chunk, tree=tree, count=count, words=2)
-            self._kept, self._second = signed_logarithms(words[:, 0]), words[:, 1]
-            self._first, self._end = start, start + count
-        return start - self._first
+            kept.append(signed_logarithms(words[:, 0]))
+            second.append(words[:, 1])
+            end += count
+        self._kept, self._second = np.concatenate(kept), np.concatenate(second)
+        self._first, self._end = start, end
 
     def right(
         self,

@@ -61,10 +61,18 @@ class UpdateDevices:
         self._sums = np.zeros(users, dtype=np.int64)
         self._yes = np.zeros(users, dtype=np.int64)
         self._updates = 0
+        self._steps = 0  # of this epoch
 
     def push(self, values: Bits) -> None:
-        """The bits of one step."""
+        """The bits of one step.
+
+        Raises:
+            RefusedError: the epoch is over. A mean above 1 would name itself in an error.
+        """
+        if self._steps == self._scheme.epoch:
+            raise RefusedError(f"an epoch has {self._steps} steps: close it before the next one")
         self._sums += _bits(values, self._sums.size)
+        self._steps += 1
 
     def vote(self, published: Fraction) -> Bits:
         """At the end of an epoch: whether the published mean is out of date, by coins."""
@@ -92,6 +100,7 @@ class UpdateDevices:
     def close(self) -> None:
         """The next epoch begins."""
         self._sums[:] = 0
+        self._steps = 0
 
 
 class PopulationDevices:
@@ -125,13 +134,20 @@ class PopulationDevices:
 
 
 def each_once(asked: IntArray, users: int) -> bool:
-    """Whether these are users, each once. Of an array −1 would be the last one a second time."""
+    """Whether these are users, each once.
+
+    Of an array −1 would be the last one a second time. Of a column, coins would be drawn for each
+    pair of its rows: every user would report as often as there are users.
+    """
+    if asked.ndim != 1 or not np.issubdtype(asked.dtype, np.integer):
+        return False
     known = (asked >= 0) & (asked < users)
     return bool(known.all()) and np.unique(asked).size == asked.size
 
 
 def _bits(values: Bits, users: int) -> Bits:
-    array = np.asarray(values)
+    """A copy: the caller may write the next step into the same array."""
+    array = np.array(values)
     if array.shape != (users,) or array.dtype != np.bool_:
         raise InputError(f"values must be {users} booleans, one for each user")
     return array
