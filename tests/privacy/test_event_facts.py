@@ -70,6 +70,59 @@ def test_how_times_are_written_follows_from_the_settings(
     assert expected.texts(rows.times)[1] == "2024-01-01T01:00:00Z"
 
 
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+WRITTEN: dict[str, Callable[[list[int]], Any]] = {
+    "texts": lambda numbers: [str(one) for one in numbers],
+    "other lengths": lambda numbers: [
+        f"{one:019}" if at % 3 else str(one) for at, one in enumerate(numbers)
+    ],
+    "decimals": lambda numbers: [f"{one}.25" for one in numbers],
+    "whole": lambda numbers: numbers,
+    "floats": lambda numbers: [float(one) for one in numbers],
+    "array": np.array,
+}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_number_is_the_time_that_it_is_by_itself(form: str, unit: str) -> None:
+    """Caught: the first event decided whether all others are seconds, ms, µs or ns.
+
+    In a log of seconds, one event at 10¹¹ (ms: 1973) put all others into January 1970.
+    """
+    moments = [(1_704_067_200 + 97 * at) * UNITS[unit] for at in range(40)]
+    ticks = PIPELINE.ticks
+    assert ticks is not None
+    alone = [
+        int(ticks.read(tg.read_times(WRITTEN[form]([one]), by_order=False)).ticks[0])
+        for one in moments
+    ]
+    assert ticks.places(np.array(alone)).tolist() == [97 * at // 3600 for at in range(40)]
+    for other in (1_704_067_200 * factor + 7 for factor in UNITS.values()):
+        for numbers in ([other, *moments], [*moments, other]):
+            found = ticks.read(tg.read_times(WRITTEN[form](numbers), by_order=False)).ticks.tolist()
+            assert [one for one in alone if one not in found] == []
+            if form not in ("array", "floats"):
+                texts = [str(one) for one in WRITTEN[form](numbers)]
+                assert ticks.read(texts).ticks.tolist() == found
+
+
+def test_one_event_of_another_unit_moves_no_other_in_a_file(tmp_path: Path) -> None:
+    """The command line carried the unit of the first event through the whole file."""
+    log = "".join(f"{1_704_067_200 + 60 * at},1\n" for at in range(300))
+    sums = []
+    for name, first in (("without", ""), ("with", "100000000000,1\n")):
+        source, output = tmp_path / f"{name}.csv", tmp_path / f"{name}.out.csv"
+        source.write_text(f"ts,v\n{first}{log}")
+        ticks = ("--every", "1h", "--start", "2024-01-01T00:00Z", "--until", "2024-01-01T05:00Z")
+        result = run(
+            "release", source, "-o", output, "--count", "--time", "ts", "--epsilon", 20, *ticks
+        )
+        assert result.exit_code == 0, result.stderr
+        sums.append(tg.open(output).query().estimate)
+    assert sums == [pytest.approx(300, abs=15)] * 2
+
+
 def test_the_output_of_a_log_with_an_event_looks_like_that_of_one_without(tmp_path: Path) -> None:
     found = []
     for name, log in (("none", ""), ("one", "1704067300,1\n")):
