@@ -21,6 +21,7 @@ from tests.cli.invoking import run
 from tests.service.test_http import Clients, http
 from tidegate.durable import DurableRelease
 from tidegate.errors import TidegateError
+from tidegate.io import input_file_or_pipe
 
 __all__ = ["http"]  # a fixture
 
@@ -199,3 +200,62 @@ def test_a_producer_is_not_told_how_many_events_others_sent(http: Clients, keys:
         answers.append((conflict.json(), send(1, f"bad {number}", "never").json()))
     assert answers[0] == answers[1]
     assert "seen" not in answers[0][0]
+
+
+def test_when_ticks_are_closed_follows_from_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Caught: a followed file was looked at more often after an event, and rows came out sooner.
+
+    And as long as every look found events, no tick was closed at all.
+    """
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += max(seconds, 1e-6)
+
+    monkeypatch.setattr(input_file_or_pipe.time, "monotonic", lambda: now)
+    monkeypatch.setattr(input_file_or_pipe.time, "sleep", sleep)
+
+    def closed(arrivals: list[float], before: int = 0) -> tuple[list[float], list[int]]:
+        """When ticks are closed, and how many events were taken by then."""
+        nonlocal now
+        now, waiting = 0.0, list(arrivals)
+        moments: list[float] = []
+        taken: list[int] = []
+        path = tmp_path / "log.csv"
+        path.write_bytes(b"1\n" * before)
+        source, events = input_file_or_pipe.InputBytes(path, follow=True), 0
+        read_once = source._read_once
+
+        def read(count: int) -> bytes:
+            with path.open("ab") as log:
+                while waiting and waiting[0] <= now:
+                    log.write(b"1\n")
+                    del waiting[0]
+            return read_once(2)  # an event a look
+
+        def idle() -> None:
+            moments.append(round(now, 2))
+            taken.append(events)
+            if now > 2:
+                source.close()
+
+        monkeypatch.setattr(source, "_read_once", read)
+        source.idle = idle
+        while source.read_packed(100):
+            events += 1
+            sleep(0.0005)  # what it takes to push it
+        return moments, taken
+
+    without, _ = closed([])
+    assert without == [0.25 * step for step in range(12)][: len(without)]
+    assert len(without) > 8
+    assert closed([0.71])[0] == without
+    assert closed([0.5, 0.59, 0.93, 1.39])[0] == without
+    crowded, taken = closed([0.0006 * step for step in range(3000)])  # one at every look
+    assert crowded == pytest.approx(without, abs=0.03)  # what it takes to push them
+    assert taken[5] > 1500
+    _, taken = closed([], before=2000)  # what is there at the beginning is read before
+    assert taken[0] == 2000

@@ -196,10 +196,11 @@ def _rows_of_declared(source: str, options: dict[str, Any], keys: list[str]) -> 
     from tidegate.io.open_source import open_keys
     from tidegate.keyed.key_names import Names, declared_keys
 
-    reading = ("format", "by", "header", "delimiter", "decimal")
+    names = ("format", "by", "header", "delimiter", "decimal")
+    reading: dict[str, Any] = {name: options.get(name) for name in names}
     try:
         declared = Names(declared_keys(keys), more=False)
-        with open_keys(source, **{name: options.get(name) for name in reading}) as opened:
+        with open_keys(source, **reading) as opened:
             return sum(
                 int(np.count_nonzero(declared.codes(batch.users, len(batch), 0) >= 0))
                 for batch in opened.batches()
