@@ -104,6 +104,36 @@ def test_an_event_that_is_in_no_tick_shows_nowhere(
     assert '"kind":"charge"' in without[2]["ledger.jsonl"].decode()
 
 
+@pytest.mark.parametrize("keyed", [False, True], ids=["plain", "keys"])
+def test_no_message_counts_events(keyed: bool, tmp_path: Path) -> None:
+    # Caught: `state show`, and what is said where an input is shorter than before, or differs.
+    (tmp_path / "keys").write_text("a\nb\n")
+    words = [*TICKS, "--until", "2024-01-02T00:00Z", "--bound", 9, "--column", "eur"]
+    words += ["--by", "shop", "--keys", tmp_path / "keys"] if keyed else []
+    found = []
+    for name, rows in (("without", EVENTS), ("with", EVENTS + LATER)):
+        folder = tmp_path / name
+        state = ["--state", folder / "state"]
+        assert released(folder, rows, *words, *state)[0] == 0
+        said = [] if keyed else [run("state", "show", folder / "state").output]
+        for shorter in ("", EVENTS.replace(",3\n", ",4\n")):
+            (tmp_path / "in.csv").write_text(f"at,shop,eur\n{shorter}")
+            again = run(
+                "release",
+                tmp_path / "in.csv",
+                "--epsilon",
+                1,
+                "-o",
+                folder / "out.csv",
+                *words,
+                *state,
+            )
+            assert again.exit_code == 3
+            said.append(again.output + again.stderr)
+        found.append([one.replace(str(folder), "") for one in said])
+    assert found[0] == found[1]
+
+
 def test_a_row_whose_key_is_not_declared_shows_nowhere(tmp_path: Path) -> None:
     # Caught: the default horizon, which is published, was taken from all lines of the file.
     (tmp_path / "keys").write_text("a\nb\n")
