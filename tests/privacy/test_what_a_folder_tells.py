@@ -20,7 +20,7 @@ import pytest
 import tidegate as tg
 from tests.cli.invoking import run
 from tests.entropy import beginning_with
-from tests.service.test_http import Clients, http
+from tests.service.test_http import ROUTES, Clients, http
 from tidegate.durable import DurableRelease
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.ledger import CapExceeded
@@ -225,3 +225,36 @@ def test_the_database_of_a_service_does_not_count_events(http: Clients, keys: An
     with gate.streams._database.reading() as connection:
         rows = connection.exec_driver_sql('SELECT "start", "count" FROM tidegate_requests').all()
     assert set(rows) == {(0, 0)}
+
+
+@pytest.mark.parametrize("keys", [None, {"names": ["a", "b"], "threshold": "per key"}])
+def test_no_answer_of_a_service_changes_with_an_event_that_waits(http: Clients, keys: Any) -> None:
+    gate = http.service.gate
+    gate.call(lambda: gate.streams.create("calls", PIPELINE, keys=keys)).result()
+
+    def send(count: int) -> None:
+        body: dict[str, Any] = {"times": ["2024-02-01T00:00:01Z"] * count, "values": [1.0] * count}
+        body |= {} if keys is None else {"keys": ["a"] * count}
+        assert http("producer", "POST", "/v1/streams/calls/values", json=body).status_code == 202
+
+    def seen() -> dict[Any, Any]:
+        found = {}
+        for (method, route), roles in ROUTES.items():
+            if method != "GET" or "live" in route or "{task_id}" in route:
+                continue
+            path = route.format(name="calls", source="calls")
+            for role in sorted(filter(None, roles)):
+                answer = http(role, "GET", path)
+                headers = {name: answer.headers.get(name) for name in ("etag", "content-length")}
+                found[role, path] = answer.status_code, headers, answer.content
+        return found
+
+    until = {"until": "2024-01-02T00:00Z"}
+    for released in (False, True):
+        if released:
+            assert http("producer", "POST", "/v1/streams/calls/advance", json=until).is_success
+        before = seen()
+        send(1)
+        send(30)
+        assert seen() == before
+        assert sum(status == 200 for status, *_ in before.values()) > 10
