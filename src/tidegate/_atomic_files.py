@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from tidegate._context_managers import NotCopied
+
 PRIVATE = 0o600
 """The mode of files that only their owner may read."""
 
@@ -218,7 +220,7 @@ def replace_file(path: Path, data: bytes, mode: int = PRIVATE) -> None:
         unlock(draft.descriptor)
 
 
-class Inherited(ABC):
+class Inherited(NotCopied, ABC):
     """An open resource of one process; a forked process disowns it at once."""
 
     def guard(self) -> None:

@@ -4,10 +4,10 @@
 | --- | --- |
 | `2024-02-01`, `2024-02-01T12:00`, `2024-02-01 12:00:00.25` | naive, or written in `zone` |
 | `…Z`, `…+01:00` | an instant, written in `zone` (default: UTC) |
-| 1706745600; from 10¹¹ on ms, from 10¹⁴ µs, from 10¹⁷ ns: the first decides | an instant |
+| 1706745600; from 10¹¹ on ms, from 10¹⁴ µs, from 10¹⁷ ns: the first decides¹ | an instant |
 | a `datetime`; a column of numpy, pandas, polars or pyarrow with a type for times | as it says |
 
-A zone that a type names is kept, unless `zone` is given.
+A zone that a type names is kept, unless `zone` is given. ¹ Of events, each number by itself.
 
 Times are public by definition: rows can be refused because of their times. No message shows one
 all the same, since another column may have been named by mistake; it names the position.
@@ -27,13 +27,16 @@ from tidegate.clock import SECOND, UNITS, Clock, RowsOfKeys, zone_name
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
 from tidegate.timestamps_in_bulk import (
+    EACH,
     FIRST_YEAR,
     ISO,
     LAST_YEAR,
+    dates_among,
     looks_like_a_date,
     offset,
     times_alike,
     unit_of,
+    unit_sizes,
 )
 
 _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
@@ -74,7 +77,8 @@ def read_times(
         zone: where naive times were written, and in which zone all are written out.
         clock: that of the times before; the rest of a stream must have the same.
         before: the times of the rows before, for an hour that comes twice (`Clock.universal`).
-        by_order: False for events: each time is read by itself.
+        by_order: False for events: each time is read by itself, numbers by their own size. That an
+            event happened is protected: it must not decide when others did.
         keys: whose rows these are, if rows of several keys are mixed.
 
     Raises:
@@ -89,7 +93,9 @@ def read_times(
             raise InputError(f"times at position {position}: they are of another clock than before")
         return found
     wanted = zone if clock is None or clock.zone is None else clock.zone
-    local, instant, unit = _times_of_column(values, position, None if clock is None else clock.unit)
+    given = None if clock is None else clock.unit
+    local, instant, unit = _times_of_column(values, position, given if by_order else EACH)
+    unit = "s" if unit == EACH else unit
     if instant and wanted is None:
         wanted = _own_zone(values) or "UTC"
     known = clock or Clock(wanted, unit)
@@ -186,15 +192,16 @@ def _times_from_numbers(
     wrong = np.flatnonzero(~np.isfinite(sizes))
     if wrong.size:
         raise InputError(f"time at position {position + int(wrong[0])} is missing")
-    if unit is None and array.size and looks_like_a_date(float(array[0])):
-        raise InputError(f"time at position {position} {_DATE}")
+    dates = dates_among({None: array[:1], EACH: array}.get(unit, array[:0]))
+    if dates.size:
+        raise InputError(f"time at position {position + int(dates[0])} {_DATE}")
     known = unit or (unit_of(array[0].item()) if array.size else "s")
-    size = UNITS[known]
+    size = unit_sizes(array) if known == EACH else np.int64(UNITS[known])
     wrong = np.flatnonzero(sizes >= _FARTHEST / size)  # a product could overflow
     if wrong.size:
         raise InputError(_beyond(position + int(wrong[0])))
     if array.dtype.kind == "f":  # a float of seconds knows microseconds
-        grain = max(1, size // 10**6)
+        grain = np.maximum(1, size // 10**6)
         ticks = np.rint(array * (size // grain)).astype(np.int64) * grain
     else:
         ticks = array.astype(np.int64) * size
@@ -226,7 +233,7 @@ def _times_from_objects(
         if not -(2**63) <= tick < 2**63:
             raise InputError(_beyond(position + at))
         ticks[at] = tick
-    instant, known = kind or (unit is not None, unit)
+    instant, known = kind or (unit not in (None, EACH), unit)
     return ticks, instant, known
 
 
@@ -266,12 +273,13 @@ def _time_from_text(text: str, unit: str | None) -> tuple[int, bool, str | None]
         raise _UnreadableError("is missing")
     if _NUMBER.fullmatch(text):
         whole, _, decimals = text.partition(".")
-        if unit is None and looks_like_a_date(float(text)):
+        known = unit_of(float(text)) if unit in (None, EACH) else str(unit)
+        if unit in (None, EACH) and looks_like_a_date(float(text)):
             raise _UnreadableError(_DATE)
-        known = unit or unit_of(float(text))
         size = UNITS[known]
         rest = int((decimals + "0" * 9)[:9]) * size // SECOND
-        return int(whole) * size + (-rest if text[0] == "-" else rest), True, known
+        tick = int(whole) * size + (-rest if text[0] == "-" else rest)
+        return tick, True, unit or known
     found = ISO.fullmatch(text)
     if found is None:
         raise _UnreadableError("is neither ISO 8601 nor a number since 1970")

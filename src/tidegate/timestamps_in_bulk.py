@@ -30,6 +30,29 @@ def unit_of(number: float) -> str:
     return "s" if size < 1e11 else "ms" if size < 1e14 else "us" if size < 1e17 else "ns"
 
 
+EACH = "each"
+"""In place of a unit: every number is read by its own size. For events: see `read_times`."""
+
+
+def unit_sizes(numbers: NDArray[Any]) -> IntArray:
+    """The unit of each number since 1970 by itself, in nanoseconds."""
+    sizes = np.abs(numbers.astype(np.float64))
+    limits = [sizes < 1e11, sizes < 1e14, sizes < 1e17]
+    found: IntArray = np.select(limits, [UNITS["s"], UNITS["ms"], UNITS["us"]], UNITS["ns"])
+    return found
+
+
+def dates_among(numbers: NDArray[Any]) -> IntArray:
+    """Where numbers look like dates (`looks_like_a_date`)."""
+    days, minutes = (19000101, 21001231), (190001010000, 210012312359)
+    likely = np.zeros(numbers.size, dtype=np.bool_)
+    for least, most in (days, minutes):
+        likely |= (numbers >= least) & (numbers <= most)
+    some = np.flatnonzero(likely)
+    found = [at for at in some.tolist() if looks_like_a_date(float(numbers[at]))]
+    return np.array(found, dtype=np.int64)
+
+
 def looks_like_a_date(number: float) -> bool:
     """Whether a number is a date without separators, such as 20240201, rather than seconds.
 
@@ -192,11 +215,12 @@ def _numbers(letters: NDArray[np.uint8], unit: str | None) -> tuple[IntArray, bo
     if width > _DIGITS or not _are_digits(letters):
         return None
     found = _field(letters, 0, width)
-    if unit is None and looks_like_a_date(float(found[0])):
+    doubtful = {None: found[:1], EACH: found}.get(unit, found[:0])
+    if dates_among(doubtful).size:
         return None  # looking at each says so
     known = unit or unit_of(float(found[0]))
-    size = UNITS[known]
-    if int(found.max()) > (2**63 - 1) // size:
+    size = unit_sizes(found) if known == EACH else np.int64(UNITS[known])
+    if (found > (2**63 - 1) // size).any():
         return None
     return found * size, True, known
 

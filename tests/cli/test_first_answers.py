@@ -244,5 +244,4 @@ def test_keys_that_match_nothing_are_said(tmp_path: Path) -> None:
     assert "no row has a declared key" in readings
     ticks = ("--every", "1h", "--start", "2024-02-01", "--until", "2024-02-03")
     events = run(*words, "-o", tmp_path / "ticks.csv", *ticks).stderr
-    assert "from 0 events" in events
     assert "warning: no event has a declared key" in events

@@ -154,7 +154,7 @@ def test_the_command_line_releases_events_by_key(tmp_path: Path) -> None:
     words = [*written(tmp_path), "--column", "fare", "--bound", 60, "--until", "2024-01-11"]
     result = run(*words)
     assert result.exit_code == 0, result.stderr
-    assert "released 240 ticks of 3 keys, from 2,707 events" in result.stderr
+    assert "released 240 ticks of 3 keys" in result.stderr
     out = (tmp_path / "out.csv").read_text()
     facts = (tmp_path / "out.csv.meta.json").read_text()
     assert out.startswith("key,time,position,value,level\na,2024-01-01T00:00:00,0,")

@@ -21,6 +21,7 @@ from tests.cli.invoking import run
 from tests.service.test_http import Clients, http
 from tidegate.durable import DurableRelease
 from tidegate.errors import TidegateError
+from tidegate.io import input_file_or_pipe
 
 __all__ = ["http"]  # a fixture
 
@@ -68,6 +69,59 @@ def test_how_times_are_written_follows_from_the_settings(
         rows = release.advance("2024-01-01T05:00Z")
         assert release.clock == expected
     assert expected.texts(rows.times)[1] == "2024-01-01T01:00:00Z"
+
+
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+WRITTEN: dict[str, Callable[[list[int]], Any]] = {
+    "texts": lambda numbers: [str(one) for one in numbers],
+    "other lengths": lambda numbers: [
+        f"{one:019}" if at % 3 else str(one) for at, one in enumerate(numbers)
+    ],
+    "decimals": lambda numbers: [f"{one}.25" for one in numbers],
+    "whole": lambda numbers: numbers,
+    "floats": lambda numbers: [float(one) for one in numbers],
+    "array": np.array,
+}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_number_is_the_time_that_it_is_by_itself(form: str, unit: str) -> None:
+    """Caught: the first event decided whether all others are seconds, ms, µs or ns.
+
+    In a log of seconds, one event at 10¹¹ (ms: 1973) put all others into January 1970.
+    """
+    moments = [(1_704_067_200 + 97 * at) * UNITS[unit] for at in range(40)]
+    ticks = PIPELINE.ticks
+    assert ticks is not None
+    alone = [
+        int(ticks.read(tg.read_times(WRITTEN[form]([one]), by_order=False)).ticks[0])
+        for one in moments
+    ]
+    assert ticks.places(np.array(alone)).tolist() == [97 * at // 3600 for at in range(40)]
+    for other in (1_704_067_200 * factor + 7 for factor in UNITS.values()):
+        for numbers in ([other, *moments], [*moments, other]):
+            found = ticks.read(tg.read_times(WRITTEN[form](numbers), by_order=False)).ticks.tolist()
+            assert [one for one in alone if one not in found] == []
+            if form not in ("array", "floats"):
+                texts = [str(one) for one in WRITTEN[form](numbers)]
+                assert ticks.read(texts).ticks.tolist() == found
+
+
+def test_one_event_of_another_unit_moves_no_other_in_a_file(tmp_path: Path) -> None:
+    """The command line carried the unit of the first event through the whole file."""
+    log = "".join(f"{1_704_067_200 + 60 * at},1\n" for at in range(300))
+    sums = []
+    for name, first in (("without", ""), ("with", "100000000000,1\n")):
+        source, output = tmp_path / f"{name}.csv", tmp_path / f"{name}.out.csv"
+        source.write_text(f"ts,v\n{first}{log}")
+        ticks = ("--every", "1h", "--start", "2024-01-01T00:00Z", "--until", "2024-01-01T05:00Z")
+        result = run(
+            "release", source, "-o", output, "--count", "--time", "ts", "--epsilon", 20, *ticks
+        )
+        assert result.exit_code == 0, result.stderr
+        sums.append(tg.open(output).query().estimate)
+    assert sums == [pytest.approx(300, abs=15)] * 2
 
 
 def test_the_output_of_a_log_with_an_event_looks_like_that_of_one_without(tmp_path: Path) -> None:
@@ -146,3 +200,62 @@ def test_a_producer_is_not_told_how_many_events_others_sent(http: Clients, keys:
         answers.append((conflict.json(), send(1, f"bad {number}", "never").json()))
     assert answers[0] == answers[1]
     assert "seen" not in answers[0][0]
+
+
+def test_when_ticks_are_closed_follows_from_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Caught: a followed file was looked at more often after an event, and rows came out sooner.
+
+    And as long as every look found events, no tick was closed at all.
+    """
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += max(seconds, 1e-6)
+
+    monkeypatch.setattr(input_file_or_pipe.time, "monotonic", lambda: now)
+    monkeypatch.setattr(input_file_or_pipe.time, "sleep", sleep)
+
+    def closed(arrivals: list[float], before: int = 0) -> tuple[list[float], list[int]]:
+        """When ticks are closed, and how many events were taken by then."""
+        nonlocal now
+        now, waiting = 0.0, list(arrivals)
+        moments: list[float] = []
+        taken: list[int] = []
+        path = tmp_path / "log.csv"
+        path.write_bytes(b"1\n" * before)
+        source, events = input_file_or_pipe.InputBytes(path, follow=True), 0
+        read_once = source._read_once
+
+        def read(count: int) -> bytes:
+            with path.open("ab") as log:
+                while waiting and waiting[0] <= now:
+                    log.write(b"1\n")
+                    del waiting[0]
+            return read_once(2)  # an event a look
+
+        def idle() -> None:
+            moments.append(round(now, 2))
+            taken.append(events)
+            if now > 2:
+                source.close()
+
+        monkeypatch.setattr(source, "_read_once", read)
+        source.idle = idle
+        while source.read_packed(100):
+            events += 1
+            sleep(0.0005)  # what it takes to push it
+        return moments, taken
+
+    without, _ = closed([])
+    assert without == [0.25 * step for step in range(12)][: len(without)]
+    assert len(without) > 8
+    assert closed([0.71])[0] == without
+    assert closed([0.5, 0.59, 0.93, 1.39])[0] == without
+    crowded, taken = closed([0.0006 * step for step in range(3000)])  # one at every look
+    assert crowded == pytest.approx(without, abs=0.03)  # what it takes to push them
+    assert taken[5] > 1500
+    _, taken = closed([], before=2000)  # what is there at the beginning is read before
+    assert taken[0] == 2000

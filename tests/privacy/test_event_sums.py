@@ -41,3 +41,28 @@ def test_sums_are_the_same_in_halves() -> None:
         limit = 1 << 62
         expected = [max(-limit, min(limit, one)) for one in wanted]
         assert added(places, units, 4).tolist() == expected
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_when_events_are_added_up_does_not_matter(sign: int) -> None:
+    """Caught: what waits is added up at every 65th push, and was cut there.
+
+    One event of 1 more made that the push before: 2⁶³ was cut at 2⁶² before −2⁶³ came, and a tick
+    of 63 became −2⁵⁷ (settings with a bound of 2⁴¹ units, 2²² events of either sign).
+    """
+    cap, many, most = 1 << 58, 1 << 5, 1 << 57  # settings allow 2⁴¹ and 2²² events
+    place, places = np.zeros(1, dtype=np.int64), np.zeros(many, dtype=np.int64)
+
+    def total(small: int, *, saved: bool = False) -> int:
+        log = EventLog(most, cap)
+        for _ in range(small):
+            log.add(place, np.ones(1, dtype=np.int64))
+        for large in (sign * cap, -sign * cap):
+            log.add(places, np.full(many, large))
+            if saved:
+                before, log = log.state(), EventLog(most, cap)
+                log.restore(before)
+        return int(log.take(0, 1, cap)[0][0])
+
+    assert [total(small) for small in (63, 64, 65)] == [63, 64, 65]
+    assert total(3, saved=True) == 3

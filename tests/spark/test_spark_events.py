@@ -1,6 +1,6 @@
 """Events by key: sums per tick for every declared key, as single releases would give them."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,40 @@ def test_spark_releases_events(spark: Any, key_file: Path) -> None:
         ts.release_events(given, naive, **options)
     with pytest.raises(SettingError, match="one for events"):
         ts.release_events(given, tg.adaptive(epsilon=1, bound=20, horizon=100), **options)
+
+
+def test_an_event_without_a_time_is_in_no_tick(spark: Any, key_file: Path) -> None:
+    """Caught: it was taken for the mark of its key, whose rows came out twice: seen without noise.
+
+    A stream ended with it, in an error of pandas.
+    """
+    frame = log(300)
+    lost = pd.DataFrame({"key": ["north", "south"], "at": np.nan, "value": 3.0})
+    pd.testing.assert_frame_equal(shard(frame, key_file), shard(pd.concat([frame, lost]), key_file))
+    schema = "key string, at timestamp, value double"
+    given = spark.createDataFrame([("north", None, 3.0), (None, datetime.now(UTC), 3.0)], schema)
+    options: dict[str, Any] = {"key": "key", "time": "at", "secret": f"file:{key_file}"}
+    options |= {"keys": ["north", "empty"], "until": UNTIL, "shards": 2, "value": "value"}
+    found = ts.release_events(given, pipeline(), **options).toPandas()
+    assert found.groupby("key")["position"].count().to_dict() == {"empty": 192, "north": 192}
+
+
+def test_columns_are_converted_before(spark: Any, key_file: Path) -> None:
+    """Caught: Spark converted them, and its error shows the content that it stumbled over."""
+    given = spark.createDataFrame(
+        [("north", "8675309 o'clock", "8675309 euros")], "k string, t string, v string"
+    )
+    options: dict[str, Any] = {
+        "key": "k",
+        "secret": f"file:{key_file}",
+        "keys": ["north"],
+        "until": UNTIL,
+    }
+    with pytest.raises(SettingError, match="time: must be a timestamp"):
+        ts.release_events(given, pipeline(), time="t", value="v", **options)
+    timed = given.selectExpr("k", "current_timestamp() AS t", "v")
+    with pytest.raises(SettingError, match="value: must be a number"):
+        ts.release_events(timed, pipeline(), time="t", value="v", **options)
 
 
 # -- streams ---------------------------------------------------------------------------------------

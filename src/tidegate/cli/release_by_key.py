@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 
 import tidegate as tg
@@ -15,7 +16,7 @@ from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
 from tidegate.cli.file_options import refuse_bad_rows
 from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, FEW_ROWS, build_pipeline
 from tidegate.cli.sealing_key import READABLE, read_key
-from tidegate.errors import MissingError, SettingError
+from tidegate.errors import MissingError, SettingError, TidegateError
 from tidegate.keyed import Keyed, KeyedRelease
 
 if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
@@ -100,8 +101,13 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
             f"dropped {result.dropped:,} rows whose key is not in {options['keys']}. This number "
             "is for you: it is not private, and is not in the output"
         )
+        if with_ticks and result.dropped == result.read:
+            complain(
+                "warning: no event has a declared key. Are they spelt as in the input (leading "
+                "zeros, spaces, another column)? This is for you, too"
+            )
     if not result.released:
-        complain(_nothing_of_keys(result))
+        complain(_nothing_of_keys(result, events=with_ticks))
         raise typer.Exit(NOTHING)
     if not quiet:
         _summarise_keys(release, result)
@@ -165,7 +171,11 @@ def read_keys(path: Path | str) -> list[str]:
 def _keys_with_length(
     options: dict[str, Any], source: str, keys: list[str] | None
 ) -> dict[str, Any]:
-    """The options, with the rows that a key has on average as horizon: public numbers."""
+    """The options, with the rows that a key has on average as horizon.
+
+    Privacy: settings are published. How many rows a key has is public; how many rows have a key
+    that was not declared is not, so they do not count here either.
+    """
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options
@@ -173,13 +183,35 @@ def _keys_with_length(
     from tidegate.methods._preset import HORIZON
 
     rows = rows_at_most(source, options.get("format"))
+    if rows is not None and keys is not None:
+        rows = _rows_of_declared(source, options, keys)
     if rows is None or rows < FEW_ROWS:
         return options
     expected = max(_SHORTEST, rows // (1 if keys is None else len(keys)))
     return options if expected >= HORIZON else {**options, "horizon": expected}
 
 
-def _nothing_of_keys(result: Any) -> str:
+def _rows_of_declared(source: str, options: dict[str, Any], keys: list[str]) -> int | None:
+    """How many rows of a file have a declared key; None: it cannot be read to its end."""
+    from tidegate.io.open_source import open_keys
+    from tidegate.keyed.key_names import Names, declared_keys
+
+    names = ("format", "by", "header", "delimiter", "decimal")
+    reading: dict[str, Any] = {name: options.get(name) for name in names}
+    try:
+        declared = Names(declared_keys(keys), more=False)
+        with open_keys(source, **reading) as opened:
+            return sum(
+                int(np.count_nonzero(declared.codes(batch.users, len(batch), 0) >= 0))
+                for batch in opened.batches()
+            )
+    except TidegateError:  # whoever reads it next says what is wrong with it
+        return None
+
+
+def _nothing_of_keys(result: Any, *, events: bool) -> str:
+    if events:  # how many there were is not said
+        return "nothing was released: no tick is over at --until. No output was written"
     if not result.read:
         return "nothing was released: the input has no rows. No output was written"
     if result.held:
@@ -192,8 +224,6 @@ def _nothing_of_keys(result: Any) -> str:
             "nothing was released: no row has a declared key. Are they spelt as in the input "
             "(leading zeros, spaces, another column)? No output was written"
         )
-    if not result.keys and not result.dropped and not result.unmeasured:
-        return "nothing was released: no tick is over at --until. No output was written"
     return (
         "nothing was released: no key has more rows than the threshold takes (--holdout), or all "
         "were dropped. No output was written. Use --shared-threshold"
@@ -202,16 +232,11 @@ def _nothing_of_keys(result: Any) -> str:
 
 def _summarise_keys(release: Any, result: Any) -> None:
     if release.specification.pipeline.ticks is None:
-        complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
+        read = result.read - result.dropped  # the others are told apart, to the operator
+        complain(f"released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
     else:
         ticks = result.released // max(1, result.keys)
-        taken = result.read - result.dropped
-        complain(f"released {ticks:,} ticks of {result.keys:,} keys, from {taken:,} events")
-        if result.read and not taken:
-            complain(
-                "warning: no event has a declared key. Are they spelt as in the input (leading "
-                "zeros, spaces, another column)?"
-            )
+        complain(f"released {ticks:,} ticks of {result.keys:,} keys")  # how many events is not said
     if release.threshold is not None:
         complain(f"larger values count as {release.threshold:g}, for all keys")
     complain(f"spent: {release.guarantee}")

@@ -42,7 +42,8 @@ def show(folder: Folder, key_file: KeyFile = None) -> None:
         left = f"{0 if run.phases else run.holding:,} more to hold out"
         if run.pipeline.warm_up:
             left = f"{run.warming:,} more in the first warm-up"
-        typer.echo(f"read       {run.seen:,} values, {left}")
+        if run.pipeline.ticks is None:  # how many events there are is not said
+            typer.echo(f"read       {run.seen:,} values, {left}")
         typer.echo(f"released   {run.position:,} values; the journal holds {replayed:,}")
         for phase in run.phases:
             ends = f"{f'{phase.floor:g} to ' if phase.floor else ''}{phase.threshold:g}"

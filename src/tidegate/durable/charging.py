@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -125,6 +126,24 @@ class Charging:
             # Before anything leaves: what was charged is remembered outside the ledger too.
             self._lock.keep((self._ledger.count, self._ledger.head))
         return allowed
+
+    def begin_events(self, pipeline: Pipeline) -> None:
+        """Charge an event stream when its state is made, before there is an event.
+
+        Privacy: the ledger is readable, and each of its lines has a time. Readings are charged with
+        the first of them, whose arrival is public; of events, the first one would show. Where the
+        cap does not allow it, every push and every tick is refused, with or without events.
+        """
+        if pipeline.ticks is not None:
+            with suppress(CapExceeded):
+                self.charge(0, 1)
+
+    def charge_rows(self, pipeline: Pipeline, seen: int, count: int) -> int:
+        """Charge for rows that were read; of events, whatever their number."""
+        if pipeline.ticks is None:
+            return self.charge(seen, count)
+        self.charge(0, 1)
+        return count
 
     def _charge(self, seen: int, count: int) -> int:
         while (cost := self._next) is not None and cost.start < seen + count:

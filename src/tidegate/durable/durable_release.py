@@ -99,6 +99,7 @@ class DurableRelease(DurableTicks, Closed):
         try:
             if new_epoch:
                 run = cls._anew(store, pipeline, key, source, cap)
+                run._charging.begin_events(pipeline)
             else:
                 store.open(create=True)
                 run = cls.continued(store, pipeline, key=key, source=source, cap=cap)
@@ -134,6 +135,7 @@ class DurableRelease(DurableTicks, Closed):
             if body is None:
                 run = cls(store, ledger, pipeline.start(), key, name, part)
                 run._committer.begin(name)
+                run._charging.begin_events(pipeline)
             else:
                 run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name, part)
                 run._committer.resume(body)
@@ -150,7 +152,7 @@ class DurableRelease(DurableTicks, Closed):
 
         The new state replaces the old one in one transaction. It has read nothing, and is charged
         before it does, like any other: a command that fails before that (its input or its output
-        cannot be used) costs nothing. A state that cannot be read is removed first.
+        cannot be used) costs nothing, but for events. A state that cannot be read is removed first.
         """
         old = earlier_state(store, key)
         known = known_anchors(store, old.anchors)
@@ -184,9 +186,9 @@ class DurableRelease(DurableTicks, Closed):
             settings = resumed_settings(store)
         finally:
             store.close()
-        if settings is None:
-            raise StateError(f"no release was begun in {folder}")
-        return cls.open(folder, Pipeline.from_settings(settings), key=key)
+        if settings is not None:
+            return cls.open(folder, Pipeline.from_settings(settings), key=key)
+        raise StateError(f"no release was begun in {folder}")
 
     def close(self) -> None:
         """Commit what was taken, and unlock the folder. Does nothing in a forked process."""
@@ -254,20 +256,18 @@ class DurableRelease(DurableTicks, Closed):
             raise
 
     def _pushed(self, numbers: Any, users: Any, when: Times | None) -> Rows:
-        allowed = self._charging.charge(self.seen, numbers.size)
+        allowed = self._charging.charge_rows(self._pipeline, self.seen, numbers.size)
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]
         when = when and Times(when.ticks[:allowed], when.clock)
         rows = self._release.push_rows(numbers, users, when, "keep")  # their order was checked
-        units = self._pipeline.lattice.units(numbers)
-        self._committer.take(units, users, when and when.ticks)
+        self._committer.take(self._pipeline.lattice.units(numbers), users, when and when.ticks)
         released = self._release.journal_entries()
         if rows.times is not None:
             for entry in released:
                 entry.times = rows.times[entry.start - rows.first : entry.end - rows.first]
-        held = self._release.holding
         # Events wait for their tick: their number grows, and so does what a commit writes.
         patience = max(_HELD_UNSAVED, self.seen // 4) if self._pipeline.ticks else _HELD_UNSAVED
-        waits = held or self._pipeline.ticks
+        waits = self._release.holding or self._pipeline.ticks
         if released or self._committer.unsaved >= patience or not waits:
             self._committer.commit(released)
         self._seen = self._release.seen

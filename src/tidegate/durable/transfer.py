@@ -130,9 +130,10 @@ class TransferPassage:
         """The source is at its end: commit everything; of events, release ticks `until` then."""
         run = self.run
         if self._place < run.seen and not self._placed:
+            missing = "" if run.pipeline.ticks else f"{run.seen - self._place} values "
             raise StateError(
-                f"the input ends {run.seen - self._place} values before the place where the last "
-                f"run stopped. Give the whole input again ({_CONTINUES})"
+                f"the input ends {missing}before the place where the last run stopped. Give the "
+                f"whole input again ({_CONTINUES})"
             )
         if until is not None:
             self._writer.write(run.advance(until))
@@ -167,11 +168,13 @@ class TransferPassage:
             return
         units = run.pipeline.lattice.units(old.values)
         if not recogniser.push(units, old.users, old.times and old.times.ticks):
+            # How many events there are is nobody's business.
+            where = "" if run.pipeline.ticks else f", within its first {run.seen} values"
             raise StateError(
-                "the input differs from what was read before, within its first "
-                f"{run.seen} values. Reusing noise on changed data would reveal the change. "
-                f"Give the same input from its beginning ({_CONTINUES}), or begin again with "
-                "new_epoch=True (--new-epoch), which is charged on top"
+                f"the input differs from what was read before{where}. Reusing noise on changed "
+                "data would reveal the change. Give the same input from its beginning "
+                f"({_CONTINUES}), or begin again with new_epoch=True (--new-epoch), which is "
+                "charged on top"
             )
 
 

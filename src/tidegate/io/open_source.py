@@ -89,12 +89,7 @@ def open_source(
         if time is None and value is not None:
             raise SettingError(name, "needs --time")
     kind = kind_of(path, format)
-    for name, value in (("delimiter", delimiter), ("decimal", decimal)):
-        if value is not None and kind.format != "csv":
-            raise SettingError(name, "is for CSV: other formats have one way to write a number")
-    if delimiter is None and format is None and has_tabs(path):
-        delimiter = "tab"
-    dialect = Dialect.given(delimiter, decimal)
+    dialect = _dialect(path, kind, format, delimiter, decimal)
     written = None if time_format is None else TimeFormat(time_format)
     reader = None if time is None else TimeReader(zone, late, written, events=events or count)
     if is_standard(path) and format is None and (header, delimiter, decimal) == (None, None, None):
@@ -102,6 +97,38 @@ def open_source(
     return open_columns(
         path, kind, wanted, header=header, dialect=dialect, follow=follow, times=reader
     )
+
+
+def open_keys(
+    path: str | Path,
+    *,
+    by: str,
+    format: str | None = None,  # noqa: A002  # as above
+    header: bool | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+) -> Source:
+    """The keys of a file alone, as `open_source` would read them: to count its rows."""
+    kind = kind_of(path, format)
+    dialect = _dialect(path, kind, format, delimiter, decimal)
+    return open_columns(
+        path, kind, [Wanted(by, "by", numeric=False)], header=header, dialect=dialect
+    )
+
+
+def _dialect(
+    path: str | Path | None,
+    kind: FileKind,
+    given: str | None,
+    delimiter: str | None,
+    decimal: str | None,
+) -> Dialect:
+    for name, value in (("delimiter", delimiter), ("decimal", decimal)):
+        if value is not None and kind.format != "csv":
+            raise SettingError(name, "is for CSV: other formats have one way to write a number")
+    if delimiter is None and given is None and has_tabs(path):
+        delimiter = "tab"
+    return Dialect.given(delimiter, decimal)
 
 
 def open_columns(

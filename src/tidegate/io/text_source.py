@@ -103,7 +103,7 @@ class TextSource(Closed):
         return f"<TextSource {self._incoming.name}>"
 
     def when_idle(self, call: Callable[[], None]) -> None:
-        """Call this, several times a second, while a followed file has nothing new."""
+        """Call this several times a second, by the clock, while a file is followed."""
         self._incoming.idle = call
 
     def batches(self) -> Iterator[Batch]:

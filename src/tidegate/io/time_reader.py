@@ -139,10 +139,11 @@ class TimeReader:
 
     @property
     def doubt(self) -> str:
-        """What is strange about the times so far, which are public; may be empty."""
+        """What is strange about the times so far; may be empty. Those of events are not public."""
         if self._clock is None or self._last is None:
             return ""
-        return doubt_about_numbers(self._clock.unit, self._last)
+        doubt = doubt_about_numbers(self._clock.unit, self._last)
+        return f"{doubt} This is for you: it is not private" if doubt and self._events else doubt
 
     def _read(self, column: Any, codes: IntArray | None = None) -> Times:
         if self._format is not None:

@@ -127,6 +127,7 @@ class CommittedKeyed(Closed):
                 "new_epoch=True (--new-epoch), which is charged"
             )
         self._commit(None, b"", anew=anew)  # the id of the noise is stored before the first value
+        self._charging.begin_events(self.specification.pipeline)
 
     def _resume(self, stored: bytes) -> None:
         store = self._store
@@ -213,7 +214,8 @@ class CommittedKeyed(Closed):
         numbers = np.asarray(values)
         self.settled = False
         try:
-            self._charging.charge(release.seen, numbers.size)
+            pipeline = self.specification.pipeline
+            self._charging.charge_rows(pipeline, release.seen, numbers.size)
             rows = release.push_rows(texts, numbers, times, late)
         except (InputError, SettingError, CapExceeded):  # refused: nothing was taken
             self.settled = True
@@ -262,13 +264,15 @@ class CommittedKeyed(Closed):
         body |= {"digests": state_of(self._digests), "finishes": self.finishes}
         sealed = seal(public, body, self._key)
         pages, names = {}, b""
+        # A page is written when its keys change: what is readable of it must not tell when.
+        part = {name: public[name] for name in ("content", "settings", "epoch")}
         if fresh:
-            names = seal({**public, "first": self._named}, {"names": fresh}, self._key)
+            names = seal({**part, "first": self._named}, {"names": fresh}, self._key)
         if engine is not None:
             for page in sorted(release.changed):
                 first, last = page * engine.PAGE, min((page + 1) * engine.PAGE, len(known))
                 state = engine.state(not release._record_kept, first, last)
-                pages[page] = seal({**public, "page": page}, state, self._key)
+                pages[page] = seal({**part, "page": page}, state, self._key)
         write = self._replace if anew else self._store.commit
         write(KeyedChanges(sealed, pages, names, digests, rows))
         self._named = len(known)

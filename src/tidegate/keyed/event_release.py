@@ -66,7 +66,7 @@ class KeyedEventRelease(KeyedRelease):
         """Take events: key and time of each, and its value; no values where events are counted.
 
         In any order. Nothing comes out: `advance` does that. Times as numbers since 1970 are given
-        as `tidegate.read_times(numbers)`: plain numbers are taken for values.
+        as `tidegate.read_times(numbers, by_order=False)`: plain numbers are taken for values.
 
         Raises:
             InputError: a value is not a number, or a time none. None of this push was taken then.

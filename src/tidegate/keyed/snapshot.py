@@ -28,12 +28,16 @@ def sealed(release: KeyedRelease, key: bytes | None, *, brief: bool) -> bytes:
 
 
 def header(release: KeyedRelease) -> dict[str, Any]:
-    """What stays readable of a state."""
+    """What stays readable of a state.
+
+    Privacy: the released rows, and never the taken ones: these are as many as there are events, or
+    rows of keys that were not declared, and neither number is public.
+    """
     return {
         "content": _CONTENT,
         "settings": release.specification.identity.hex(),
         "epoch": release.epoch,
-        "position": release.seen,
+        "position": release.position,
     }
 
 

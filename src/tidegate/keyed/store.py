@@ -139,7 +139,8 @@ class KeyedStore(StateFile):
 
     def commit(self, changes: KeyedChanges, *, anew: bool = False) -> None:
         """Commit everything in one transaction."""
-        batch = b"" if changes.rows is None else packed(changes.rows)
+        # No rows is nothing, whether events came or not: this can be read.
+        batch = packed(changes.rows) if changes.rows is not None and len(changes.rows) else b""
         with self._transaction() as database:
             if anew:
                 (old,) = database.execute("SELECT count(*) FROM facts").fetchone()

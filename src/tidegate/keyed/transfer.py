@@ -264,8 +264,8 @@ def transfer_durably(
                 progress(len(batch))
         if skip:
             raise StateError(
-                f"the input ends {skip} rows before the place where the last run stopped. Give the "
-                "whole input again"
+                "the input ends before the place where the last run stopped. Give the whole input "
+                "again"
             )
         following.finish()
         if sink is not None:

@@ -29,8 +29,9 @@ class EventLog:
 
     Privacy: each event is truncated by itself to [−θ, θ], then added to its tick. One event more or
     less moves one sum, by at most θ. (Sums count up to ±`most`, far beyond any real one: 64 bits
-    must not overflow. That moves no sum further.) One assignment changes ticks and values together:
-    snapshots join them, and may be interrupted and go on.
+    must not overflow. They are cut once, when they are taken: that moves no sum further. A sum that
+    was cut before all of its events were there would depend on which came first.) One assignment
+    changes ticks and values together: snapshots join them, and may be interrupted and go on.
     """
 
     def __init__(self, most: int, cap: int | None = None) -> None:
@@ -98,10 +99,12 @@ class EventLog:
         return self._events.ticks[0], self._events.units[0]
 
     def _fold(self) -> None:
-        """One sum for each tick."""
+        """One sum for each tick; while 64 bits are not enough for one, all events stay."""
         ticks, units = self._joined()
         known, at = np.unique(ticks, return_inverse=True)
         sums = added(at.reshape(-1), units, known.size)
+        if np.abs(sums).max(initial=0) >= _MOST_SUM:
+            return
         self._events = _Events([known], [sums], ordered=True)
 
     def state(self) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def added(places: IntArray, units: IntArray, count: int) -> IntArray:
 
     Privacy: a sum that wrapped round would move by far more than the event that makes it. So where
     64 bits may not be enough the halves of the numbers are added up apart; there are fewer than
-    2³¹ of them. To cut a sum moves it no further, also if more is added to it later.
+    2³¹ of them. A sum that was cut must not be added to: what comes later may have another sign.
     """
     sums: IntArray = np.zeros(count, dtype=np.int64)
     largest = int(np.abs(units).max(initial=0))

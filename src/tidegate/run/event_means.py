@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from tidegate._context_managers import NotCopied
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership, handing_over
@@ -41,7 +42,7 @@ class EventMeans:
         return EventMeansRelease(self.sums.start(randomness), self.counts.start(randomness))
 
 
-class EventMeansRelease:
+class EventMeansRelease(NotCopied):
     """Both releases at work on one log.
 
     Attributes:

@@ -70,7 +70,8 @@ class EventRelease(Release):
         """Take events: the time of each, and its value; no values where events are counted.
 
         A missing value counts as 0. Nothing comes out: `advance` does that. Times as numbers since
-        1970 are given as `tidegate.read_times(numbers)`: plain numbers are taken for values.
+        1970 are given as `tidegate.read_times(numbers, by_order=False)`: plain numbers are taken
+        for values, and without `by_order=False` the first event decides the unit of all.
         """
         refuse_numbers(times, _FORM, 0)  # positions count within a push: see `Ticks.read`
         refuse_times(values, _FORM, 0)

@@ -21,10 +21,10 @@ from tidegate.service.whole_rows import check_even, refused_rows
 Outcome = Receipt | TidegateError
 _ADD_ROWS, _ADD_REQUEST = insert(database_schema.released), insert(database_schema.requests)
 _REQUESTS = database_schema.requests.c
-_FIND_REQUEST = select(_REQUESTS["digest"], _REQUESTS["start"], _REQUESTS["count"]).where(
+_FIND_REQUEST = select(_REQUESTS["digest"], _REQUESTS["start"]).where(
     _REQUESTS["stream"] == bindparam("of"), _REQUESTS["key"] == bindparam("request")
 )
-_DIGEST, _START, _COUNT = range(3)  # columns of a request that was kept
+_DIGEST, _START = range(2)  # columns of a request that was kept
 
 
 class Group:
@@ -114,7 +114,8 @@ class Group:
             if found is not None:
                 if bytes(found[_DIGEST]) != run.fingerprint(one.content()):
                     return Conflict(_OTHER_BODY, public)
-                return _receipt(run, found[_START], found[_COUNT], repeated=True)
+                # The same content, so the same number: that of events is not kept.
+                return _receipt(run, found[_START], one.values.size, repeated=True)
         if one.start is not None and events:
             return SettingError(
                 "start", "is for readings: how many events there are is not public. Use a key"
@@ -165,7 +166,11 @@ class Group:
         self._note(run, name, batch, start)
 
     def _note(self, run: Run, name: str, batch: list[Pending], start: int) -> None:
-        """Receipts; where the cap allowed some of the values only, the rest is told."""
+        """Receipts; where the cap allowed some of the values only, the rest is told.
+
+        What is kept to recognise a request can be read in the database: of events, no number.
+        """
+        public = pipeline_of(run).ticks is None
         for one in batch:
             count = max(0, min(one.values.size, run.seen - start))
             if count < one.values.size:
@@ -173,8 +178,9 @@ class Group:
             else:
                 self._outcomes.append((one, _receipt(run, start, count)))
             if one.key is not None and count == one.values.size:
-                row: dict[str, Any] = {"stream": name, "key": one.key, "start": start}
-                row |= {"count": count, "digest": run.fingerprint(one.content())}
+                row: dict[str, Any] = {"stream": name, "key": one.key}
+                row |= {"start": start if public else 0, "count": count if public else 0}
+                row["digest"] = run.fingerprint(one.content())
                 self._database.connection.execute(_ADD_REQUEST, row)
             start += count
 

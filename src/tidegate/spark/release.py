@@ -26,7 +26,7 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _TEXTS = (T.StringType, T.CharType, T.VarcharType)
-_NUMBERS = (*_INTEGERS, T.FloatType, T.DoubleType, T.DecimalType)
+NUMBERS = (*_INTEGERS, T.FloatType, T.DoubleType, T.DecimalType)
 
 
 def release(
@@ -143,7 +143,7 @@ def _released_schema_rows(
     kind = df.schema[value].dataType
     packed = isinstance(kind, T.ArrayType)
     item = kind.elementType if isinstance(kind, T.ArrayType) else kind
-    if not isinstance(item, _NUMBERS):
+    if not isinstance(item, NUMBERS):
         raise SettingError("value", "must be a number, or an array of numbers")
     ordered = df.schema[order].dataType
     if not isinstance(ordered, (*_INTEGERS, T.TimestampType, T.TimestampNTZType)):

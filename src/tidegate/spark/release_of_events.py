@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import Number, exact, said
@@ -21,7 +22,7 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
 from tidegate.spark.event_shard import EventShardProcessor, check_cap
 from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.release import check_key, check_state_store
+from tidegate.spark.release import NUMBERS, check_key, check_state_store
 from tidegate.spark.release_labels import check_label, hold_label, label_of
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SHARD, shard_of
@@ -65,7 +66,9 @@ def release_events(
     Args:
         df: events in any order.
         pipeline: from `tidegate.events`, with a zone (`start="2024-02-01T00:00Z"`).
-        key, time, value: the columns; `time` is a timestamp; without `value` each counts as one.
+        key, time, value: the columns; `time` is a timestamp, and `value` a number: Spark shows what
+            it cannot convert in its errors. Without `value` each counts as one. An event without a
+            time is in no tick: it is dropped.
         keys: all keys that there can be. Events of others are dropped.
         until: of a batch, the time up to which ticks are released; public, never read off the
             events.
@@ -100,7 +103,9 @@ def release_events(
         F.col(key).cast("string").alias("key"),
         F.unix_micros(F.col(time).cast("timestamp")).alias("at"),
         number.alias("value"),
-    ).join(every, "key", "left_semi")
+    )
+    # Without a time it would be taken for a mark (`_events_at_once`), and its key come out twice.
+    events = events.where("at IS NOT NULL").join(every, "key", "left_semi")
     events = events.withColumn(SHARD, shard_of(F.col("key"), shards))
     every = every.withColumn(SHARD, shard_of(F.col("key"), shards))
     if clock is not None:
@@ -131,6 +136,10 @@ def _check_events(
         if name is not None and name not in df.columns:
             raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
     check_key(df, key)
+    if not isinstance(df.schema[time].dataType, (T.TimestampType, T.TimestampNTZType, T.DateType)):
+        raise SettingError("time", "must be a timestamp: convert it before, with to_timestamp")
+    if value is not None and not isinstance(df.schema[value].dataType, NUMBERS):
+        raise SettingError("value", "must be a number: convert it before")
 
 
 def _events_at_once(
@@ -176,10 +185,13 @@ def event_function(pipeline: Pipeline, secret: MasterSecret, run: str, until: An
             raise AssertionError("the pipeline was checked")
         # Arrival must not decide anything: neither the epoch, nor sums of rounded values.
         frame = frame.sort_values(["key", "at", "value"], kind="stable")
-        marks = frame[frame["at"].isna()]["key"]
+        marks = set(frame[frame["at"].isna()]["key"])  # all declared keys, each once
         frame = frame[frame["at"].notna()]
         key = secret.digest_key()
-        digest = hashlib.blake2b("\0".join(frame["key"]).encode(), key=key, digest_size=16)
+        digest = hashlib.blake2b(key=key, digest_size=16)
+        for name in frame["key"]:  # with lengths: no two logs have the same bytes
+            digest.update(len(name.encode()).to_bytes(8, "big") + name.encode())
+        digest.update(len(frame).to_bytes(8, "big"))
         for column in (frame["at"].to_numpy(dtype=np.int64), frame["value"].to_numpy(float)):
             digest.update(column.view(np.int64).tobytes())
         epoch = secret.epoch(f"{run}/events/{group[0]}/{digest.hexdigest()}")

@@ -158,7 +158,7 @@ def refuse_numbers(times: Any, form: str, position: int = 0) -> None:
     if _kind_of_column(times) == "numbers":
         raise InputError(
             f"times at position {position} are numbers: write {form}. If they count since 1970, "
-            "say so with tidegate.read_times(times)"
+            "say so with tidegate.read_times(times, by_order=False)"
         )
 
 

@@ -63,7 +63,7 @@ def columns(
         numbers = _LATTICE.numbers(values)
         content["values"], size = _plain(numbers.astype(np.float64)), numbers.size
     if times is not None:
-        when = _times(times)
+        when = _times(times, by_order=not events)
         size = _checked(size, when.ticks.size, "times")
         content["times"], zone = when.clock.texts(when.ticks), when.clock.zone
     if keyed:
@@ -99,9 +99,9 @@ def refuse_late(late: str) -> None:
         raise SettingError("late", "must be left out: a service takes rows in the order of time")
 
 
-def _times(times: Any) -> Times:
+def _times(times: Any, *, by_order: bool) -> Times:
     listed = times if hasattr(times, "__len__") and not isinstance(times, str) else [times]
-    return read_times(listed)
+    return read_times(listed, by_order=by_order)
 
 
 def _checked(size: int | None, count: int, name: str) -> int:
