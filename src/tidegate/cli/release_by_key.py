@@ -201,6 +201,8 @@ def _nothing_of_keys(result: Any) -> str:
 
 
 def _summarise_keys(release: Any, result: Any) -> None:
+    from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
+
     if release.specification.pipeline.ticks is None:
         complain(f"released {result.released:,} of {result.read:,} rows, of {result.keys:,} keys")
     else:
@@ -223,3 +225,5 @@ def _summarise_keys(release: Any, result: Any) -> None:
             f"warning: {result.unmeasured:,} keys have too few rows for a threshold of their own: "
             f"little is known about them. {advice}"
         )
+    for warning in setting_warnings(release.specification.pipeline):
+        complain(f"warning: {warning}")

@@ -1,0 +1,70 @@
+"""Faults that a stranger met with files of his own: silent wrong answers first."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tests.cli.invoking import run
+
+SHOPS = ("north", "south")
+
+
+@pytest.fixture
+def salaries(tmp_path):
+    """Forty salaries of each of two shops, around 90,000."""
+    values = np.random.default_rng(1).normal(90_000, 9_000, 80).round()
+    rows = (f"{SHOPS[at % 2]},{value:.0f}\n" for at, value in enumerate(values))
+    (tmp_path / "salaries.csv").write_text("shop,salary\n" + "".join(rows))
+    (tmp_path / "shops.txt").write_text("\n".join(SHOPS) + "\n")
+    return tmp_path / "salaries.csv"
+
+
+def release_by_shop(source, *more):
+    keys, out = source.with_name("shops.txt"), source.with_name("private.csv")
+    how = ("--column", "salary", "--by", "shop", "--keys", keys, "--bound", 300_000, "-o", out)
+    return run("release", source, *how, *more), out
+
+
+def test_keys_whose_shared_cap_is_chance_are_warned_of(salaries):
+    """The sum was 3 for 1.8 million, with an interval of ± 10, and nothing said so."""
+    shared = ("--shared-threshold", "--holdout", 50, "--epsilon", 1)
+    result, out = release_by_shop(salaries, *shared)
+    assert "warning: The threshold is little better than chance" in result.stderr
+    asked = run("query", out).stdout
+    assert "Warning (2 of 2 keys): the interval is wider than the sum" in asked
+    assert "Values were cut at 1, key by key." in asked
+    (warning,) = json.loads(run("query", out, "--json").stdout)["warnings"]
+    assert "hardly anything is known" in warning
+
+
+def test_answers_by_key_say_what_answers_without_keys_say(salaries):
+    _, out = release_by_shop(salaries, "--epsilon", 1, "--horizon", 40)
+    asked = run("query", out).stdout
+    assert "Warning (2 of 2 keys): most values lie close to the cap" in asked
+    assert "so upper ends are far (2 of 2 keys)" in asked
+    single = json.loads(run("query", out, "--key", "north", "--json").stdout)
+    assert single["warnings"][0].startswith("Warning (1 of 1 keys): ")
+
+
+@pytest.mark.parametrize(("bound", "short", "enough"), [(500, 50, 64), (300_000, 62, 100)])
+def test_a_hold_out_too_short_for_the_bound_is_warned_of(bound, short, enough):
+    """What is called too short fails, and what is not works: a cap far below the values."""
+    for holdout, warned in ((short, True), (enough, False)):
+        pipeline = tg.adaptive(epsilon=1, bound=bound, holdout=holdout, horizon=2**16)
+        assert bool(tg.plan.setting_warnings(pipeline)) is warned
+        lost = 0
+        for seed in range(9):
+            release = pipeline.start(tg.seeded(seed))
+            release.push(np.full(holdout + 1, 0.3 * bound))
+            lost += release.threshold < 0.15 * bound
+        assert lost == (9 if warned else 0)
+
+
+def test_lower_caps_are_written_from_the_lowest_on():
+    release = tg.adaptive(epsilon=1, bound=50, lower=-50, horizon=500).start()
+    release.push(np.random.default_rng(2).normal(0, 8, 500))
+    found = replace(release.query(0, 500), floor=-18.0, lowest_floor=-24.5)
+    assert "capped to [-24.5 to -18, " in str(found)
