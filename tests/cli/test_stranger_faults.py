@@ -68,3 +68,44 @@ def test_lower_caps_are_written_from_the_lowest_on():
     release.push(np.random.default_rng(2).normal(0, 8, 500))
     found = replace(release.query(0, 500), floor=-18.0, lowest_floor=-24.5)
     assert "capped to [-24.5 to -18, " in str(found)
+
+
+def wrote(path, values):
+    path.write_text("value\n" + "".join(f"{value}\n" for value in values))
+    return path
+
+
+def test_check_rehearses_and_tells_of_totals_that_intervals_miss(tmp_path):
+    """Two gifts of 50,000 were half of a total: it promised ± 21 %, and no interval held it."""
+    gifts = np.random.default_rng(3).choice([5, 10, 20, 50], 4_000)
+    gifts[[2_000, 3_000]] = 50_000
+    found = run("check", wrote(tmp_path / "gifts.csv", gifts), "--bound", 100_000, "--epsilon", 3)
+    assert "0 of 5" in found.stdout
+    assert "Warning: at epsilon 3 rehearsed totals are off by more than half" in found.stdout
+    assert "A few large values make up much of the total" in found.stdout
+    assert "To release it all the same:" in found.stdout
+
+
+def test_check_rehearses_and_tells_of_too_few_rows(tmp_path):
+    """It promised ± 14 % for forty salaries, and the release was off by 100 %."""
+    path = wrote(tmp_path / "salaries.csv", np.full(40, 90_000))
+    how = ("check", path, "--bound", 200_000, "--epsilon", 3)
+    found = run(*how).stdout
+    assert "too few rows to find a good cap. Try a smaller --bound, or --resolution 100." in found
+    coarse = run(*how, "--resolution", 100).stdout  # what it says helps
+    assert "Warning" not in coarse
+    assert "To release it:" in coarse
+
+
+def test_check_rehearses_a_key_of_middle_size_as_release_would_run_it(salaries):
+    found = run("check", salaries, "--column", "salary", "--by", "shop", "--epsilon", 3).stdout
+    assert "--horizon 1000" in found  # as `release --by` takes by itself, and not 40
+    assert "5 rehearsals: off by" in found
+    assert "Warning" not in found
+
+
+def test_check_of_good_data_warns_of_nothing(tmp_path):
+    values = np.random.default_rng(4).poisson(30, 3_000)
+    found = run("check", wrote(tmp_path / "good.csv", values), "--bound", 100).stdout
+    assert "Warning" not in found
+    assert found.count(" of 5") == 4

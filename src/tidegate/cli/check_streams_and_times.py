@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidegate.cli.pipeline_from_options import SHORTEST_KEY
 from tidegate.clock import SECOND, Clock, offsets_of
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import IntArray
@@ -207,6 +208,11 @@ class CheckedStreams:
         if self.every is not None:
             return self._ticks
         return max(1, profile.rows) if self.by is None else max(1, self._typical_rows)
+
+    def horizon(self, profile: DataProfile) -> int:
+        """What a release should be told: of keys, as much as it takes by itself."""
+        values = self.values(profile)
+        return values if self.by is None or self.every else max(SHORTEST_KEY, values)
 
     def share(self, profile: DataProfile) -> float:
         """The part of all rows that one stream has."""

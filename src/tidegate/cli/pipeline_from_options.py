@@ -81,6 +81,7 @@ class _Presets(Mapping[str, Callable[..., tg.Pipeline]]):
         return find(name.replace("-", "_")).preset
 
 
+SHORTEST_KEY = 1000  # rows that a key is expected to have at least
 FEW_ROWS = 8  # of a file with hardly a row, its length is not what is wrong
 DEFAULT_PRESET = "adaptive"
 PRESETS = _Presets()

@@ -13,7 +13,12 @@ import tidegate as tg
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
 from tidegate.cli.file_options import refuse_bad_rows
-from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, FEW_ROWS, build_pipeline
+from tidegate.cli.pipeline_from_options import (
+    DEFAULT_PRESET,
+    FEW_ROWS,
+    SHORTEST_KEY,
+    build_pipeline,
+)
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError
 from tidegate.keyed import Keyed, KeyedRelease
@@ -24,7 +29,6 @@ if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
 
 _GO_WITHOUT = ("user-column", "stdin", "emit")
 _ENDLESS = 1 << 60  # what a file says about the past is not forgotten
-_SHORTEST = 1000  # rows that a key is expected to have at least
 
 
 def check_by_key(options: Mapping[str, Any]) -> None:
@@ -175,7 +179,7 @@ def _keys_with_length(
     rows = rows_at_most(source, options.get("format"))
     if rows is None or rows < FEW_ROWS:
         return options
-    expected = max(_SHORTEST, rows // (1 if keys is None else len(keys)))
+    expected = max(SHORTEST_KEY, rows // (1 if keys is None else len(keys)))
     return options if expected >= HORIZON else {**options, "horizon": expected}
 
 

@@ -83,7 +83,9 @@ def cut(answer: Answer) -> str:
         below = "" if answer.full == math.inf else ", and below 0 at 0"
         return f"capped at {moved(answer.threshold, answer.highest)}{below}"
     # Lowest first, as for the other end: `floor` is the one closest to 0.
-    lower = moved(answer.floor if answer.lowest_floor is None else answer.lowest_floor, answer.floor)
+    lower = moved(
+        answer.floor if answer.lowest_floor is None else answer.lowest_floor, answer.floor
+    )
     return f"capped to [{lower}, {moved(answer.threshold, answer.highest)}]"
 
 
