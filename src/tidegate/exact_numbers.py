@@ -42,7 +42,9 @@ def exact(name: str, value: object) -> Fraction:
     try:
         number = _fraction(str(value) if isinstance(value, float | np.floating) else value)
     except (ValueError, OverflowError, ZeroDivisionError):
-        raise SettingError(name, f"must be a finite number, not {said(value)}") from None
+        comma = isinstance(value, str) and "," in value
+        how = ": write decimals as 0.1, and thousands as 1000" if comma else ""
+        raise SettingError(name, f"must be a finite number, not {said(value)}{how}") from None
     if number is None or max(number.numerator, -number.numerator, number.denominator) >> _BITS:
         raise SettingError(name, "is too large, too small or too long a number")
     return number

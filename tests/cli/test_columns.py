@@ -87,7 +87,10 @@ def test_what_is_refused(trips, tmp_path):
     assert result.exit_code == 0, result.output
     assert read_metadata(tmp_path / "private.fare.csv")["epsilon"] == "1/2"
     for words, problem in (
-        (("query", *output[1:], "0", "9"), "column: says which of private.fare.csv, private.tip"),
+        (
+            ("query", *output[1:], "0", "9"),
+            "column: is needed, as several were released: private.fare.csv, private",
+        ),
         (("query", *output[1:], "0", "9", "--ratio", "fare"), "must name two columns"),
         (("query", *output[1:], "0", "9", "--ratio", "tip/fare"), "is not of the column 'tip'"),
     ):

@@ -140,6 +140,21 @@ def test_streams_that_nobody_can_make(changed: dict[str, Any], named: str) -> No
     assert len(answer.text) < 400
 
 
+def test_a_wrong_request_says_what_is_wrong_where() -> None:
+    client, tokens = service()
+    headers = {"authorization": f"Bearer {tokens['admin']}", "content-type": "application/json"}
+    for body, said in (
+        (
+            '{"name": "other", "eps": "1", "bound": 5}',
+            "body has an unknown field; body.epsilon is missing",
+        ),
+        ('{"name": 7, "epsilon": "1", "bound": 5}', "body.name is wrong"),
+        ('{name: "other"}', "the body is not JSON, at character 1"),
+    ):
+        answer = client.post("/v1/streams", content=body, headers=headers)
+        assert (answer.status_code, answer.json()["detail"]) == (422, said)
+
+
 @pytest.mark.parametrize(
     ("role", "path", "status", "most"),
     [

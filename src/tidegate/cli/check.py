@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from tidegate.cli.check_errors import doubts, error_table, expected_errors, good_epsilon
+from tidegate.cli.check_rehearsal import RehearsalValues
 from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
 from tidegate.cli.check_values import check_facts, empty
 from tidegate.cli.exit_codes_and_signals import plain_errors
@@ -16,7 +18,7 @@ from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, In
 from tidegate.cli.show import sparkline
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import exact, positive, said
-from tidegate.tables.plain_text import shown, table
+from tidegate.tables.plain_text import shown
 
 if TYPE_CHECKING:
     from tidegate.plan.data_profile import DataProfile
@@ -25,8 +27,6 @@ _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
     "written, and no budget is spent."
 )
-_EPSILONS = ("0.1", "0.3", "1", "3")
-_GOOD = 0.05  # relative error of a total that the suggested command aims at
 _MUCH_LOST = 0.02  # of a total, by a bound
 _CAP = 0.995  # the quantile at which a release would about cut
 
@@ -92,7 +92,7 @@ def check(
         timing = CheckedTimes.found(source, time, zone, time_format, reading)
         streams = CheckedStreams(by, every)
         streams.check(timing)
-        profile = _check_profile(source, column, timing, streams, reading)
+        profile, values = _check_profile(source, column, timing, streams, reading)
         if not profile.rows or profile.rows == profile.missing:
             raise InputError(empty(profile, column))
         typer.echo("")
@@ -105,7 +105,8 @@ def check(
         typer.echo("")
         reading |= {**timing.options(), **streams.options(timing)}
         told = {"column": column, **reading}
-        for line in _check_settings(profile, thought, source, told, (streams, timing)):
+        about = streams, timing, values
+        for line in _check_settings(profile, thought, source, told, about):
             typer.echo(line)
 
 
@@ -127,12 +128,12 @@ def _check_profile(
     timing: CheckedTimes,
     streams: CheckedStreams,
     reading: dict[str, Any],
-) -> DataProfile:
+) -> tuple[DataProfile, RehearsalValues]:
     """What is in the values. Times that a release would refuse are looked at no further."""
     from tidegate.io import open_source
     from tidegate.plan.data_profile import DataProfile
 
-    profile = DataProfile()
+    profile, values = DataProfile(), RehearsalValues(streams.by is not None)
     try:
         how = {**timing.source(), **streams.source(), **reading}
         with open_source(source, column=column, **how) as opened:
@@ -140,13 +141,14 @@ def _check_profile(
                 profile.push(np.asarray(batch.values, dtype=np.float64))
                 timing.push(batch.times)
                 streams.push(batch)
+                values.push(batch)
     except InputError as error:
         if not timing.refused(error) or source == "-":
             raise
         if streams.every is not None:
             raise
         return _check_profile(source, column, timing, CheckedStreams(streams.by), reading)
-    return profile
+    return profile, values
 
 
 def _check_settings(
@@ -154,7 +156,7 @@ def _check_settings(
     thought: dict[str, str | None],
     source: str,
     reading: dict[str, Any],
-    about: tuple[CheckedStreams, CheckedTimes],
+    about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> list[str]:
     """What the settings that were thought of would do, and a command with good ones."""
     from tidegate.plan.data_profile import round_above
@@ -176,20 +178,10 @@ def _check_settings(
     low, cap = profile.quantiles(1 - _CAP, _CAP)
     cap = min(cap, float(bound))
     floor = max(float(lower), min(0.0, low))
-    errors, streams = (
-        _expected_errors(profile, (lower, bound), thought, (floor, cap), about),
-        about[0],
-    )
-    of_key = " of a key" if streams.by is not None else ""
-    head = ["epsilon", f"a total{of_key} (95 %)", "a sixteenth of it", "rounding moves it by"]
-    cells = [
-        [budget, "hopeless", "", ""]
-        if error is None
-        else [budget, *(f"± {width:.1%}" for width in error[:2]), f"{error[2]:.2%}"]
-        for budget, error in errors.items()
-    ]
+    streams = about[0]
+    errors = expected_errors(profile, (lower, bound), thought, (floor, cap), about)
     where = f"below {shown(floor)} and above {shown(cap)}" if lower else f"at about {shown(cap)}"
-    lines += ["", f"Errors to expect, if values are cut {where}:", table(head, cells)]
+    lines += ["", f"Errors to expect, if values are cut {where}:", error_table(errors, streams)]
     _, taken = profile.above(cap)
     if taken >= _MUCH_LOST:
         lines.append(
@@ -203,11 +195,11 @@ def _check_settings(
             f"(What --bound {float(bound):g} cuts comes on top: {lost_above:.1%} of a total.)"
         )
         bound = round_above(profile.largest)
-    totals = {budget: error[0] for budget, error in errors.items() if error is not None}
-    if not totals:
+    chosen = good_epsilon(errors)
+    if chosen is None:
         return [*lines, "", "There are too few rows for this epsilon."]
-    enough = [budget for budget, error in totals.items() if error <= _GOOD]
-    chosen = enough[0] if enough else min(totals, key=totals.__getitem__)
+    doubt = doubts(errors, taken >= _MUCH_LOST, bound)
+    lines += [doubt] if doubt else []
     command = ["tidegate", "release", source]
     for name, value in reading.items():
         if name == "header" and value is not None:
@@ -219,8 +211,8 @@ def _check_settings(
         command += ["--lower", f"{float(lower):.15g}"]
     if thought["resolution"] is not None:
         command += ["--resolution", thought["resolution"]]
-    command += ["--horizon", str(streams.values(profile)), "--state", "state"]
-    head_line = "To release it:"
+    command += ["--horizon", str(streams.horizon(profile)), "--state", "state"]
+    head_line = "To release it:" if not errors[chosen].useless else "To release it all the same:"
     if lost_above >= _MUCH_LOST:
         head_line = "To release it with a bound that cuts nothing:"
     return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]
@@ -236,39 +228,3 @@ def _lower(profile: DataProfile, given: str | None) -> Fraction:
     if lower > 0:
         raise SettingError("lower", f"must be 0 or below, not {said(given)}")
     return lower
-
-
-def _expected_errors(
-    profile: DataProfile,
-    bounds: tuple[Fraction, Fraction],
-    thought: dict[str, str | None],
-    cuts: tuple[float, float],
-    about: tuple[CheckedStreams, CheckedTimes],
-) -> dict[str, tuple[float, float, float] | None]:
-    """By epsilon: errors of a total and of a sixteenth, and of rounding; None: hopeless."""
-    from tidegate.plan import expect, half_width
-
-    (lower, bound), (floor, cap), (streams, timing) = bounds, cuts, about
-    horizon = streams.values(profile)
-    positive_sum = profile.sum - profile.negative_sum
-    total = max(positive_sum - (profile.negative_sum if lower else 0.0), 1e-300)
-    total *= streams.share(profile)
-    found: dict[str, tuple[float, float, float] | None] = {}
-    for budget in _EPSILONS if thought["epsilon"] is None else (thought["epsilon"],):
-        resolution = thought["resolution"]
-        try:
-            given = {"horizon": horizon, "resolution": resolution, "lower": lower}
-            pipeline = streams.pipeline(budget, bound, timing, **given)
-        except SettingError as problem:
-            if problem.setting != "epsilon" or "too small" not in problem.problem:
-                raise
-            found[budget] = None
-            continue
-        level = min(max(cap, pipeline.lattice.step), float(bound))
-        assumed: dict[str, Any] = {"threshold": repr(level), "floor": floor if lower else None}
-        whole, part = (
-            half_width(pipeline, each) / (total * each.length / horizon)
-            for each in expect(pipeline, [horizon, max(1, horizon // 16)], **assumed)
-        )
-        found[budget] = whole, part, profile.rounded(pipeline.resolution, bound, lower)
-    return found

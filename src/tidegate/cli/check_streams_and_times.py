@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidegate.cli.pipeline_from_options import SHORTEST_KEY
 from tidegate.clock import SECOND, Clock, offsets_of
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import IntArray
@@ -31,6 +32,8 @@ class CheckedTimes:
     others: tuple[str, ...] = ()  # columns that look like times too
     problem: str = ""
     late: int = 0
+    jumps_back: int = 0  # how often time goes back
+    latest: int = 0  # by how much at most
     clock: Clock | None = None
     oldest: int = 0
     newest: int = 0
@@ -69,6 +72,8 @@ class CheckedTimes:
         before = int(ticks[0]) if self.clock is None else self.newest
         ahead = np.maximum.accumulate(np.concatenate(([before], ticks)))[1:]
         self.late += int((ticks < ahead).sum())
+        self.jumps_back += int((np.diff(ticks, prepend=before) < 0).sum())
+        self.latest = max(self.latest, int((ahead - ticks).max()))
         self.oldest = min(int(ticks.min()), before if self.clock is None else self.oldest)
         self._see_hours_that_come_twice(times.clock, ticks, before)
         self.newest, self.clock = int(ahead[-1]), times.clock
@@ -111,7 +116,12 @@ class CheckedTimes:
             zone = "; days begin at midnight UTC (--zone Europe/Berlin: at midnight there)"
         found.append(("from, to", f"{ends[0]}, {ends[1]}{zone}"))
         order = "rows are in order of time"
-        if self.late:
+        if self.turned_back:
+            order = (
+                f"time goes back by {-(-self.latest // _MINUTE)} minutes, as if clocks were turned "
+                "back: --zone, such as Europe/Berlin, tells the two hours apart. Do not sort"
+            )
+        elif self.late:
             order = f"{self.late:,} rows are older than one before: sort them, or use --late keep"
         found.append(("order", order))
         if self.repeated and not self.second_passes:
@@ -135,10 +145,23 @@ class CheckedTimes:
             options["zone"] = self.zone
         if self.format is not None:
             options["time-format"] = self.format
+        if self.turned_back:
+            return {**options, "zone": "ZONE"}
         return {**options, "late": "keep"} if self.late else options
 
+    @property
+    def turned_back(self) -> bool:
+        """Whether wall-clock times go back as they do when summer time ends: rarely, by an hour.
 
-_DAY = 86_400 * SECOND
+        Rows that come late by themselves do it more often.
+        """
+        if self.clock is None or self.clock.zone or not self.late:
+            return False
+        years = 1 + (self.newest - self.oldest) // (365 * _DAY)
+        return self.latest <= 60 * _MINUTE and self.jumps_back <= years
+
+
+_MINUTE, _DAY = 60 * SECOND, 86_400 * SECOND
 
 
 @dataclass
@@ -207,6 +230,11 @@ class CheckedStreams:
         if self.every is not None:
             return self._ticks
         return max(1, profile.rows) if self.by is None else max(1, self._typical_rows)
+
+    def horizon(self, profile: DataProfile) -> int:
+        """What a release should be told: of keys, as much as it takes by itself."""
+        values = self.values(profile)
+        return values if self.by is None or self.every else max(SHORTEST_KEY, values)
 
     def share(self, profile: DataProfile) -> float:
         """The part of all rows that one stream has."""

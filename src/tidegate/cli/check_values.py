@@ -25,7 +25,8 @@ def empty(profile: DataProfile, column: str | None) -> str:
 def check_facts(profile: DataProfile, lower: str | None) -> list[tuple[str, str]]:
     """What is in the values, line by line. Not private."""
     rows = profile.rows
-    kind = "whole numbers" if not profile.places else f"decimals, {profile.places} places"
+    places = f"{profile.places} place{'s' if profile.places > 1 else ''}"
+    kind = f"decimals, {places}" if profile.places else "whole numbers"
     missing = f"{profile.missing:,} ({profile.missing / rows:.2%}); each counts as 0"
     low, quarter, middle, upper, high, higher = profile.quantiles(
         0.01, 0.25, 0.5, 0.75, 0.99, 0.999

@@ -89,7 +89,8 @@ def file_of(released: Path, column: str | None) -> Path:
         stem, _, rest = released.name.partition(".")
         found = sorted(released.parent.glob(f"{stem}.*.{rest}"))
         if found:
-            raise SettingError("column", f"says which of {', '.join(one.name for one in found)}")
+            names = ", ".join(one.name for one in found)
+            raise SettingError("column", f"is needed, as several were released: {names}")
     return released
 
 

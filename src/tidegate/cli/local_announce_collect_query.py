@@ -176,7 +176,12 @@ def _opened_collection(
         if getattr(Topl.from_settings({**known.settings(), name: value}), name) != getattr(
             known, name
         ):
-            raise SettingError(name, f"the collection in {state} has {getattr(known, name)}")
+            begun = getattr(known, name)
+            raise SettingError(
+                name,
+                f"the collection in {state} was begun with {'none' if begun is None else begun}: "
+                "leave it out, or begin another one in a new file",
+            )
     return known.server(state, by_name=by_name)
 
 

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time
+from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ class _Presets(Mapping[str, Callable[..., tg.Pipeline]]):
         return find(name.replace("-", "_")).preset
 
 
+SHORTEST_KEY = 1000  # rows that a key is expected to have at least
 FEW_ROWS = 8  # of a file with hardly a row, its length is not what is wrong
 DEFAULT_PRESET = "adaptive"
 PRESETS = _Presets()
@@ -267,5 +269,7 @@ def _number(text: str) -> int | str:
 
 def _one_of(name: str, value: Any, choices: Mapping[str, Any]) -> Any:
     if value not in choices:
-        raise SettingError(name, f"must be one of {', '.join(choices)}, not {said(value)}")
+        close = get_close_matches(str(value), choices, 1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise SettingError(name, f"must be one of {', '.join(choices)}, not {said(value)}{meant}")
     return choices[value]

@@ -77,7 +77,7 @@ def at_bound(pipeline: Pipeline, answers: Answer | Answers) -> str:
         ends.append(f"below the lower bound, {bottom:g}")
     if not ends:
         return ""
-    return f" Values {' or '.join(ends)}, count as the bound: no interval speaks of what that cuts."
+    return f" Values {' or '.join(ends)}, count as the bound: intervals leave out what that cuts."
 
 
 def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[str, Any]:
@@ -130,7 +130,8 @@ def printed_times(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: 
         return json.dumps(public, indent=1, ensure_ascii=False)
     sure = percent(found.answers.confidence)
     interval = f"{sure} interval"
-    head = ("from", "rows", "sum", interval, "mean", interval, "per second")
+    mean = "mean" if file.pipeline.ticks is None else "mean of a tick"
+    head = ("from", "rows", "sum", interval, mean, interval, "per second")
     lines = [
         (
             row["time"],

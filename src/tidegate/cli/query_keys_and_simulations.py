@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tidegate.cli.printed_answers import capped, printed_times, warned
@@ -71,7 +72,7 @@ def _rows_by_key(
             }
             for name, one in rows
         ]
-        return _json(file, confidence, "answers", answers)
+        return _json(file, confidence, "answers", answers, warnings=_warnings_by_key(rows))
     head = ("key", "rows", "sum", f"{percent(confidence)} interval", "std. error")
     lines = [
         (name, "", "not known", "", "")
@@ -85,13 +86,51 @@ def _rows_by_key(
         )
         for name, one in rows
     ]
-    warnings = dict.fromkeys(one.warning for _, one in rows if one is not None and one.warning)
-    notes = [f"Warning: {one}. Use more epsilon, or more values." for one in warnings]
-    if any(one is not None and one.capped for _, one in rows):
-        notes.append("These are sums of capped values.")
+    notes = [*_warnings_by_key(rows), *_caps_by_key(file, rows)]
     if any(one is None for _, one in rows):
         notes.append("Some keys have too few rows in this range: nothing is known, or measured.")
     return "\n".join([table(head, lines), "", *notes, f"{file.guarantee}.", *_note(file)])
+
+
+def _warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
+    """What is doubtful about the sums of keys, and of how many keys."""
+    known = [one for name, one in rows if one is not None and name != "total"]
+    wide = "the interval is wider than the sum: hardly anything is known"
+    found: Counter[str] = Counter()
+    for one in known:
+        if one.warning:
+            found[f"{one.warning}. Use more epsilon, or more values"] += 1
+        elif one.high - one.low >= 2 * abs(one.estimate):
+            found[wide] += 1
+    return [
+        f"Warning ({count:,} of {len(known):,} keys): {warning}."
+        for warning, count in found.items()
+    ]
+
+
+def _caps_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
+    """Where values were cut, and what upper ends assume."""
+    known = [one for name, one in rows if one is not None and name != "total"]
+    if not known or (file.pipeline.ticks is not None and file.pipeline.lattice.bound == 1):
+        return []  # events are counted
+    lowest = min(one.threshold for one in known)
+    highest = max(one.threshold if one.highest is None else one.highest for one in known)
+    ends = f"at {lowest:g}" if lowest == highest else f"at caps between {lowest:g} and {highest:g}"
+    sums = " These are sums of capped values." if any(one.capped for one in known) else ""
+    found = [f"Values were cut {ends}, key by key.{sums}"]
+    from tidegate.record.answer_text import FAR, OPEN, open_end  # on demand: `--help` needs none
+
+    of_ends = Counter(open_end(one) for one in known)
+    words = {
+        OPEN: "Too few values chose the cap to see larger ones, so upper ends are far",
+        FAR: "Upper ends assume an ordinary tail above the cap, which lies far below the bound",
+    }
+    found += [
+        f"{said} ({of_ends[end]:,} of {len(known):,} keys)."
+        for end, said in words.items()
+        if of_ends[end]
+    ]
+    return found
 
 
 def _table_by_key(
@@ -123,11 +162,16 @@ def _table_by_key(
 
 
 def _json(
-    file: KeyedFile, confidence: float, name: str, rows: list[dict[str, Any]], note: str = ""
+    file: KeyedFile,
+    confidence: float,
+    name: str,
+    rows: list[dict[str, Any]],
+    note: str = "",
+    **more: Any,
 ) -> str:
     facts = {"file": str(file.path), "guarantee": file.guarantee, "confidence": confidence}
     said = " ".join(filter(None, (note, file.note)))
-    return json.dumps({**facts, "note": said, name: rows}, indent=1, ensure_ascii=False)
+    return json.dumps({**facts, "note": said, **more, name: rows}, indent=1, ensure_ascii=False)
 
 
 def _note(file: KeyedFile) -> list[str]:

@@ -14,7 +14,12 @@ import tidegate as tg
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
 from tidegate.cli.file_options import refuse_bad_rows
-from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, FEW_ROWS, build_pipeline
+from tidegate.cli.pipeline_from_options import (
+    DEFAULT_PRESET,
+    FEW_ROWS,
+    SHORTEST_KEY,
+    build_pipeline,
+)
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError, TidegateError
 from tidegate.keyed import Keyed, KeyedRelease
@@ -25,7 +30,6 @@ if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
 
 _GO_WITHOUT = ("user-column", "stdin", "emit")
 _ENDLESS = 1 << 60  # what a file says about the past is not forgotten
-_SHORTEST = 1000  # rows that a key is expected to have at least
 
 
 def check_by_key(options: Mapping[str, Any]) -> None:
@@ -187,7 +191,7 @@ def _keys_with_length(
         rows = _rows_of_declared(source, options, keys)
     if rows is None or rows < FEW_ROWS:
         return options
-    expected = max(_SHORTEST, rows // (1 if keys is None else len(keys)))
+    expected = max(SHORTEST_KEY, rows // (1 if keys is None else len(keys)))
     return options if expected >= HORIZON else {**options, "horizon": expected}
 
 
@@ -231,6 +235,8 @@ def _nothing_of_keys(result: Any, *, events: bool) -> str:
 
 
 def _summarise_keys(release: Any, result: Any) -> None:
+    from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
+
     if release.specification.pipeline.ticks is None:
         read = result.read - result.dropped  # the others are told apart, to the operator
         complain(f"released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
@@ -248,3 +254,5 @@ def _summarise_keys(release: Any, result: Any) -> None:
             f"warning: {result.unmeasured:,} keys have too few rows for a threshold of their own: "
             f"little is known about them. {advice}"
         )
+    for warning in setting_warnings(release.specification.pipeline):
+        complain(f"warning: {warning}")

@@ -80,6 +80,8 @@ def _summary_of_spent(runs: Sequence[Release], output: str | None) -> str:
 
 # Beyond, the record of a durable run is read again for as long as the run itself took.
 _LONGEST = 1 << 22
+_LONG = 16  # times the rows: a horizon that is much too long for what has come
+_WIDE = 0.25  # of a sum: an interval that could be shorter
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class ReleaseOutcome:
     threshold: float | None
     floor: float  # smaller values count as this
     total: Callable[[], Answer | None]  # of what was released, as far back as the record goes
+    durable: bool = False  # runs before this one count, and runs after it may
 
     @classmethod
     def of(cls, run: DurableRelease | Release, result: Transferred) -> ReleaseOutcome:
@@ -112,6 +115,7 @@ class ReleaseOutcome:
             result.threshold,
             run.phases[-1].floor if run.phases else 0.0,
             total,
+            isinstance(run, DurableRelease),
         )
 
 
@@ -168,11 +172,11 @@ def nothing_released(outcome: ReleaseOutcome, *, durable: bool) -> str:
 
 def unmeasured(result: Transferred, *, durable: bool) -> str:
     """What an input that ended inside its warm-up has left."""
-    rows = f"the warm-up needs {result.unmeasured:,} more rows. The {result.released:,} rows are "
+    rows = f"the warm-up needs {result.unmeasured:,} more rows. Those released are placeholders"
     if result.threshold is None:
-        rows += "placeholders: nothing is measured yet."
+        rows += ": nothing is measured yet."
     else:
-        rows += "placeholders; their sum is in the file's record: ask `tidegate query`."
+        rows += "; their sum is in the file's record: ask `tidegate query`."
     more = "Continue with the same --state. " if durable else ""
     return f"{rows} {more}For a stream this short, give --horizon, the number of values to come."
 
@@ -184,9 +188,10 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
         first = f"released {released:,} ticks of {outcome.pipeline.ticks.every}"
     elif released < rows:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
+    together = ", by all runs with this state together" if outcome.durable else ""
     lines = [
         f"{first}; {_counted(outcome)}",
-        f"spent: {outcome.guarantee}",
+        f"spent: {outcome.guarantee}{together}",
     ]
     total = outcome.total() if released <= _LONGEST else None
     if total is not None:
@@ -204,7 +209,29 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
             lines.append(f"warning: {USELESS}")
         if beyond:
             lines.append(beyond.strip().rstrip("."))
+        lines += _why_wide(outcome, total)
     return lines
+
+
+def _why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
+    """What an interval assumes, and what would make it shorter."""
+    from tidegate.record.answer_text import FAR, OPEN, open_end  # on demand, as above
+
+    words = {
+        FAR: "the upper end assumes an ordinary tail above the cap, which lies far below the "
+        "bound: a few huge values would not show",
+        OPEN: "too few values chose the cap to see larger ones, so the upper end is far",
+        "": "",
+    }
+    found = [words[open_end(total)]]
+    horizon, wide = outcome.pipeline.perturber.horizon, total.high - total.low
+    long = outcome.pipeline.ticks is None and horizon >= _LONG * outcome.released
+    if long and wide > _WIDE * abs(total.estimate):
+        found.append(
+            f"the horizon of {horizon:,} rows costs accuracy in the first rows: give a shorter "
+            "--horizon if you know that fewer will come"
+        )
+    return [line for line in found if line]
 
 
 def _counted(outcome: ReleaseOutcome) -> str:

@@ -40,7 +40,7 @@ def opened_to_resume(
         )
     stored = resumed_settings(store) or {}
     if stored != json.loads(json.dumps(pipeline.settings())):
-        changed = ", ".join(_resumed_differences(stored, pipeline.settings())) or "settings"
+        changed = ", ".join(_told_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
             f"the state in {store.place} was begun with other settings ({changed}): use those. "
             "For other values, use another folder. To release the same values again, use "
@@ -142,6 +142,27 @@ def let_go(ledger: Ledger, store: StateStore) -> None:
     """Close a ledger that is not shared."""
     if store.own_ledger:
         ledger.close()
+
+
+# What users give; most other settings follow from these.
+_GIVEN = {
+    "perturber.epsilon: ": "epsilon: ",
+    "threshold.bound: ": "bound: ",
+    "perturber.horizon: ": "horizon: ",
+    "resolution: ": "resolution: ",
+}
+
+
+def _told_differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """The settings that were given otherwise; if none of the usual ones, all that differ."""
+    found = list(_resumed_differences(old, new))
+    given = [
+        line.replace(path, name)
+        for path, name in _GIVEN.items()
+        for line in found
+        if line.startswith(path)
+    ]
+    return given or found
 
 
 def _resumed_differences(

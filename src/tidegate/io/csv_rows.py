@@ -27,6 +27,8 @@ _MISSING_WORDS = frozenset({b"", b"nan", b"null"})
 _USUAL = Dialect()
 _SECONDS = 1e11  # since 1970, at most; beyond these are milliseconds
 
+_NO_NUMBER = "; leave it empty if it is missing, and write yes and no as 1 and 0"
+
 
 class CsvRows:
     """Columns by name, or by number counted from 0; without a header, by number only.
@@ -55,6 +57,7 @@ class CsvRows:
         self._chosen: list[int] = []
         self._labels: list[str] = []  # of the chosen columns, in messages
         self._width = 0
+        self._lines_before = 0  # of the first row: blank ones, and the names
         self._listed = header is True
         named = [column for column in wanted if column.name and index_of(column.name) is None]
         if named and header is False:
@@ -73,6 +76,7 @@ class CsvRows:
             return False
         if not line.strip():
             if self._header:
+                self._lines_before += 1
                 return None
             self._header = False
         fields = [field.strip() for field in self._dialect.fields(line)]
@@ -91,6 +95,7 @@ class CsvRows:
         self._settle(chosen, len(names))
         if self._listed:
             self._labels = [repr(names[index]) for index in self._chosen]
+        self._lines_before += 1
         return True
 
     def _settle_unnamed(self) -> None:
@@ -162,7 +167,8 @@ class CsvRows:
             other = self._dialect.other_decimal(text) or self._dialect.other_separator(text)
             raise InputError(
                 f"value at row {position}, column {label} is not a number"
-                f"{other or self._hint(position) or '; leave it empty if it is missing'}"
+                f"{other or self._hint(position) or _NO_NUMBER}"
+                f" (line {position + self._lines_before + 1} of the input)"
             )
         return number
 

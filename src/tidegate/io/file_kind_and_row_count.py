@@ -20,6 +20,7 @@ _EXTENSIONS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -61,6 +62,8 @@ def kind_of(
         if found is None or (found == "parquet" and compression):
             if name and Path(path or "").is_dir():
                 raise SettingError(setting, f"{said(name)} is a folder: name a file")
+            if bare.endswith(_SPREADSHEETS):
+                raise SettingError(setting, "is a spreadsheet: save the sheet as CSV (UTF-8) first")
             lines = " (jsonl has an object on every line)" if bare.endswith(".json") else ""
             raise SettingError(setting, f"is unknown from this name. Give one of {_names()}{lines}")
         return FileKind(found, compression)
@@ -88,6 +91,7 @@ def _names() -> str:
 
 
 _PIECE = 1 << 20
+_MOST_UNPACKED = 1 << 20  # lines: with more of them the default horizon is right
 
 
 def rows_at_most(
@@ -96,17 +100,34 @@ def rows_at_most(
 ) -> int | None:
     """An upper bound on the rows of a file, by its line ends; None: it cannot be known beforehand.
 
-    The number of rows is public; nothing of their content is looked at. Pipes and compressed files
-    have to be read to know it.
+    The number of rows is public; nothing of their content is looked at. A pipe has to be read to
+    know it; a compressed file is unpacked for it, up to a million rows.
     """
     kind = kind_of(path, format)
-    if is_standard(path) or kind.compression is not None or not Path(path or "").is_file():
+    if is_standard(path) or not Path(path or "").is_file():
         return None
     try:
         if kind.format == "parquet":
             parquet = require_for_files("pyarrow.parquet")
             return int(parquet.read_metadata(path).num_rows)
+        if kind.compression is not None:
+            return _unpacked_lines(os.fspath(path or ""), kind.compression)
         with Path(path or "").open("rb") as file:
             return 1 + sum(piece.count(b"\n") for piece in iter(lambda: file.read(_PIECE), b""))
     except Exception:  # noqa: BLE001  # whoever reads it next says what is wrong with it
         return None
+
+
+def _unpacked_lines(path: str, compression: str) -> int | None:
+    """At most how many lines a compressed file has; None: a million or more."""
+    from tidegate.io.input_file_or_pipe import InputBytes  # on demand: plain files need none of it
+
+    count, incoming = 1, InputBytes(path, compression)
+    try:
+        while piece := incoming.read(_PIECE):
+            count += piece.count(b"\n")
+            if count >= _MOST_UNPACKED:
+                return None
+    finally:
+        incoming.close()
+    return count

@@ -21,6 +21,8 @@ _MARK = b"\xef\xbb\xbf"  # of UTF-8, which some editors put first
 _NOT_TEXT = {
     b"\x1f\x8b": "is gzip data: its name must end in .gz, or give the format as csv.gz, jsonl.gz",
     b"\x28\xb5\x2f\xfd": "is zstd data: its name must end in .zst, or give the format as csv.zst",
+    b"PK\x03\x04": "is an Excel workbook or a zip archive: save the sheet as CSV, or unpack it",
+    b"\xd0\xcf\x11\xe0": "is an Excel workbook: save the sheet as CSV",
     b"PAR1": "is a Parquet file: give the format as parquet",
     b"\xff\xfe": "is UTF-16 text: convert it to UTF-8",
     b"\xfe\xff": "is UTF-16 text: convert it to UTF-8",

@@ -37,12 +37,12 @@ def sentence(answer: Answer) -> str:
     warning = f" ({answer.warning})" if answer.warning else ""
     return (
         f"{what} {where(answer)}: {figure(answer.estimate)} {error}, "
-        f"values were {answer.cut}{_open(answer)}{warning}"
+        f"values were {answer.cut}{open_end(answer)}{warning}"
         f"{f'. {answer.note}' if answer.note else ''}"
     )
 
 
-def _open(answer: Answer) -> str:
+def open_end(answer: Answer) -> str:
     """What to know of the upper end, where that matters."""
     if answer.blind:
         return OPEN
@@ -82,7 +82,10 @@ def cut(answer: Answer) -> str:
         # In sums of events there is no level at which all are cut; events may count below 0.
         below = "" if answer.full == math.inf else ", and below 0 at 0"
         return f"capped at {moved(answer.threshold, answer.highest)}{below}"
-    lower = moved(answer.floor, answer.lowest_floor)
+    # Lowest first, as for the other end: `floor` is the one closest to 0.
+    lower = moved(
+        answer.floor if answer.lowest_floor is None else answer.lowest_floor, answer.floor
+    )
     return f"capped to [{lower}, {moved(answer.threshold, answer.highest)}]"
 
 

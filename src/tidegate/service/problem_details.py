@@ -88,7 +88,7 @@ def install(app: FastAPI) -> None:
         return problem(
             422,
             "the request is wrong",
-            f"missing, unknown or wrong: {', '.join(places[:_MOST])}{more}",
+            f"{'; '.join(places[:_MOST])}{more}",
         )
 
     @app.exception_handler(HTTPException)
@@ -97,11 +97,13 @@ def install(app: FastAPI) -> None:
 
 
 def _place(one: dict[str, Any]) -> str:
-    """Where a request is wrong; the name of a field that nobody knows is the client's own text."""
+    """What is wrong where; the name of a field that nobody knows is the client's own text."""
     where = [str(part) for part in one["loc"]]
+    if one["type"] == "json_invalid":
+        return f"the {where[0]} is not JSON, at character {where[-1]}"
     if one["type"] == "extra_forbidden":
-        where[-1:] = ["an unknown field"]
-    return ".".join(where)
+        return f"{'.'.join(where[:-1])} has an unknown field"
+    return f"{'.'.join(where)} is {'missing' if one['type'] == 'missing' else 'wrong'}"
 
 
 def fault(error: Exception) -> JSONResponse:

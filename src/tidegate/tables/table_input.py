@@ -113,7 +113,7 @@ def picked_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
     else:
         for setting, name in names.items():
             if _is_name(name) and columns.get(name) is None:
-                raise SettingError(setting, f"the table has no column {said(name)}, or several")
+                raise SettingError(setting, f"the table has no column {said(name)}, or two of them")
         return [columns[name] if _is_name(name) else name for name in names.values()]
     raise InputError(
         f"the table cannot be read ({problem} of {library_of(table) or 'its library'})"

@@ -205,7 +205,8 @@ def check_order(ticks: IntArray, last: int | None, position: int, late: str) -> 
     if place is not None:
         raise InputError(
             f"time at position {position + place} is before the one before it. Sort the rows by "
-            "time, or keep late rows at their place: late='keep' (--late keep)"
+            "time, or keep late rows at their place: late='keep' (--late keep). If clocks were "
+            "turned back there, give the zone instead"
         )
 
 

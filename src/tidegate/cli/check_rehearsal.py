@@ -1,0 +1,98 @@
+"""The part of `tidegate check` that rehearses releases: are totals right, do intervals hold?
+
+Formulas assume that a good cap is found. A rehearsal does not: it runs the release on the values,
+asks for the total and compares it with the true one. Noise is fresh and thrown away, and nothing is
+kept; what is shown is for the owner alone, as all of `check`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidegate.lattice import FloatArray
+
+if TYPE_CHECKING:
+    from tidegate.io import Batch
+    from tidegate.run.pipeline import Pipeline
+
+_RUNS, _FEW_RUNS = 5, 3
+_MANY_ROWS, _MOST_ROWS = 1 << 17, 1 << 19  # fewer runs; none: it would take too long
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What some runs with the same settings came to."""
+
+    runs: int
+    held: int  # how often the 95 % interval held the true total
+    error: float  # of the total: the median of the runs, relative to the size of all values
+    width: float  # of the interval, in the same unit
+
+    @property
+    def misses(self) -> bool:
+        """Whether most intervals missed: no chance, where 19 of 20 should hold."""
+        return 2 * self.held < self.runs
+
+    def cells(self) -> tuple[str, str]:
+        """The error and how often the interval held, for a table."""
+        off = f"{self.error:.1%}" if self.error < 10 else f"{self.error:.2g} times"
+        return off, f"{self.held} of {self.runs}"
+
+
+@dataclass
+class RehearsalValues:
+    """The values of one stream: of the whole file, or of a key of middle size. Not private."""
+
+    by_key: bool
+    _batches: list[FloatArray] = field(default_factory=list)
+    _keys: list[str] = field(default_factory=list)
+    _rows: int = 0
+
+    def push(self, batch: Batch) -> None:
+        """Keep the values of some rows, unless there are too many."""
+        values = np.asarray(batch.values, dtype=np.float64)
+        self._rows += values.size
+        if self._rows > _MOST_ROWS:
+            self._batches, self._keys = [], []
+            return
+        self._batches.append(values)
+        if self.by_key and batch.users is not None:
+            self._keys += map(str, batch.users.tolist())
+
+    def values(self) -> FloatArray:
+        """What is rehearsed; empty: nothing."""
+        values = np.concatenate([np.empty(0), *self._batches])
+        if not self.by_key:
+            return values
+        if len(self._keys) != values.size or not values.size:
+            return np.empty(0)
+        _, of_row, counts = np.unique(self._keys, return_inverse=True, return_counts=True)
+        middle = np.argsort(counts, kind="stable")[counts.size // 2]
+        chosen: FloatArray = values[of_row == middle]
+        return chosen
+
+
+def rehearse(pipeline: Pipeline, values: FloatArray) -> Rehearsed | None:
+    """Release the values several times, and compare the totals; None: there is nothing to run."""
+    if not values.size or pipeline.ticks is not None:
+        return None
+    lattice = pipeline.lattice
+    floor, bound = -lattice.bottom * lattice.step, lattice.top * lattice.step
+    counted = np.clip(np.nan_to_num(values, nan=0.0), floor, bound)
+    truth, size = float(counted.sum()), max(float(np.abs(counted).sum()), 1e-300)
+    runs = _RUNS if values.size <= _MANY_ROWS else _FEW_RUNS
+    answers = []
+    for _ in range(runs):
+        release = pipeline.start()
+        release.push(values)
+        release.finish()
+        answers.append(release.query(0, values.size))
+    return Rehearsed(
+        runs,
+        sum(one.low <= truth <= one.high for one in answers),
+        float(np.median([abs(one.estimate - truth) for one in answers])) / size,
+        float(np.median([one.high - one.low for one in answers])) / size,
+    )
