@@ -14,7 +14,7 @@ the covariance of two such sums S and S′ of one block is, given everything,
 Between blocks only x is handed on: so a pair in two blocks needs what leaves the one, c + ρ·A; what
 arrives in the other, (ρ − (c + ρ·A)·Λ·F)·(I − G·J), G the gain of the block; and a product of 3×3
 matrices F·(I − G·J) between them. Products over 1, 2, 4, … blocks are computed once. Everything is
-elementwise, in a fixed order. `Misfits` says how far variances are to be trusted.
+elementwise, in a fixed order.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ from tidegate.lattice import FloatArray, IntArray
 
 # Pairs of cells that are handled at once, so that they stay in the processor's cache.
 _PIECE = 1 << 13
-# Leaves around a range that count in its misfit, and how many the mean over everything counts as.
-_NEAR, _PRIOR = 3, 2.0
 
 
 def product(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -295,37 +293,3 @@ def _pass_through_cells(vectors: FloatArray, at: IntArray, cells: ProfileCells) 
     growth += swing_sum * vectors[entry.SWING]
     vectors[: entry.GROWING] += growth
     vectors[entry.SWING] *= decay
-
-
-class Misfits:
-    """How much larger innovations were than a model expects, over ranges of leaves: reduced χ².
-
-    If a model expects too little, so may all that it says. Innovations are public, so variances can
-    be scaled by them. How wrong a model is changes: after a level has moved, the newest answers are
-    worse than all answers are in the mean. So the scale is that of the range: the mean of e²/s over
-    its leaves and three more to both sides, shrunk towards the mean over everything. It is never
-    below 1: noise is the larger part of most innovations, and its variance is known.
-
-    `distances` has e²/s of all leaves, one chain after the other, `counts` how many each has.
-    """
-
-    def __init__(self, distances: FloatArray, counts: IntArray) -> None:
-        self._counts, ends = counts, np.cumsum(counts)
-        # One more than leaves for each chain.
-        self._firsts = ends - counts + np.arange(counts.size)
-        self._sums: FloatArray = np.zeros(distances.size + counts.size)
-        bounds = zip(ends.tolist(), counts.tolist(), self._firsts.tolist(), strict=True)
-        for end, count, first in bounds:  # each by itself: the bits that it has alone
-            np.cumsum(distances[end - count : end], out=self._sums[first + 1 : first + 1 + count])
-        whole = self._sums[self._firsts + counts]
-        self._means = np.maximum(whole / np.maximum(counts, 1), 1.0)
-
-    def between(self, chains: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
-        """The misfit of ranges between `starts` and `ends`: how many leaves ended by then."""
-        first, last = np.maximum(starts - _NEAR, 0), np.minimum(ends + _NEAR, self._counts[chains])
-        begin = self._firsts[chains]
-        found = self._sums[begin + last] - self._sums[begin + first]
-        found += _PRIOR * self._means[chains]
-        found /= last - first + _PRIOR
-        result: FloatArray = np.maximum(found, 1.0)
-        return result

@@ -15,10 +15,10 @@ from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
 from tidegate.estimate.mixture.smoother.cell_updates import CellUpdates
 from tidegate.estimate.mixture.smoother.cell_variances import (
     CellVariances,
-    Misfits,
     SmoothedBlocks,
 )
 from tidegate.estimate.mixture.smoother.forward_backward_passes import SolvedPasses
+from tidegate.estimate.mixture.smoother.misfits import Misfits
 from tidegate.estimate.mixture.smoother.mixture_smoother import MixtureViews
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.estimate.mixture.smoother.profile_cells import ProfileCells
