@@ -216,7 +216,7 @@ class CellVariances:
         return found
 
     def _leaving(self, cells: IntArray) -> FloatArray:
-        """Covariances of the running sum with the state after the block, given the blocks so far."""
+        """Covariances of the running sum with the state after the block, given blocks so far."""
         found, block, at = self.blocks.leaving, self.block_of[cells], self.profile_of[cells]
         vectors: FloatArray = self.cells.leaving[:, at] + found[0][:, block]
         vectors += applied(found[1:, :, block].transpose(1, 0, 2), self.cells.arriving[:, at])
