@@ -169,17 +169,20 @@ class BudgetSampler(WindowBudget):
                     errors[-1] = error
                     if error >= sure:
                         continue
-                last = errors[-REMEMBERED:]
                 # The controller: `next_interval`, with an exponential that is checked afterwards.
                 power = (PROPORTIONAL * error - SET_POINT) / SET_POINT
-                if power <= 0 or interval - STEP * (power + power * power / 2) >= ONE_SURELY:
+                surely = power > 0 and interval - STEP * (power + power * power / 2) < ONE_SURELY
+                if not surely:
+                    last = errors[-REMEMBERED:]
                     signal = PROPORTIONAL * error + INTEGRAL * (exact_sum(last) / len(last))
                     power = (signal - SET_POINT) / SET_POINT
-                    if power >= 0 and interval == 1.0:
-                        continue
+                    if power >= 0:
+                        if interval == 1.0:
+                            continue
+                        surely = interval - STEP * (power + power * power / 2) < ONE_SURELY
                 changes.append(at)
                 powers.append(power)
-                if power > 0 and interval - STEP * (power + power * power / 2) < ONE_SURELY:
+                if surely:
                     interval = 1.0
                 else:
                     interval += STEP * (1 - exponential(power if power < FARTHEST else FARTHEST))
@@ -211,7 +214,7 @@ class BudgetSampler(WindowBudget):
         if drawn:
             released[np.searchsorted(places, list(drawn))] = list(drawn.values())
         draws = released - values[places]
-        right = self._right_intervals(*map(np.array, (intervals, powers)), refused)
+        right = self._right_intervals(np.array(intervals), np.array(powers), refused)
         if right is None or not (
             self._right_parts(lefts, parts, np.searchsorted(places, changes, "right"), right)
             and self._right_scales(rough, scales, parts)
