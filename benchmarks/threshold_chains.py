@@ -52,7 +52,7 @@ def drawn(
     *facts: int | None,
 ) -> Ints:  # fmt: skip
     """θ of so many choices from the same counts."""
-    grid, scores, denominator = stage.scores(above, lattice, *facts)  # type: ignore[arg-type]
+    grid, scores, denominator = stage.scores(above, lattice, *facts)
     chances = scores * float(stage.epsilon / denominator)
     best = np.argmax(chances + random.exponential(size=(runs, grid.size)), axis=1)
     return np.array([stage.outcome(step, lattice) for step in grid])[best]
