@@ -209,3 +209,32 @@ def test_means_of_events_are_called_means_of_ticks(tmp_path):
     out = ("-o", tmp_path / "out.csv", "--epsilon", 5, "--bound", 20)
     assert run("release", path, "--column", "fare", *every, *out).exit_code == 0
     assert "mean of a tick" in run("query", tmp_path / "out.csv", "--every", "6h").stdout
+
+
+def test_values_of_users_that_do_not_count_are_told_with_every_answer(tmp_path):
+    """Half of the rows were one user's, and counted as 0: the interval missed, without a word."""
+    path = tmp_path / "trips.csv"
+    path.write_text(
+        "who,fare\n" + "".join(f"{max(0, at % 1000 - 500)},20\n" for at in range(4_000))
+    )
+    words = "Of a user at most 5 values count in a horizon: further ones are 0 here"
+    unit = ("--unit", "user-horizon:5", "--user-column", "who")
+    out = tmp_path / "out.csv"
+    how = ("--column", "fare", "--epsilon", 5, "--bound", 50, "-o", out)
+    assert words in run("release", path, *how, *unit).stderr
+    assert words in run("query", out).stdout
+    assert words in json.loads(run("query", out, "--json").stdout)["note"]
+    assert words in str(tg.open(out).query(0, 4_000))
+    release = tg.adaptive(5, 50, horizon=4_000, unit="user-horizon:5").start()
+    release.push(np.full(4_000, 20), users=np.zeros(4_000, dtype=int))
+    answer = release.query(0, 4_000)
+    assert answer.high < 40_000 < 80_000
+    assert answer.note.startswith(words)
+    assert not tg.open(_plain_release(tmp_path)).query(0, 500).note
+
+
+def _plain_release(folder):
+    out = folder / "plain.csv"
+    path = wrote(folder / "plain.in.csv", range(500))
+    assert run("release", path, "-o", out, "--epsilon", 5, "--bound", 500).exit_code == 0
+    return out
