@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar
 
 from tidegate.errors import SettingError
@@ -24,6 +25,7 @@ from tidegate.settings import Spec, Whole
 _COUNTED = "values count; every further horizon adds ε"
 
 
+@lru_cache(maxsize=64)  # a record is made for every question
 def users_note(guarantee: str) -> str:
     """What every answer under this guarantee must say of values that do not count; may be empty.
 
