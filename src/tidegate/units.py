@@ -11,14 +11,38 @@ the user is derived: `Pipeline.guarantee` says it for the unit.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.guarantee import ADDED, EVENT, Guarantee, grouped
 from tidegate.settings import Spec, Whole
+
+_COUNTED = "values count; every further horizon adds ε"
+
+
+@lru_cache(maxsize=64)  # a record is made for every question
+def users_note(guarantee: str) -> str:
+    """What every answer under this guarantee must say of values that do not count; may be empty.
+
+    Records and files keep the guarantee in words, which `UserHorizon.name` wrote.
+
+    >>> users_note("ε = 1 per event")
+    ''
+    >>> print(users_note(f"ε = 1 per {UserHorizon(most=8).name}"))
+    Of a user at most 8 values count in a horizon: further ones are 0 here, and no interval allows for that.
+    """  # noqa: E501  # one sentence, as it is printed
+    found = re.search(rf"\(at most (\d+) {re.escape(_COUNTED)}\)", guarantee)
+    if found is None:
+        return ""
+    return (
+        f"Of a user at most {found[1]} values count in a horizon: further ones are 0 here, and no "
+        "interval allows for that."
+    )
 
 
 class _Unit:
@@ -138,7 +162,7 @@ class UserHorizon(_Group, Spec):
     @property
     def name(self) -> str:
         """As guarantees say it."""
-        return f"user and horizon (at most {self.most} values count; every further horizon adds ε)"
+        return f"user and horizon (at most {self.most} {_COUNTED})"
 
 
 Unit = Event | AddedEvent | Window | UserHorizon

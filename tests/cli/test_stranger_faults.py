@@ -3,12 +3,16 @@
 import gzip
 import json
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import tidegate as tg
 from tests.cli.invoking import run
+from tidegate.cli import check_errors
+from tidegate.cli.check_rehearsal import Rehearsed, rehearse
+from tidegate.cli.query_keys_and_simulations import _caps_by_key
 from tidegate.io import read_metadata
 
 SHOPS = ("north", "south")
@@ -42,13 +46,21 @@ def test_keys_whose_shared_cap_is_chance_are_warned_of(salaries):
     assert "hardly anything is known" in warning
 
 
-def test_answers_by_key_say_what_answers_without_keys_say(salaries):
-    _, out = release_by_shop(salaries, "--epsilon", 1, "--horizon", 40)
+def test_answers_by_key_say_what_answers_without_keys_say(tmp_path):
+    path, out = tmp_path / "full.csv", tmp_path / "private.csv"
+    path.write_text("shop,v\n" + "".join(f"{SHOPS[at % 2]},49\n" for at in range(2_000)))
+    how = ("--column", "v", "--by", "shop", "--keys-are-public", "--epsilon", 5, "--bound", 50)
+    assert run("release", path, *how, "-o", out).exit_code == 0
     asked = run("query", out).stdout
     assert "Warning (2 of 2 keys): most values lie close to the cap" in asked
-    assert "so upper ends are far (2 of 2 keys)" in asked
     single = json.loads(run("query", out, "--key", "north", "--json").stdout)
     assert single["warnings"][0].startswith("Warning (1 of 1 keys): ")
+    file = tg.open(out)
+    one = file.query(key="north")
+    blind, far = replace(one, unseen=one.estimate), replace(one, limit=200 * one.high)
+    said = "\n".join(_caps_by_key(file, [("a", blind), ("b", far), ("c", one), ("total", far)]))
+    assert "so upper ends are far (1 of 3 keys)" in said
+    assert "which lies far below the bound (1 of 3 keys)" in said
 
 
 @pytest.mark.parametrize(("bound", "short", "enough"), [(500, 50, 64), (300_000, 62, 100)])
@@ -77,26 +89,64 @@ def wrote(path, values):
     return path
 
 
-def test_check_rehearses_and_tells_of_totals_that_intervals_miss(tmp_path):
+def test_a_rehearsal_compares_totals_with_the_true_one():
+    values = np.array([30.0, np.nan, 400, -5] * 500)  # the last ones count as 100 and 0
+    truth, pipeline = 130 * 500, tg.adaptive(epsilon=5, bound=100, horizon=2_000)
+    answers = iter([(-9, -1), (-1, 1), (1, 9), (-2, 3), (5, 6)])
+
+    class Played:
+        ticks, lattice = None, pipeline.lattice
+
+        def start(self):
+            return Mock(query=self.query)
+
+        def query(self, start, end):
+            assert (start, end) == (0, 2_000)
+            low, high = (truth * (1 + part / 100) for part in next(answers))
+            return Mock(low=low, high=high, estimate=(low + high) / 2)
+
+    found = rehearse(Played(), values)
+    assert (found.runs, found.held) == (5, 2)
+    assert found.error == pytest.approx(0.05)  # the median of 5, 0, 5, 0.5 and 5.5 %
+    assert found.width == pytest.approx(0.05)  # of 8, 2, 8, 5 and 1 %
+    assert found.misses
+    real = rehearse(pipeline, values)
+    assert real.held >= 3
+    assert real.error < 0.05
+    assert rehearse(pipeline, np.empty(0)) is None
+
+
+@pytest.mark.parametrize(
+    ("rehearsed", "words"),
+    [
+        (Rehearsed(5, 0, 0.1, 0.1), "A few large values make up much of the total"),
+        (Rehearsed(5, 5, 0.63, 9.0), "A few large values make up much of the total"),
+        (Rehearsed(5, 3, 0.4, 0.1), ""),
+    ],
+)
+def test_check_tells_of_totals_that_intervals_miss(tmp_path, monkeypatch, rehearsed, words):
     """Two gifts of 50,000 were half of a total: it promised ± 21 %, and no interval held it."""
     gifts = np.random.default_rng(3).choice([5, 10, 20, 50], 4_000)
     gifts[[2_000, 3_000]] = 50_000
+    monkeypatch.setattr(check_errors, "rehearse", lambda *_: rehearsed)
     found = run("check", wrote(tmp_path / "gifts.csv", gifts), "--bound", 100_000, "--epsilon", 3)
-    assert "0 of 5" in found.stdout
-    assert "Warning: at epsilon 3 rehearsed totals are off by more than half" in found.stdout
-    assert "A few large values make up much of the total" in found.stdout
-    assert "To release it all the same:" in found.stdout
+    assert f"{rehearsed.held} of 5" in found.stdout
+    assert ("Warning: at epsilon 3 rehearsed totals are off" in found.stdout) is bool(words)
+    assert words in found.stdout
+    assert ("To release it all the same:" in found.stdout) is bool(words)
 
 
-def test_check_rehearses_and_tells_of_too_few_rows(tmp_path):
+def test_check_suggests_an_epsilon_whose_rehearsals_worked(tmp_path, monkeypatch):
     """It promised ± 14 % for forty salaries, and the release was off by 100 %."""
-    path = wrote(tmp_path / "salaries.csv", np.full(40, 90_000))
-    how = ("check", path, "--bound", 200_000, "--epsilon", 3)
-    found = run(*how).stdout
+    good, bad = Rehearsed(5, 5, 0.01, 0.1), Rehearsed(5, 5, 1.0, 2.0)
+    path = wrote(tmp_path / "salaries.csv", np.full(4_000, 90_000))
+    monkeypatch.setattr(
+        check_errors, "rehearse", lambda one, _: good if one.guarantee.epsilon == 3 else bad
+    )
+    found = run("check", path, "--bound", 200_000).stdout
+    assert "at epsilon 0.1, 0.3, 1 rehearsed totals are off by more than half" in found
     assert "too few rows to find a good cap. Try a smaller --bound, or --resolution 100." in found
-    coarse = run(*how, "--resolution", 100).stdout  # what it says helps
-    assert "Warning" not in coarse
-    assert "To release it:" in coarse
+    assert "--epsilon 3 --bound" in found
 
 
 def test_check_rehearses_a_key_of_middle_size_as_release_would_run_it(salaries):
@@ -209,3 +259,32 @@ def test_means_of_events_are_called_means_of_ticks(tmp_path):
     out = ("-o", tmp_path / "out.csv", "--epsilon", 5, "--bound", 20)
     assert run("release", path, "--column", "fare", *every, *out).exit_code == 0
     assert "mean of a tick" in run("query", tmp_path / "out.csv", "--every", "6h").stdout
+
+
+def test_values_of_users_that_do_not_count_are_told_with_every_answer(tmp_path):
+    """Half of the rows were one user's, and counted as 0: the interval missed, without a word."""
+    path = tmp_path / "trips.csv"
+    path.write_text(
+        "who,fare\n" + "".join(f"{max(0, at % 1000 - 500)},20\n" for at in range(4_000))
+    )
+    words = "Of a user at most 5 values count in a horizon: further ones are 0 here"
+    unit = ("--unit", "user-horizon:5", "--user-column", "who")
+    out = tmp_path / "out.csv"
+    how = ("--column", "fare", "--epsilon", 5, "--bound", 50, "-o", out)
+    assert words in run("release", path, *how, *unit).stderr
+    assert words in run("query", out).stdout
+    assert words in json.loads(run("query", out, "--json").stdout)["note"]
+    assert words in str(tg.open(out).query(0, 4_000))
+    release = tg.adaptive(5, 50, horizon=4_000, unit="user-horizon:5").start()
+    release.push(np.full(4_000, 20), users=np.zeros(4_000, dtype=int))
+    answer = release.query(0, 4_000)
+    assert answer.high < 40_000 < 80_000
+    assert answer.note.startswith(words)
+    assert not tg.open(_plain_release(tmp_path)).query(0, 500).note
+
+
+def _plain_release(folder):
+    out = folder / "plain.csv"
+    path = wrote(folder / "plain.in.csv", range(500))
+    assert run("release", path, "-o", out, "--epsilon", 5, "--bound", 500).exit_code == 0
+    return out

@@ -195,9 +195,10 @@ def _check_settings(
             f"(What --bound {float(bound):g} cuts comes on top: {lost_above:.1%} of a total.)"
         )
         bound = round_above(profile.largest)
-    chosen = good_epsilon(errors)
-    if chosen is None:
+    best = good_epsilon(errors)
+    if best is None:
         return [*lines, "", "There are too few rows for this epsilon."]
+    chosen, expected = best
     doubt = doubts(errors, taken >= _MUCH_LOST, bound)
     lines += [doubt] if doubt else []
     command = ["tidegate", "release", source]
@@ -212,7 +213,7 @@ def _check_settings(
     if thought["resolution"] is not None:
         command += ["--resolution", thought["resolution"]]
     command += ["--horizon", str(streams.horizon(profile)), "--state", "state"]
-    head_line = "To release it:" if not errors[chosen].useless else "To release it all the same:"
+    head_line = "To release it:" if not expected.useless else "To release it all the same:"
     if lost_above >= _MUCH_LOST:
         head_line = "To release it with a bound that cuts nothing:"
     return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]

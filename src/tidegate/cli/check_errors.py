@@ -102,13 +102,16 @@ def error_table(errors: dict[str, ExpectedErrors | None], streams: CheckedStream
     return table(head, rows)
 
 
-def good_epsilon(errors: dict[str, ExpectedErrors | None]) -> str | None:
-    """The smallest that is good enough, or the best; None: all are hopeless."""
+def good_epsilon(errors: dict[str, ExpectedErrors | None]) -> tuple[str, ExpectedErrors] | None:
+    """The smallest that is good enough, or the best, and its errors; None: all are hopeless."""
     known = {budget: error for budget, error in errors.items() if error is not None}
     useful = {budget: error.total for budget, error in known.items() if not error.useless}
     totals = useful or {budget: error.whole for budget, error in known.items()}
+    if not totals:
+        return None
     good = [budget for budget, error in totals.items() if error <= _GOOD]
-    return next(iter(good), None) or min(totals, key=totals.__getitem__, default=None)
+    chosen = good[0] if good else min(totals, key=totals.__getitem__)
+    return chosen, known[chosen]
 
 
 def doubts(errors: dict[str, ExpectedErrors | None], heavy: bool, bound: Fraction) -> str:

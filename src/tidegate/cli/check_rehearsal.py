@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from tidegate.io import Batch
     from tidegate.run.pipeline import Pipeline
 
 _RUNS, _FEW_RUNS = 5, 3
-_MANY_ROWS, _MOST_ROWS = 1 << 17, 1 << 19  # fewer runs; none: it would take too long
+_MANY_ROWS, _MOST_ROWS = 1 << 17, 1 << 21  # fewer runs; none: it would take too long
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class RehearsalValues:
 
     by_key: bool
     _batches: list[FloatArray] = field(default_factory=list)
-    _keys: list[str] = field(default_factory=list)
+    _codes: list[IntArray] = field(default_factory=list)  # of the keys of these rows
+    _code_of_key: dict[str, int] = field(default_factory=dict)
     _rows: int = 0
 
     def push(self, batch: Batch) -> None:
@@ -56,22 +57,25 @@ class RehearsalValues:
         values = np.asarray(batch.values, dtype=np.float64)
         self._rows += values.size
         if self._rows > _MOST_ROWS:
-            self._batches, self._keys = [], []
+            self._batches, self._codes = [], []
             return
         self._batches.append(values)
         if self.by_key and batch.users is not None:
-            self._keys += map(str, batch.users.tolist())
+            known = self._code_of_key
+            codes = [known.setdefault(str(key), len(known)) for key in batch.users.tolist()]
+            self._codes.append(np.array(codes, dtype=np.int64))
 
     def values(self) -> FloatArray:
         """What is rehearsed; empty: nothing."""
         values = np.concatenate([np.empty(0), *self._batches])
         if not self.by_key:
             return values
-        if len(self._keys) != values.size or not values.size:
+        codes = np.concatenate([np.empty(0, dtype=np.int64), *self._codes])
+        if codes.size != values.size or not values.size:
             return np.empty(0)
-        _, of_row, counts = np.unique(self._keys, return_inverse=True, return_counts=True)
+        counts = np.bincount(codes)
         middle = np.argsort(counts, kind="stable")[counts.size // 2]
-        chosen: FloatArray = values[of_row == middle]
+        chosen: FloatArray = values[codes == middle]
         return chosen
 
 

@@ -223,7 +223,7 @@ def _why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
         OPEN: "too few values chose the cap to see larger ones, so the upper end is far",
         "": "",
     }
-    found = [words[open_end(total)]]
+    found = [words[open_end(total)], total.note.rstrip(".")]
     horizon, wide = outcome.pipeline.perturber.horizon, total.high - total.low
     long = outcome.pipeline.ticks is None and horizon >= _LONG * outcome.released
     if long and wide > _WIDE * abs(total.estimate):

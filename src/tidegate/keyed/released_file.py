@@ -127,7 +127,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
                 raise ValueError("a record has segments")
             if self.clock is not None:
                 record.times = self._indexed().times(name, self.clock)
-            record.note = self.unfinished
+            record.note = f"{record.note} {self.unfinished}".strip()
         except MALFORMED as error:
             if isinstance(error, TidegateError):
                 raise

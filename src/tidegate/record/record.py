@@ -28,6 +28,7 @@ from tidegate.record.times.time_ranges import Moment, TimeTable
 from tidegate.record.values_no_choice_saw import Hidden, unseen
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
+from tidegate.units import users_note
 
 _SUREST = 1 - 1e-12
 
@@ -152,7 +153,7 @@ class Record(RangeQueries):
         self, segments: Sequence[Segment], guarantee: str = "", times: TimeIndex | None = None
     ) -> None:
         self.segments = _without_gaps(segments)
-        self.guarantee, self.times, self.note = guarantee, times, ""  # said with every answer
+        self.guarantee, self.times, self.note = guarantee, times, users_note(guarantee)
 
     def __repr__(self) -> str:
         known = f"[{self.start}, {self.end})" if self.segments else "nothing"

@@ -94,7 +94,7 @@ class ReleasedFile(ReleasedTable):
         if not pipeline.estimator.adds_up:
             record = _carried_by_file(metadata, pipeline, name)
             record.times = time_index(path, format, metadata, version)
-            record.note = unfinished(metadata)
+            record.note = f"{record.note} {unfinished(metadata)}".strip()
             smoothed = SmoothedFile.beside(place, metadata, found.st_mode, record)
             return cls(Path(path), metadata, pipeline, record, format, smoothed)
         if index is None or index.metadata != metadata:
@@ -113,7 +113,7 @@ class ReleasedFile(ReleasedTable):
             index = built(index_path, found.st_mode, facts, scanned)
         record = index.record(pipeline, metadata["guarantee"])
         record.times = time_index(path, format, metadata, version)
-        record.note = unfinished(metadata)
+        record.note = f"{record.note} {unfinished(metadata)}".strip()
         return cls(Path(path), metadata, pipeline, record, format)
 
     def __repr__(self) -> str:
