@@ -42,7 +42,7 @@ class NotCopied:
         )
 
 
-class Closed(NotCopied, ABC):
+class Closed(ABC):
     """Closed when it is left, whatever happened."""
 
     @abstractmethod

@@ -144,7 +144,7 @@ def test_another_input_output_key_or_an_older_state_is_refused(tmp_path: Path) -
     text = (tmp_path / "out.csv").read_text()
     with pytest.raises(StateError, match="the input differs"):
         written(tmp_path, 600, value=77)
-    with pytest.raises(StateError, match="ends 100 rows before"):
+    with pytest.raises(StateError, match="ends before the place"):
         written(tmp_path, 400)
     assert (tmp_path / "out.csv").read_text() == text
     with pytest.raises(StateError, match="the key is another one"):

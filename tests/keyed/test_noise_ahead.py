@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -53,3 +54,30 @@ def test_noise_beyond_32_bits_is_kept_whole() -> None:
     rows, _ = source.make(codes, zeros, zeros, np.zeros(2))
     assert np.array_equal(np.stack(found, axis=1), rows)
     assert np.abs(rows).max() > 1 << 31
+
+
+def test_noise_that_is_larger_than_its_scale_allows_is_kept_whole() -> None:
+    class Large(GroveNoise):
+        def make(self, *where: Any) -> Any:
+            rows, carries = super().make(*where)
+            return rows + (1 << 40), carries
+
+    epoch, names = tg.seeded(1).new_epoch(), Names(["a", "b"])
+    source = Large(epoch, names, LAW, b"law")
+    cache = GroveCache(LAW, source)
+    cache.grow(2)
+    found = cache.take(np.array([0, 1]), np.array([0, 0]))
+    assert (found > 1 << 39).all()
+
+
+def test_the_length_of_kept_noise_does_not_tell_how_large_it_is() -> None:
+    """Caught: it took 64 bits from the first leaf on that needed them, and is in sealed states."""
+    for scale in (1 << 20, 1 << 25, 1 << 29, 1 << 30, 1 << 33):
+        law = Forest(2, 8, (Fraction(scale),))
+        lengths = set()
+        for seed in range(30):
+            cache = GroveCache(law, GroveNoise(tg.seeded(seed).new_epoch(), Names(["a"]), law, b""))
+            cache.grow(1)
+            cache.take(np.array([0]), np.array([0]))
+            lengths.add(cache.kept(np.array([0]), np.array([1]), 5)["noise"].nbytes)
+        assert lengths == {5 * (4 if scale <= 1 << 25 else 8)}

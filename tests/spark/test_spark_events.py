@@ -124,6 +124,11 @@ def test_columns_are_converted_before(spark: Any, key_file: Path) -> None:
     timed = given.selectExpr("k", "current_timestamp() AS t", "v")
     with pytest.raises(SettingError, match="value: must be a number"):
         ts.release_events(timed, pipeline(), time="t", value="v", **options)
+    with pytest.raises(SettingError, match="value: must be a number"):
+        ts.pack(timed, key="k", order="t", value="v")
+    tops = tg.tops(epsilon=1, bound=20, holdout=1, horizon=100)
+    with pytest.raises(SettingError, match="value: must be a number"):
+        ts.shared_threshold(timed, tops, value="v", released=True)
 
 
 # -- streams ---------------------------------------------------------------------------------------

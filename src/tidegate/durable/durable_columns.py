@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate import _atomic_files
-from tidegate._context_managers import Closed
+from tidegate._context_managers import Closed, NotCopied
 from tidegate.durable.charging import Charging, WithAllColumns, costs_together
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import FolderLock, StateError
@@ -38,7 +38,7 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 
 
-class DurableColumns(Closed):
+class DurableColumns(Closed, NotCopied):
     """Durable releases of several columns. Made by `DurableColumns.open`; close it, or use `with`.
 
     Attributes:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate._context_managers import Closed
+from tidegate._context_managers import Closed, NotCopied
 from tidegate.durable.charging import Charging, charging_in, costs
 from tidegate.durable.commit import Committer
 from tidegate.durable.committed_reading import AGAIN
@@ -38,7 +38,7 @@ from tidegate.timestamps import Times
 _HELD_UNSAVED = 1024
 
 
-class DurableRelease(DurableTicks, Closed):
+class DurableRelease(DurableTicks, Closed, NotCopied):
     """A release in a folder. Made by `DurableRelease.open`; close it, or use `with`.
 
     Order of every step: charge the ledger (on the disk) → release in memory → commit journal, state

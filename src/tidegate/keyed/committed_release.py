@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from tidegate._context_managers import Closed
+from tidegate._context_managers import Closed, NotCopied
 from tidegate.durable.charging import Charging, Cost
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputDigests, Recogniser
@@ -63,7 +63,7 @@ def changing(
     return whole
 
 
-class CommittedKeyed(Closed):
+class CommittedKeyed(Closed, NotCopied):
     """A keyed release and its state in a store.
 
     Attributes:

@@ -16,7 +16,7 @@ from tidegate.perturb.forest_geometry import Forest
 from tidegate.stages import Layout
 from tidegate.state_as_bytes import State
 
-_SMALL = np.iinfo(np.int32)
+_SMALL, _ROOM = np.iinfo(np.int32), 32
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -47,7 +47,8 @@ class Queue:
 class GroveCache:
     """By code: which grove is open, the rounding carried into it, and the noise of its leaves.
 
-    Noise takes 32 bits a leaf while all of it fits; it is never clipped.
+    Noise takes 32 bits a leaf if 32 times its public scale fits: the length of a sealed state can
+    be seen. It is never clipped: all takes 64 from the first leaf on that needs them (e⁻³²).
     """
 
     def __init__(self, law: Forest, source: GroveNoise) -> None:
@@ -56,7 +57,8 @@ class GroveCache:
         self._a_chunk = -(-law.leaves // self._leaves)  # groves of a horizon
         self.carry: FloatArray = np.zeros(0)
         self._grove: IntArray = _NONE  # that is open, counted over all horizons
-        self._noise: NDArray[np.signedinteger] = np.zeros((0, self._leaves), dtype=np.int32)
+        kind = np.int32 if _ROOM * max(law.scales) <= _SMALL.max else np.int64
+        self._noise: NDArray[np.signedinteger] = np.zeros((0, self._leaves), dtype=kind)
         self._next: NDArray[np.signedinteger] = self._noise
         self._carries: FloatArray = np.zeros((2, 0))  # after the open grove, and after the next
         self._made: NDArray[np.int8] = np.zeros(0, dtype=np.int8)  # groves: 0, 1 or 2
@@ -168,9 +170,8 @@ class GroveCache:
 
     def _widen(self, rows: IntArray) -> None:
         """Take 64 bits for all noise from the first leaf on that needs them."""
-        if self._noise.dtype == np.int64:
-            return
-        if rows.size and (rows.min() < _SMALL.min or rows.max() > _SMALL.max):
+        small = self._noise.dtype == np.int32
+        if small and rows.size and (rows.min() < _SMALL.min or rows.max() > _SMALL.max):
             self._noise, self._next = self._noise.astype(np.int64), self._next.astype(np.int64)
 
     def forget(self, code: int) -> None:
@@ -286,9 +287,8 @@ class TreeNoise:
     def _sources_of(self, codes: IntArray) -> list[KeySource]:
         known = self._sources
         new = [code for code in codes.tolist() if known[code] is None]
-        for code, source in zip(
-            new, self._draws.sources(np.array(new, dtype=np.int64)), strict=True
-        ):
+        made = self._draws.sources(np.array(new, dtype=np.int64))
+        for code, source in zip(new, made, strict=True):
             known[code] = source
         return [source for code in codes.tolist() if (source := known[code]) is not None]
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate._context_managers import Closed
+from tidegate._context_managers import Closed, NotCopied
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, said, whole
 from tidegate.guarantee import Guarantee
@@ -32,7 +32,7 @@ from tidegate.ledger.ledger_report import as_text, report
 from tidegate.randomness import random_bytes
 
 
-class Ledger(Declarations, Closed):
+class Ledger(Declarations, Closed, NotCopied):
     """An append-only file of budget charges. Made by `Ledger.open`; close it, or use `with`.
 
     What it guarantees:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate._context_managers import Closed
+from tidegate._context_managers import Closed, NotCopied
 from tidegate.local.device_memory_file import DIGEST, DeviceMemoryError, MemoryFile, Pin
 from tidegate.ownership import Ownership, refused_as
 from tidegate.randomness import random_bytes
@@ -29,7 +29,7 @@ _LONGEST_PIN = 1024  # two names of 128 characters, two digests, and what is aro
 _FINEST = 10**36
 
 
-class Memory(Closed):
+class Memory(Closed, NotCopied):
     """The reports of one device. `Memory.open(path)`; `Memory.volatile()` to try things out.
 
     Use it as a context manager, or `close()` it: it is locked against other processes.

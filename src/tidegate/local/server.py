@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tidegate._context_managers import Closed
+from tidegate._context_managers import Closed, NotCopied
 from tidegate.errors import QueryError, SnapshotError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
@@ -41,7 +41,7 @@ _BATCH = 1 << 14  # reports in one transaction
 _MOST_NAMED = 10_000  # rejected reports of which a call says where they were
 
 
-class Server(Closed):
+class Server(Closed, NotCopied):
     """A collection and its checks: made by `Topl.server()`. Threads may share it, and take turns.
 
     Args:

@@ -98,7 +98,7 @@ class Streams:
         keys: dict[str, Any] | None = None,
         grace: int | None = None,
     ) -> StoredStream:
-        """A new stream; its first value is charged to `source`."""
+        """A new stream; its first value is charged to `source`, or itself if it is of events."""
         if not _NAME.fullmatch(name):
             raise SettingError("name", _NO_NAME)
         if name in self._known:
@@ -158,7 +158,7 @@ class Streams:
         return stream
 
     def begin_epoch(self, name: str, why: str) -> StoredStream:
-        """Give up the noise of a stream, and begin anew at 0. Its first value is charged.
+        """Give up the noise of a stream, and begin anew at 0. Charged as by `create`.
 
         The epoch before stays, retired: `meters@1` can be asked when `meters` is `meters@2`.
         """

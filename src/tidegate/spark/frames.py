@@ -24,10 +24,18 @@ from tidegate.spark.list_columns import WHOLE, list_column
 from tidegate.spark.sequence_numbers import InputRows
 from tidegate.spark.shard import ReleasedValues, Shard
 
+INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+NUMBERS = (*INTEGERS, T.FloatType, T.DoubleType, T.DecimalType)
 KEY, ORDER, VALUE, TIME = "key", "order", "value", "time"  # of the rows that executors get
 COLUMNS = ("key", "position", "time", "value", "level", "epoch", "epsilon")  # of released rows
 _OTHER_LENGTH = "a packed row has not as many times as values, or one of them is missing"
 _LONGEST_RELEASED = 1 << 16  # values of a packed row that is written
+
+
+def check_number(df: DataFrame, name: str, setting: str = "value") -> None:
+    """Refuse a column that Spark would have to convert: its error shows what it cannot."""
+    if not isinstance(df.schema[name].dataType, NUMBERS):
+        raise SettingError(setting, "must be a number: convert it before")
 
 
 def input_rows(frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool) -> InputRows | None:
@@ -149,6 +157,7 @@ def pack(df: DataFrame, *, key: str, order: str, value: str, time: str | None = 
     for name in names:
         if name not in df.columns:
             raise SettingError("pack", f"there is no column {said(name)}: {', '.join(df.columns)}")
+    check_number(df, value)
     kind = T.StringType() if time is None else df.schema[time].dataType
     integral = isinstance(kind, (T.IntegerType, T.LongType))
     columns = [

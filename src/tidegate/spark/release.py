@@ -17,6 +17,7 @@ from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
 from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.frames import INTEGERS, NUMBERS
 from tidegate.spark.release_labels import check_label, hold_label, label_of
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SCHEMA, SHARD, shard_of
@@ -24,9 +25,7 @@ from tidegate.spark.shard_operators import ShardProcessor, shard_function
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _TEXTS = (T.StringType, T.CharType, T.VarcharType)
-NUMBERS = (*_INTEGERS, T.FloatType, T.DoubleType, T.DecimalType)
 
 
 def release(
@@ -101,7 +100,7 @@ def release(
         timed=time is not None,
         label=label_of(name, key, order, value, time, gaps=gaps),
     )
-    if gaps != "close" and not isinstance(df.schema[order].dataType, _INTEGERS):
+    if gaps != "close" and not isinstance(df.schema[order].dataType, INTEGERS):
         raise SettingError("gaps", "must be 'close' where `order` is a time")
     if keys is not None:
         rows = rows.join(_declared(df.sparkSession, keys), "key", "left_semi")
@@ -146,9 +145,9 @@ def _released_schema_rows(
     if not isinstance(item, NUMBERS):
         raise SettingError("value", "must be a number, or an array of numbers")
     ordered = df.schema[order].dataType
-    if not isinstance(ordered, (*_INTEGERS, T.TimestampType, T.TimestampNTZType)):
+    if not isinstance(ordered, (*INTEGERS, T.TimestampType, T.TimestampNTZType)):
         raise SettingError("order", "must be a whole number or a timestamp")
-    if packed and not isinstance(ordered, _INTEGERS):
+    if packed and not isinstance(ordered, INTEGERS):
         raise SettingError("order", "must be a whole number where values are packed")
     columns = [
         F.col(key).cast("string").alias("key"),
@@ -167,7 +166,7 @@ def _as_number(column: Column, kind: T.DataType) -> Column:
     """Times in microseconds since 1970: pandas would move them to the time zone of the session."""
     if isinstance(kind, T.ArrayType):
         return F.transform(column, lambda one: _as_number(one, kind.elementType))
-    if isinstance(kind, _INTEGERS):
+    if isinstance(kind, INTEGERS):
         return column.cast("long")
     if isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType)):
         return F.unix_micros(column.cast("timestamp"))
@@ -177,7 +176,7 @@ def _as_number(column: Column, kind: T.DataType) -> Column:
 def _as_time(column: Column, kind: T.DataType | None) -> Column:
     if isinstance(kind, T.ArrayType):
         return F.transform(column, lambda one: _as_time(one, kind.elementType))
-    if kind is None or isinstance(kind, _INTEGERS):
+    if kind is None or isinstance(kind, INTEGERS):
         return column
     return F.timestamp_micros(column).cast(kind)
 

@@ -22,7 +22,8 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
 from tidegate.spark.event_shard import EventShardProcessor, check_cap
 from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.release import NUMBERS, check_key, check_state_store
+from tidegate.spark.frames import check_number
+from tidegate.spark.release import check_key, check_state_store
 from tidegate.spark.release_labels import check_label, hold_label, label_of
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SHARD, shard_of
@@ -138,8 +139,8 @@ def _check_events(
     check_key(df, key)
     if not isinstance(df.schema[time].dataType, (T.TimestampType, T.TimestampNTZType, T.DateType)):
         raise SettingError("time", "must be a timestamp: convert it before, with to_timestamp")
-    if value is not None and not isinstance(df.schema[value].dataType, NUMBERS):
-        raise SettingError("value", "must be a number: convert it before")
+    if value is not None:
+        check_number(df, value)
 
 
 def _events_at_once(

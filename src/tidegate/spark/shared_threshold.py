@@ -14,6 +14,7 @@ from tidegate.randomness import secure
 from tidegate.run import two_sided_caps
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
+from tidegate.spark.frames import check_number
 from tidegate.threshold import Fixed
 
 
@@ -55,6 +56,7 @@ def shared_threshold(
     needed = pipeline.threshold.holdout
     if not needed or pipeline.reselect is not None or pipeline.ticks is not None:
         raise SettingError("pipeline", "must have a hold-out: tidegate.tops(..., holdout=4096)")
+    check_number(sample, value)
     rows = sample.select(F.col(value).cast("double")).limit(needed).collect()
     if len(rows) < needed:
         raise SettingError("sample", f"has {len(rows)} rows, but {needed} are needed")
