@@ -41,9 +41,8 @@ def in_turn(
     ]
 
 
-def turn_of_this_test(of: int) -> int:
-    """0, 1, … or `of` - 1: always the same for a test, and another for the next case of it."""
-    name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]  # without its "(call)"
+def turn_of(name: str, of: int) -> int:
+    """0, 1, … or `of` - 1: always the same for a name, and mostly another for the next."""
     return crc32(name.encode()) % of
 
 
@@ -52,7 +51,8 @@ def moments() -> Iterable[int]:
 
     The cases of a family go through the same lines: together they meet all of them.
     """
-    return depth(count(turn_of_this_test(3), 3), count())
+    name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]  # without its "(call)"
+    return depth(count(turn_of(name, 3), 3), count())
 
 
 # A test whose every kind of fault, format and feature others meet too, in another way.

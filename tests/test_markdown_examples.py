@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.depth import at_the_gate
 from tidegate.cli.app import app
 
 ROOT = Path(__file__).parent.parent
@@ -66,7 +67,18 @@ def silently(command: str) -> None:
         run(command)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+# Half of the time of all pages, for commands and calls that have tests of their own.
+LONG = ("docs/recipes.md", "docs/guides/local.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name, marks=[at_the_gate] if name in LONG else [])
+        for page in PAGES
+        for name in [page.relative_to(ROOT).as_posix()]
+    ],
+)
 def test_examples_of_a_page(
     page: Path, pytestconfig: pytest.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from tests.depth import at_the_gate
 from tidegate.cli.app import app
 
 
@@ -38,6 +39,7 @@ def test_commands_options_and_their_values_are_offered(words, offered):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@at_the_gate  # what bash asks is asked above
 def test_bash_offers_them(tmp_path):
     command = tmp_path / "tidegate"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tidegate "$@"\n')

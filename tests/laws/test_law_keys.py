@@ -156,7 +156,7 @@ ADAPTIVE = {
 }
 
 
-@pytest.mark.parametrize("name", ADAPTIVE)
+@pytest.mark.parametrize("name", in_turn(ADAPTIVE, 0))
 def test_adaptive_columns_give_the_bits_of_objects(name: str) -> None:
     """Levels that move, so that trees and caps do; some keys ahead of others; stops."""
     specification = tg.keyed(ADAPTIVE[name], keys=[*range(5), "never"], threshold="shared")
@@ -322,7 +322,7 @@ def test_the_refined_law_meets_everything(met: Counter[str]) -> None:
     assert max(count for _, count, _ in columns.released_keys()) > 600
 
 
-@pytest.mark.parametrize("record", [True, False])
+@pytest.mark.parametrize("record", in_turn([True, False], 0))
 def test_keys_that_choose_together_give_the_bits_of_single_releases(
     record: bool, met: Counter[str]
 ) -> None:

@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.depth import at_the_gate
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -39,6 +41,7 @@ def test_every_error_can_be_planted_and_every_test_of_it_exists(power: ModuleTyp
             assert not name or f"def {function}(" in text, test
 
 
+@at_the_gate  # of the tool, by a run of pytest
 def test_a_test_that_notices_nothing_is_told(power: ModuleType, tmp_path: Path) -> None:
     """Run on a package of its own: one test sees the error, the other does not."""
     (tmp_path / "src" / "tidegate").mkdir(parents=True)

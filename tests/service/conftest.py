@@ -21,7 +21,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the service needs the extra [service]")
 
-from tests.depth import depth, turn_of_this_test
+from tests.depth import depth, turn_of
 from tidegate.service.pending_requests import Pending, Receipt
 from tidegate.service.service_process import Service
 
@@ -110,12 +110,18 @@ class Place:
 DATABASES = ("sqlite", "postgresql")
 
 
-@pytest.fixture(params=depth(("a database",), DATABASES))
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A place has a database of each kind; by hand of one, which the name of the test decides."""
+    if "place" in metafunc.fixturenames:
+        turn = turn_of(metafunc.definition.nodeid, 2) if _postgres_binaries() else 0
+        metafunc.parametrize("place", depth(DATABASES[turn:][:1], DATABASES), indirect=True)
+
+
+@pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A new database of each kind; by hand of one, which the name of the test decides."""
-    turn = turn_of_this_test(2) if _postgres_binaries() else 0
-    kind = depth(DATABASES[turn], request.param)
-    if kind == "sqlite":
+    """A new database."""
+    if request.param == "sqlite":
         return Place(tmp_path / "gate", None)
     server: PostgresServer = request.getfixturevalue("postgres_server")
     return Place(tmp_path / "gate", server.new_database())
