@@ -207,7 +207,7 @@ def _sharded(charges: DataFrame, shards: int) -> DataFrame:
 
 def check_key(df: DataFrame, name: str, setting: str = "key") -> None:
     """Refuse keys that Spark writes otherwise than a single process does: 1.0 is "1.0" or "1"."""
-    if not isinstance(df.schema[name].dataType, (*_TEXTS, *_INTEGERS)):
+    if not isinstance(df.schema[name].dataType, (*_TEXTS, *INTEGERS)):
         raise SettingError(setting, f"{said(name)} must be a text or a whole number: cast it")
 
 
