@@ -150,7 +150,9 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
         page.wait_for_function(_KEYS, arg=2)
         page.wait_for_selector("#chart .legendtext >> text=elsewhere.invalid")
         assert page.locator("#chart .legend a").count() == 0
-        offered = "() => [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)"
+        offered = (
+            "() => [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)"
+        )
         buttons = page.evaluate(offered)
         assert "Zoom in" in buttons
         assert not [name for name in buttons if "Share" in name]  # data leave for nobody's servers
@@ -232,7 +234,11 @@ def _a_phone_has_no_mouse(browser: Any, address: str, token: str) -> None:
 def _sums_that_do_not_come_are_told(page: Any, name: str) -> None:
     """Levels are drawn meanwhile; and what an end of a range looks like is shown in its field."""
     waiting: list[Any] = []
-    page.route("**/moving?*", lambda route: waiting.append(route))
+
+    def kept(route: Any) -> None:
+        waiting.append(route)
+
+    page.route("**/moving?*", kept)
     page.click(f"#streams [data-name={name}]")
     _wait_for_text(page, "#empty", "are being worked out")
     page.wait_for_selector("#chart .nsewdrag")

@@ -286,9 +286,9 @@ class Segment:
     ) -> Parts | None:
         """What was found if the same was asked last. If not, the posterior is told its aim."""
         last = self.answered
-        if last is not None and last[0] is posterior:
-            if last[1] == (starts.tobytes(), ends.tobytes(), aim):
-                return last[2]
+        question = starts.tobytes(), ends.tobytes(), aim
+        if last is not None and last[0] is posterior and last[1] == question:
+            return last[2]
         if aim is not NO_AIM:
             posterior.aim_at(aim)
         return None
