@@ -173,14 +173,12 @@ class Segment:
         if self._regular or not self.blocks or not self.method.bounded:  # one threshold for all
             level = np.full(starts.size, (self.threshold - self.below) * self.method.step)
             return level, level, level * (ends - starts if self.method.bounded else np.inf)
-        below, step = self.below, self.method.step
-        begun = [block.start for block in self.blocks]
-        levels = [(block.layout.cap - below) * step for block in self.blocks]
+        begun, step = [block.start for block in self.blocks], self.method.step
+        levels = [(block.layout.cap - self.below) * step for block in self.blocks]
         places, caps = np.array([*begun, max(self.end, begun[-1])]), np.array(levels)
         before = np.zeros(places.size)
         np.cumsum(caps * (places[1:] - places[:-1]), out=before[1:])
-        until_start, until_end = np.interp(np.stack((starts, ends)), places, before)
-        full = until_end - until_start
+        full = np.subtract(*np.interp(np.stack((ends, starts)), places, before))
         if len(set(levels)) == 1:
             return *np.full((2, starts.size), levels[0]), full
         first = np.maximum(np.searchsorted(places[:-1], starts, side="right") - 1, 0)
@@ -259,12 +257,10 @@ class Segment:
         """Which of these ranges reach into the segment, and from where to where they do."""
         first, last = self.start, self.end
         inside = (end > first) & (begin < last)
-        here: Any = slice(None)
-        if not inside.all():
-            (at,) = inside.nonzero()
-            together = at.size and at.item(-1) - at.item(0) == at.size - 1
-            # No copies where neighbours are inside, as the parts of a table are.
-            here = slice(at.item(0), at.item(-1) + 1) if together else inside
+        (at,) = inside.nonzero()
+        together = at.size and at.item(-1) - at.item(0) == at.size - 1
+        # No copies where neighbours are inside, as the parts of a table are.
+        here: Any = slice(at.item(0), at.item(-1) + 1) if together else inside
         return here, np.maximum(begin[here], first), np.minimum(end[here], last)
 
     def parts(
@@ -274,32 +270,15 @@ class Segment:
 
         `as_of`: from what was released up to that position, which is not before any end.
         """
-        posterior = self.posterior(as_of)
-        found = self.parts_before(posterior, starts, ends, aim)
-        if found is None:
-            found = posterior.parts(starts, ends)
-            self.keep_parts(posterior, starts, ends, aim, found)
-        return found
-
-    def parts_before(
-        self, posterior: Posterior, starts: IntArray, ends: IntArray, aim: Aim
-    ) -> Parts | None:
-        """What was found if the same was asked last. If not, the posterior is told its aim."""
-        last = self.answered
+        posterior, last = self.posterior(as_of), self.answered
         question = starts.tobytes(), ends.tobytes(), aim
         if last is not None and last[0] is posterior and last[1] == question:
             return last[2]
         if aim is not NO_AIM:
             posterior.aim_at(aim)
-        return None
-
-    def keep_parts(
-        self, posterior: Posterior, starts: IntArray, ends: IntArray, aim: Aim, found: Parts
-    ) -> None:
-        """A table is often asked again, or its totals."""
-        short = starts.size <= MOST_KEPT
-        question = starts.tobytes(), ends.tobytes(), aim
-        self.answered = (posterior, question, found) if short else None
+        found = posterior.parts(starts, ends)
+        self.answered = (posterior, question, found) if starts.size <= MOST_KEPT else None
+        return found
 
     def posterior(self, as_of: int | None = None) -> Posterior:
         """What is known about the past; kept until more is released or another `as_of` is asked."""
