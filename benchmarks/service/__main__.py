@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="that the database is gone")
     parser.add_argument("--minutes", type=float, default=30, help="of the soak")
     parser.add_argument("--pace", type=float, default=20, help="turns of the soak in a second")
+    parser.add_argument("--horizon", type=int, default=4096, help="of the streams of the soak")
     given = parser.parse_args()
     parts = given.parts or list(QUICK)
     if wrong := set(parts) - {*QUICK, *LONG}:
@@ -63,7 +64,7 @@ def main() -> None:
                 "keys": lambda: many_keys.keys(server, given.keys),
                 "overload": lambda: endurance.overload(server, given.requests // 10),
                 "gone": lambda: endurance.gone(server, own or Postgres(), given.seconds),
-                "soak": lambda: endurance.soak(server, given.minutes, given.pace),
+                "soak": lambda: endurance.soak(server, given.minutes, given.pace, given.horizon),
             }
             try:
                 for part in parts:

@@ -75,11 +75,15 @@ def gone(server: Server, database: Postgres, seconds: float) -> None:
     told("s until values are taken again", recovered, 5, at_most=True)
 
 
-def soak(server: Server, minutes: float, pace: float) -> None:
-    """Steady load of every kind, `pace` turns a second: memory must stay flat after a sixth."""
-    server.create("soak-readings", settings={"horizon": 4096})
+def soak(server: Server, minutes: float, pace: float, horizon: int = 4096) -> None:
+    """Steady load of every kind, `pace` turns a second: memory must stay flat after a sixth.
+
+    A record keeps 16 horizons, and a key gets a row in a turn: with a short horizon the records are
+    full after some minutes, and nothing may grow any more.
+    """
+    server.create("soak-readings", settings={"horizon": horizon})
     names = [f"zone-{number}" for number in range(50)]
-    server.create("soak-keys", keys=names, settings={"horizon": 4096})
+    server.create("soak-keys", keys=names, settings={"horizon": horizon})
     clock = {"every": "1s", "start": "2024-01-01T00:00Z"}
     server.create("soak-events", events=clock)
     random, samples, begin = np.random.default_rng(6), [], time.perf_counter()

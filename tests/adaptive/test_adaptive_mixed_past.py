@@ -21,7 +21,6 @@ from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.forward_backward_passes import SmoothingTask, block_totals
 from tidegate.estimate.mixture.smoother.mixture_smoother import MixtureOf, mixture_views, reweighted
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
-from tidegate.estimate.mixture.sums_of_ranges import variances_between
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
@@ -32,7 +31,8 @@ def again(blocks: list[MeasuredBlock], model: int) -> list[MeasuredBlock]:
 
 
 def between(sums: PosteriorSums, starts: IntArray, ends: IntArray) -> FloatArray:
-    return variances_between([sums], [np.stack((starts, ends))])
+    each = [view.variances(starts, ends) for _, view in sums.models]
+    return sums.mixed_variances(starts, ends, each)
 
 
 def test_models_share_the_past_as_they_are_trusted() -> None:

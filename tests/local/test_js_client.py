@@ -68,14 +68,14 @@ def test_nothing_is_published_without_the_address_of_its_source(tmp_path: Path) 
 
 def test_browsers_get_no_module_of_node() -> None:
     """Only the storage in files may import one; whatever a page imports must not."""
-    importing = {
-        path.relative_to(CLIENT).as_posix()
+    texts = {
+        path.relative_to(CLIENT / "src").as_posix(): path.read_text(encoding="utf-8")
         for path in (CLIENT / "src").rglob("*.js")
-        if '"node:' in path.read_text(encoding="utf-8")
     }
-    assert importing == {"src/storage/file.js"}
-    index = (CLIENT / "src" / "index.js").read_text(encoding="utf-8")
-    assert "file.js" not in index
+    of_node = {"storage/file.js", "storage/head.js"}
+    assert {name for name, text in texts.items() if '"node:' in text} == of_node
+    assert [name for name, text in texts.items() if '/head.js"' in text] == ["storage/file.js"]
+    assert not [name for name, text in texts.items() if '/file.js"' in text]
 
 
 def test_randomness_comes_from_web_crypto_alone() -> None:

@@ -150,9 +150,16 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
         page.wait_for_function(_KEYS, arg=2)
         page.wait_for_selector("#chart .legendtext >> text=elsewhere.invalid")
         assert page.locator("#chart .legend a").count() == 0
+        offered = (
+            "() => [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)"
+        )
+        buttons = page.evaluate(offered)
+        assert "Zoom in" in buttons
+        assert not [name for name in buttons if "Share" in name]  # data leave for nobody's servers
         page.click("#visible")
         _wait_for_text(page, "#answer", "south: Sum of 200 rows")
         assert [line for line in problems if "422" not in line] == []  # of yesterday
+        _a_phone_has_no_mouse(browser, address, admin)
         browser.close()
 
 
@@ -211,10 +218,27 @@ def _moving_sums_are_drawn(page: Any) -> None:
     page.select_option("#view [name=over]", "")
 
 
+def _a_phone_has_no_mouse(browser: Any, address: str, token: str) -> None:
+    """Nothing lies on the chart, and nobody is told to drag."""
+    size: Any = {"width": 390, "height": 800}
+    page = browser.new_context(viewport=size, has_touch=True, is_mobile=True).new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    _sign_in(page, token)
+    page.wait_for_selector("#chart .nsewdrag")
+    assert page.locator(".modebar-btn").count() == 0
+    assert page.is_visible("#range legend")
+    assert page.is_hidden("#range legend .mouse")
+
+
 def _sums_that_do_not_come_are_told(page: Any, name: str) -> None:
     """Levels are drawn meanwhile; and what an end of a range looks like is shown in its field."""
     waiting: list[Any] = []
-    page.route("**/moving?*", lambda route: waiting.append(route))
+
+    def kept(route: Any) -> None:
+        waiting.append(route)
+
+    page.route("**/moving?*", kept)
     page.click(f"#streams [data-name={name}]")
     _wait_for_text(page, "#empty", "are being worked out")
     page.wait_for_selector("#chart .nsewdrag")

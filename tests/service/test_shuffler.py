@@ -168,7 +168,9 @@ def test_a_token_that_is_revoked_at_the_service_ends_within_a_minute(
         assert report is not None
 
         def sent() -> int:
-            answer = httpx.post(f"{url}/reports", content=report.json(), headers=known, verify=PLAIN)
+            answer = httpx.post(
+                f"{url}/reports", content=report.json(), headers=known, verify=PLAIN
+            )
             return int(answer.status_code)
 
         mixing.now += 30

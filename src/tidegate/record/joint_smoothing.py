@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tidegate.record.record import Record
 from tidegate.record.segments.segment import MOST_KEPT, Segment
@@ -23,26 +24,47 @@ def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) ->
         for segment, aim in zip(record.segments, aims, strict=True):
             posterior = segment.posterior()
             if ranges:
-                part = segment.part_of(*ranges[at])[1:]
-                if segment.parts_before(posterior, *part, aim) is not None:
+                one = _Asked(segment, posterior, segment.part_of(*ranges[at])[1:], aim)
+                if one.answered_before:
                     continue
-                if part[0].size <= MOST_KEPT:  # others would be forgotten before they are used
-                    asked.setdefault(type(posterior), []).append((segment, aim, part))
+                asked.setdefault(type(posterior), []).append(one)
             kinds.setdefault(type(posterior), []).append(posterior)
     for kind, (first, *others) in kinds.items():
         first.prepare(others)
-        _keep_parts(asked.get(kind, []))
+        _answer_together(asked.get(kind, []))
 
 
-_Asked = tuple[Segment, Aim, Ranges]
+class _Asked(NamedTuple):
+    """What a segment will be asked for."""
+
+    segment: Segment
+    posterior: Posterior
+    ranges: Ranges
+    aim: Aim
+
+    @property
+    def question(self) -> tuple[bytes, bytes, Aim]:
+        """As the segment knows its last one."""
+        starts, ends = self.ranges
+        return starts.tobytes(), ends.tobytes(), self.aim
+
+    @property
+    def answered_before(self) -> bool:
+        """Whether it was the last question."""
+        last = self.segment.answered
+        return last is not None and last[0] is self.posterior and last[1] == self.question
 
 
-def _keep_parts(asked: Sequence[_Asked]) -> None:
-    """Ask all posteriors of one kind at once; each segment keeps what it will be asked for."""
-    some = [one for one in asked if one[2][0].size]
+def _answer_together(asked: Sequence[_Asked]) -> None:
+    """Ask all posteriors of one kind at once, and let each segment keep its answer."""
+    # What a segment would not keep is computed when it is asked for.
+    some = [one for one in asked if 0 < one.ranges[0].size <= MOST_KEPT]
     if not some:
         return
-    first, *others = (segment.posterior() for segment, _, _ in some)
-    found = first.parts_of_each(others, [part for _, _, part in some])
-    for (segment, aim, part), parts in zip(some, found, strict=True):
-        segment.keep_parts(segment.posterior(), *part, aim, parts)
+    for one in some:
+        if one.aim is not NO_AIM:
+            one.posterior.aim_at(one.aim)
+    first, *others = (one.posterior for one in some)
+    found = first.parts_of_each(others, [one.ranges for one in some])
+    for one, parts in zip(some, found, strict=True):
+        one.segment.answered = one.posterior, one.question, parts

@@ -143,8 +143,7 @@ class Answers(Tabular):
         """One row for each range."""
         names = ("start", "end", "estimate", "low", "high", "standard_error")
         table = {name: getattr(self, name) for name in (*names, *_ERRORS)}
-        constant = np.full(len(self), self.threshold)
-        caps = self.caps
+        constant, caps = np.full(len(self), self.threshold), self.caps
         table["threshold"] = constant if caps is None else caps[:, 0].copy()
         table["highest"] = constant.copy() if caps is None else caps[:, 1].copy()
         if caps is not None and self.lowest_floor:
@@ -163,7 +162,6 @@ class Answers(Tabular):
     def __getitem__(self, index: int) -> Answer:
         columns = ("estimate", *_ERRORS, "low", "high")
         numbers: dict[str, Any] = {name: float(getattr(self, name)[index]) for name in columns}
-        start, end = int(self.start[index]), int(self.end[index])
         numbers["threshold"] = numbers["highest"] = self.threshold
         if self.caps is not None:
             names = ("threshold", "highest", "full", "floor", "lowest_floor", "empty")
@@ -171,7 +169,7 @@ class Answers(Tabular):
         some = (("unseen", self.unseen), ("limit", self.limit))
         numbers |= {name: float(found[index]) for name, found in some if found is not None}
         numbers |= {"confidence": self.confidence, "capped": self.capped, "note": self.note}
-        return Answer(start, end, span=self.span, **numbers)
+        return Answer(int(self.start[index]), int(self.end[index]), span=self.span, **numbers)
 
     @property
     def warnings(self) -> dict[str, int]:

@@ -84,14 +84,13 @@ class EventPosterior(MixturePosterior):
         return self._spread_of_events * self._cap, self._scatter
 
     @staticmethod
-    def _spread(
-        level: FloatArray, width: IntArray, share: FloatArray, each: Any, scatter: Any
-    ) -> FloatArray:
+    def _spread(level: FloatArray, width: IntArray, share: FloatArray, *facts: Any) -> FloatArray:
         """Variance, in units², of a part of a cell whose sum is known.
 
         Events that come by chance, twice as scattered as independent ones; and a level that moves
         within the cell.
         """
+        each, scatter = facts
         level = np.maximum(level, _LEAST_LEVEL)
         chance = 2.0 * np.maximum(each * level, scatter)
         within = share * (1 - share)

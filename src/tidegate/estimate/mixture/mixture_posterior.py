@@ -1,9 +1,17 @@
-"""Answers of an adaptive release: posterior sums and variances under the mixture of models."""
+"""Answers of an adaptive release: posterior sums and variances under the mixture of models.
+
+At the end of a cell a range sum is the posterior mean given all leaf sums. Inside a cell all values
+are estimated as equal; the variance of that is the largest that independent values could have.
+
+Many streams are asked at once: their cells stand one after the other, and so do their ranges. All
+is elementwise, so each has the bits that it has alone (decision 0103).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,9 +24,9 @@ from tidegate.estimate.mixture.smoother.mixture_smoother import (
     MixtureViews,
     Smoothed,
     mixture_views,
+    variances_of_each,
 )
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import weighted
-from tidegate.estimate.mixture.sums_of_ranges import sums_of_each
 from tidegate.estimate.mixture.smoother.stored_views import restored_views, stored_views
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
@@ -117,16 +125,18 @@ class MixturePosterior(Posterior):
         """The same of this and `others` of its kind, each over ranges of its own."""
         every: list[MixturePosterior] = [self, *others]
         facts = [one._spread_facts for one in every]
-        found = sums_of_each([one._known for one in every], ranges, self._spread, facts)
-        parts = []
-        for one, (starts, ends), sums in zip(every, ranges, found, strict=True):
+        known = [one._known for one in every]
+        cells, estimate, noise, spread = _sums_of_each(known, ranges, self._spread, facts)
+        parts, last = [], 0
+        for one, (starts, ends) in zip(every, ranges, strict=True):
+            at = slice(last, last := last + starts.size)
             theta, tail = one._threshold * one._step, one._tail
-            places = (starts, sums.cells[0]), (ends, sums.cells[1])
+            places = (starts, cells[0, at]), (ends, cells[1, at])
             parts.append(
                 Parts(
-                    sums.estimate * theta,
-                    sums.noise * theta**2,
-                    sums.spread * theta**2,
+                    estimate[at] * theta,
+                    noise[at] * theta**2,
+                    spread[at] * theta**2,
                     one._largest * one._step**2,
                     None if tail is None else tail.between(places, theta),
                 )
@@ -144,11 +154,87 @@ class MixturePosterior(Posterior):
         return (self._below,)
 
     @staticmethod
-    def _spread(level: FloatArray, width: IntArray, share: FloatArray, below: Any) -> FloatArray:
+    def _spread(level: FloatArray, width: IntArray, share: FloatArray, *facts: Any) -> FloatArray:
         """Variance, in θ², of a part of a cell whose sum is known, if values are independent."""
+        (below,) = facts
         level = np.minimum(np.maximum(level + below, 0.0), 1.0)
         found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
         return found
+
+
+def _sums_of_each(
+    streams: Sequence[PosteriorSums],
+    ranges: Sequence[Ranges],
+    spread: Callable[..., FloatArray],
+    facts: Sequence[tuple[float, ...]],
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """The sums over [start, end), of one stream after the other; `spread` needs `facts` of each.
+
+    Returns:
+        The cells in which ranges start, and in which they end; the sums; their variances at the
+        edges of cells; and what is added inside of cells.
+    """
+    sizes, counts = [one[0].size for one in ranges], [one.edges.size for one in streams]
+    firsts, ends = [0, *accumulate(counts[:-1])], [*accumulate(counts)]
+    begun, beyond = _of_each(firsts, sizes), _of_each(ends, sizes)
+    edges, sums, levels = (
+        _joined([getattr(one, name) for one in streams]) for name in ("edges", "sums", "levels")
+    )
+    # From here on the first row is where ranges start, the second where they end.
+    pairs = [np.stack(pair) for pair in ranges]
+    every = zip(streams, pairs, strict=True)
+    within = _joined([np.searchsorted(one.edges, pair, side="right") for one, pair in every])
+    within += begun - 1
+    after = np.minimum(within + 1, beyond - 1)
+    widths = np.maximum(edges[after] - edges[within], 1)
+    shares = (_joined(pairs) - edges[within]) / widths
+    before, level = sums[within] + shares * (sums[after] - sums[within]), levels[after]
+    known = [_of_each(each, sizes) for each in zip(*facts, strict=True)]
+    scatter = spread(level, widths, shares, *known).sum(axis=0)
+    # The nearer edge of the cell stands for a position inside it; a range inside one cell has its
+    # share of the cell.
+    near, factor = within + (shares >= 0.5), None
+    same, share = within[0] == within[1], shares[1] - shares[0]
+    if same.any():
+        near[:, same] = within[0, same] + np.stack((np.zeros_like(same), share > 0))[:, same]
+        factor = np.where(same, np.square(share), 1.0)
+        inside = [one[same] if isinstance(one, np.ndarray) else one for one in known]
+        scatter[same] = spread(level[0, same], widths[0, same], share[same], *inside)
+    np.maximum(near[0], near[1], out=near[1])
+    estimate, last, noise = before[1] - before[0], 0, []
+    within -= begun
+    near -= begun
+    each = _variances_of_each(streams, near, sizes)
+    for one, pair in zip(streams, pairs, strict=True):
+        at = slice(last, last := last + pair.shape[1])
+        under_each = [next(each) for _ in one.models]
+        noise.append(one.mixed_variances(near[0, at], near[1, at], under_each))
+        if one.cycles:
+            start, end = map(one.inside, pair, within[:, at], shares[:, at])
+            estimate[at] += end
+            estimate[at] -= start
+    variances = _joined(noise)
+    return within, estimate, variances if factor is None else variances * factor, scatter
+
+
+def _variances_of_each(
+    streams: Sequence[PosteriorSums], near: IntArray, sizes: Sequence[int]
+) -> Iterator[FloatArray]:
+    """Under every model of every stream, between edges (indices)."""
+    if len(streams) == 1:
+        return (view.variances(*near) for _, view in streams[0].models)
+    parts = np.split(near, [*accumulate(sizes[:-1])], axis=1)
+    asked = zip(streams, parts, strict=True)
+    return iter(variances_of_each([(view, *at) for one, at in asked for _, view in one.models]))
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
+def _of_each(numbers: Sequence[float], sizes: Sequence[int]) -> Any:
+    """A number of each stream, for each of its ranges."""
+    return numbers[0] if len(sizes) == 1 else np.repeat(np.array(numbers), sizes)
 
 
 class PosteriorSums:

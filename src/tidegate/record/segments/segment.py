@@ -259,12 +259,10 @@ class Segment:
         """Which of these ranges reach into the segment, and from where to where they do."""
         first, last = self.start, self.end
         inside = (end > first) & (begin < last)
-        here: Any = slice(None)
-        if not inside.all():
-            (at,) = inside.nonzero()
-            together = at.size and at.item(-1) - at.item(0) == at.size - 1
-            # No copies where neighbours are inside, as the parts of a table are.
-            here = slice(at.item(0), at.item(-1) + 1) if together else inside
+        (at,) = inside.nonzero()
+        together = at.size and at.item(-1) - at.item(0) == at.size - 1
+        # No copies where neighbours are inside, as the parts of a table are.
+        here: Any = slice(at.item(0), at.item(-1) + 1) if together else inside
         return here, np.maximum(begin[here], first), np.minimum(end[here], last)
 
     def parts(
@@ -274,32 +272,15 @@ class Segment:
 
         `as_of`: from what was released up to that position, which is not before any end.
         """
-        posterior = self.posterior(as_of)
-        found = self.parts_before(posterior, starts, ends, aim)
-        if found is None:
-            found = posterior.parts(starts, ends)
-            self.keep_parts(posterior, starts, ends, aim, found)
-        return found
-
-    def parts_before(
-        self, posterior: Posterior, starts: IntArray, ends: IntArray, aim: Aim
-    ) -> Parts | None:
-        """What was found if the same was asked last. If not, the posterior is told its aim."""
-        last = self.answered
-        if last is not None and last[0] is posterior:
-            if last[1] == (starts.tobytes(), ends.tobytes(), aim):
-                return last[2]
+        posterior, last = self.posterior(as_of), self.answered
+        question = starts.tobytes(), ends.tobytes(), aim
+        if last is not None and last[0] is posterior and last[1] == question:
+            return last[2]
         if aim is not NO_AIM:
             posterior.aim_at(aim)
-        return None
-
-    def keep_parts(
-        self, posterior: Posterior, starts: IntArray, ends: IntArray, aim: Aim, found: Parts
-    ) -> None:
-        """A table is often asked again, or its totals."""
-        short = starts.size <= MOST_KEPT
-        question = starts.tobytes(), ends.tobytes(), aim
-        self.answered = (posterior, question, found) if short else None
+        found = posterior.parts(starts, ends)
+        self.answered = (posterior, question, found) if starts.size <= MOST_KEPT else None
+        return found
 
     def posterior(self, as_of: int | None = None) -> Posterior:
         """What is known about the past; kept until more is released or another `as_of` is asked."""

@@ -263,9 +263,9 @@ def joined_columns(tables: Sequence[TimeTable]) -> dict[str, Any]:
         for end in ("estimate", "low", "high")
     }
     for name, size in (("sum", np.ones(rows.size)), ("mean", rows), ("rate", seconds)):
-        for end, numbers in ends.items():
+        for end, column in ends.items():
             label = name if end == "estimate" else f"{name}_{end}"
-            found[label] = _divided(numbers, size)
+            found[label] = _divided(column, size)
     return found
 
 

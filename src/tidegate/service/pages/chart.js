@@ -40,7 +40,15 @@ export function plotted(place, traces, layout) {
     modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: colour("--blue") },
     hoverlabel: { bgcolor: colour("--paper"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
   };
-  const settings = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "autoScale2d"] };
+  const settings = {
+    responsive: true,
+    displaylogo: false,
+    showSendToCloud: false, // by default the library offers to send the chart to its maker's servers
+    plotlyServerURL: "",
+    modeBarButtonsToRemove: ["lasso2d", "autoScale2d"],
+    // Without a mouse the bar would lie on the legend all the time; the page has buttons of its own.
+    ...(matchMedia("(hover: none)").matches ? { displayModeBar: false } : {}),
+  };
   watched.observe(place);
   return Plotly.react(place, traces, { ...common, ...layout }, settings);
 }
