@@ -61,7 +61,7 @@ def release(
     Args:
         df: rows in any order.
         pipeline: what releases each of the streams.
-        key: the column with the key.
+        key: the column with the key, a text or a whole number.
         order: the column with the sequence number of a row, unique within its key: a whole number,
             or a timestamp. Rows whose number is not above the newest one taken are dropped, and so
             are all but one of several rows with one number.
@@ -76,7 +76,7 @@ def release(
         secret: where executors find the master secret of 32 bytes: `file:/path`, `env:NAME` or
             `command:program arguments`.
         gaps: what a missing sequence number means: "close" (positions count the rows that came),
-            "fill" (it counts as 0 at its position) or "refuse" (the batch fails).
+            "fill" (it counts as 0 at its position) or "refuse" (the batch fails; "fill" may follow).
         cap: the most ε that a key may spend over all of its epochs.
         spent: released rows of earlier epochs: what they cost counts for the cap.
         initial: the state of another checkpoint, from `reshard`.
