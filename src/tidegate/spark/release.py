@@ -76,7 +76,7 @@ def release(
         secret: where executors find the master secret of 32 bytes: `file:/path`, `env:NAME` or
             `command:program arguments`.
         gaps: what a missing sequence number means: "close" (positions count the rows that came),
-            "fill" (it counts as 0 at its position) or "refuse" (the batch fails, and may be filled).
+            "fill" (it counts as 0 at its position) or "refuse" (the batch fails).
         cap: the most ε that a key may spend over all of its epochs.
         spent: released rows of earlier epochs: what they cost counts for the cap.
         initial: the state of another checkpoint, from `reshard`.
