@@ -285,6 +285,16 @@ def test_what_redis_counts_tells_of_gaps(extent: Extent, after: str, missing: st
     assert extent.missing(after) == missing
 
 
+def test_what_is_no_stream_is_said(servers: Any, tmp_path: Path) -> None:
+    """Caught: a run waited for ever."""
+    stream = RedisStream(servers("redis"), "text")
+    stream.client.set("text", "31.4")
+    refused = release(stream, tmp_path / "state")
+    assert refused.exit_code != 0
+    assert "is not a stream" in refused.output
+    assert "31.4" not in refused.output
+
+
 def test_policies_are_checked(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="gaps: must be one of refuse, close"):
         Gaps("fill")

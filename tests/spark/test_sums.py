@@ -14,14 +14,15 @@ from tests.spark.streams import fixed, made_up
 from tidegate.errors import SettingError
 
 
-def test_sums_and_totals_are_those_of_the_keyed_release(spark: Any, key_file: Path) -> None:
+def test_sums_and_totals_are_those_of_the_keyed_release(spark: Any, tmp_path: Path) -> None:
     data = made_up(3, 300)
     release = tg.keyed(fixed(), keys=list(data)).start(tg.seeded(4))
     rows = release.push(np.repeat(list(data), 300), np.concatenate(list(data.values())))
     table = rows.to_pandas().assign(time=None, epoch="e", epsilon="1")
-    frame = spark.createDataFrame(
-        table.sample(frac=1, random_state=1)[["key", "position", "value", "epoch"]]
-    )
+    rows_of_table = table.sample(frac=1, random_state=1)[["key", "position", "value", "epoch"]]
+    place = str(tmp_path / "table")  # files by epoch, as lakes lay tables out
+    spark.createDataFrame(rows_of_table).write.partitionBy("epoch").parquet(place)
+    frame = spark.read.parquet(place)
     found = ts.range_sums(frame, fixed(), start=17, end=281).toPandas().set_index("key")
     ts.register(spark, fixed())
     frame.createOrReplaceTempView("private")

@@ -7,7 +7,7 @@
 | --- | --- |
 | `release` | `release(df, pipeline, …)`: a streaming or batch DataFrame in and out |
 | `release_of_events`, `event_shard` | `release_events(df, pipeline, …)`: sums per tick by key |
-| `frames` | frames of pandas in and out; `pack`, `unpack`: many values in a row |
+| `frames`, `list_columns` | frames of pandas in and out; `pack`, `unpack`: many values in a row |
 | `executor_settings`, `secret` | what executors are told, and where they find the master secret |
 | `sequence_numbers` | order, late and repeated rows, gaps |
 | `shard` | one shard at work |

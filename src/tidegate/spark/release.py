@@ -60,7 +60,7 @@ def release(
     Args:
         df: rows in any order.
         pipeline: what releases each of the streams.
-        key: the column with the key.
+        key: the column with the key, a text or a whole number.
         order: the column with the sequence number of a row, unique within its key: a whole number,
             or a timestamp. Rows whose number is not above the newest one taken are dropped, and so
             are all but one of several rows with one number.

@@ -5,6 +5,7 @@
 
 The offset is part of the durable state, in the commit of the values that it belongs to
 (`tidegate.durable.broker_subscription`); what a broker remembers of its consumers decides nothing.
+Messages that were deleted before they were read end the run, or are left out (`Gaps`).
 
 | address | offset | a row is written once because |
 | --- | --- | --- |

@@ -105,16 +105,18 @@ class RedisReader:
             together.xinfo_stream(stream)
             together.xread({stream: _id(after or _FIRST)}, count=MOST)
             info, found = together.execute(raise_on_error=False)
-        if isinstance(info, redis.ResponseError):  # there is no such stream, or not yet
+        if isinstance(info, redis.ResponseError):
+            if "no such key" not in str(info):
+                problem = "is not a stream, or this user may not ask about it (XINFO STREAM)"
+                raise SourceError(None, problem, str(self._address))
             if after is not None:
                 raise begun_anew(str(self._address))
             return []
-        entries = found if isinstance(found, list) else list(found.items())
         here = Extent.of(info)
         number = here.number if after is None else self._checked(here, after)
         return [
             Message(_offset(id_, None if number is None else number + at), fields.get(FIELD, b""))
-            for at, (id_, fields) in enumerate(entries[0][1] if entries else ())
+            for at, (id_, fields) in enumerate(_entries(found))
         ]
 
     def _checked(self, here: Extent, after: str) -> int | None:
@@ -144,6 +146,13 @@ class RedisReader:
     def close(self) -> None:
         """Let go of the connection."""
         self._client.close()
+
+
+def _entries(found: Any) -> Any:
+    """Of the one stream that was asked for; the answer is a list, or a dictionary (RESP3)."""
+    if isinstance(found, dict):
+        return next(iter(found.values()))[0] if found else ()
+    return found[0][1] if found else ()
 
 
 def _id(offset: str) -> str:
