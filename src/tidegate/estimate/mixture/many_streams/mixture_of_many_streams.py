@@ -218,7 +218,7 @@ class MixtureOfManyStreams:
             self.filters.reconsider(first)
         for same in alike(2 * number + kind):
             options = self._options(int(chunk[same[0]]), int(number[same[0]]))
-            self._choose(codes[same], options, self._threshold)
+            self._choose(codes[same], options, self._threshold, self._below)
         self.cap[codes] = self.tables.cap[self.row[codes]]
         self.cell[codes] = self.total[codes] = 0
         self._begin_cells(codes)
@@ -227,12 +227,14 @@ class MixtureOfManyStreams:
         length = self._perturber.lengths(chunk)[number]
         return self._perturber.layouts(length, self._threshold, self._ceiling)
 
-    def _choose(self, codes: IntArray, options: tuple[Layout, ...], threshold: int) -> None:
+    def _choose(
+        self, codes: IntArray, options: tuple[Layout, ...], threshold: int, below: int
+    ) -> None:
         """`MixtureRun.choose` of streams at the same place of a horizon, with one θ."""
         age = min(int(self.position[codes[0]]), self._horizon)
         highest = options[-1].cap_step
-        least = int(self._below > 0)  # as in `MixtureRun.choose`
-        step = np.clip(self._cap_steps(codes, highest, threshold), least, highest)
+        least = int(below > 0)  # as in `MixtureRun.choose`
+        step = np.clip(self._cap_steps(codes, highest, threshold, below), least, highest)
         self._step_counts[codes, 0] = step
         for same in alike(step):
             some = codes[same]
@@ -252,12 +254,12 @@ class MixtureOfManyStreams:
                 if mine.size:
                     self.row[mine] = self.tables.row(options[chosen], threshold)
 
-    def _cap_steps(self, codes: IntArray, highest: int, threshold: int) -> IntArray:
+    def _cap_steps(self, codes: IntArray, highest: int, threshold: int, below: int) -> IntArray:
         """Let the cap of each stream follow the mean of its last block."""
         counts, levels = self._step_counts[codes], self._step_levels[codes]
-        measured, above = self.measured[codes], threshold - self._below
+        measured, above = self.measured[codes], threshold - below
         (some,) = measured.nonzero()
-        if self._below:
+        if below:
             measured = np.maximum(measured, 0.0)
         shares = measured / above, self.doubt[codes] / above
         inflated = observe_blocks(counts, levels, *shares, highest, some)
