@@ -89,7 +89,9 @@ class TwoSidedWindowCounts(WindowCounts):
     def grow(self, room: int) -> None:
         """Room for more keys, without a window."""
         super().grow(room)
-        self._cut, self._factor = more(self._cut, room), more(self._factor, room)
+        self._factor = more(self._factor, room)
+        rest = np.zeros((room - len(self._cut), *self._cut.shape[1:]), dtype=np.int32)
+        self._cut = np.concatenate((self._cut, rest))
 
     def begin_two_sided(
         self, code: int, size: int, candidates: IntArray, known: State, factor: Fraction
@@ -117,7 +119,8 @@ class TwoSidedWindowCounts(WindowCounts):
             mine = rows == kind
             values, owned = units[mine], owners[mine] * len(SHAPES)
             for shape, sign, eighths in _NARROWED:
-                parts = self._scale_parts(*divmod(kind, len(self._factors)), eighths)
+                grid, factor = divmod(kind, len(self._factors))
+                parts = self._scale_parts(grid, factor, eighths)
                 last = np.searchsorted(parts, sign * values) - 1  # the last that is smaller
                 some = last >= 0
                 at = (owned[some] + shape) * row_size + last[some]

@@ -179,9 +179,10 @@ def shaped(
     return found[permute_and_flip(keystream.at(), scored, rate / _DENOMINATOR)]
 
 
-def raised(units: IntArray, below: int) -> IntArray:
+def raised(units: IntArray, below: int | IntArray) -> IntArray:
     """Values counted from −`below`, which is as low as they count: 0 or more."""
-    return np.maximum(units + below, 0)
+    found: IntArray = np.maximum(units + below, 0)
+    return found
 
 
 def scale_part(scale: int, eighths: int) -> int:
