@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import tidegate as tg
 from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
+from tidegate.keyed.lower_ends import TwoSidedWindowCounts
 from tidegate.keyed.raw_values_of_many_keys import HeldValues, WindowCounts
 from tidegate.keyed.refined_array_engine import RefinedArrayEngine
 from tidegate.lattice import Lattice
+from tidegate.run.selection_counts import SelectionCounts
 from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.tail_quantile import RATIOS
@@ -46,6 +48,59 @@ def test_counts_of_windows_are_those_of_the_choice(
         counts.wipe(code)
     assert not counts._parts.any()
     assert not counts._whole.any()
+
+
+@given(st.integers(1, 1 << 40), st.integers(1, 1 << 40), st.sampled_from(RATIOS), st.data())
+def test_counts_of_two_sided_windows_are_those_of_the_choice(
+    top: int, bottom: int, ratio: tuple[int, str], data: st.DataObject
+) -> None:
+    """Of sizes, and of what each shape of each scale would cut; stopped and continued."""
+    lattice = Lattice(Fraction(top), Fraction(1), Fraction(-bottom))
+    stage = TailQuantile(epsilon=1, bound=max(top, bottom), holdout=max(1, ratio[0]))
+    alone = SelectionCounts(stage, Fraction(1, 2), lattice, Fraction(1, 8))
+    grid = stage.candidates(lattice.scale)
+    near = st.sampled_from(alone._scales).flatmap(
+        lambda scale: st.sampled_from([(sign, each) for sign in (1, -1) for each in (1, 3, 8)]).map(
+            lambda one: one[0] * -(-scale * one[1] // 8)
+        )
+    )
+    moved = st.tuples(near, st.integers(-1, 1)).map(sum)
+    values = data.draw(st.lists(st.integers(-bottom, top) | moved))
+    known, counts = alone.state(), TwoSidedWindowCounts(lattice)
+    counts.grow(2)
+    counts.begin_two_sided(1, 100, grid, known, stage.extrapolation)
+    half = len(values) // 2
+    for number, part in enumerate((values[:half], values[half:])):
+        units = np.array(part, dtype=np.int64)
+        alone.add(units)
+        counts.add(np.array([1]), np.array([units.size]), units)
+        if not number:  # go on from a state of all keys, and from that of the one
+            state, counts = counts.state(0, 2), TwoSidedWindowCounts(lattice)
+            counts.grow(2)
+            counts.restore(np.arange(2), state)
+            known = {**alone.state(), "outside": counts.outside(1), "counts": counts.counts(1)}
+            counts.begin_two_sided(1, 100, grid, known, stage.extrapolation)
+    assert counts.outside(1).tolist() == alone.state()["outside"].tolist()
+    assert counts.counts(1).tolist() == alone.state()["counts"].tolist()
+    counts.wipe(1)
+    assert not counts._cut.any()
+
+
+def test_the_length_of_a_two_sided_state_shows_nothing() -> None:
+    """States that differ in values of open leaves and windows only."""
+    specification = tg.keyed(tg.adaptive(2, 100, lower=-100, horizon=4000), keys=range(4))
+    lengths, states = set(), set()
+    for value in (-100, -3, 0, 77):
+        release = specification.start(tg.seeded(3), record=False)
+        release.push(np.tile(np.arange(4), 260), np.tile(np.linspace(-20, 40, 260), 4))
+        opened = release._engine._columns.windows.size[:4] > 0
+        assert opened.all()
+        rows = release.push(np.arange(4), np.full(4, value))
+        assert np.array_equal(rows.values, rows.levels)  # no cell has ended: nothing is released
+        states.add(release.snapshot())
+        lengths.add(len(release.snapshot(bytes(32))))
+    assert len(states) == 4
+    assert len(lengths) == 1
 
 
 @given(
@@ -82,18 +137,22 @@ def test_raw_values_of_warm_ups_do_not_stay() -> None:
     assert not held._table.any()
 
 
-def test_secrets_are_wiped_after_choices() -> None:
+@pytest.mark.parametrize("lower", [0, -100])
+def test_secrets_are_wiped_after_choices(lower: int) -> None:
     """Of all keys, once no warm-up and no window is open."""
-    release = tg.keyed(tg.adaptive(2, 100, horizon=400), keys=range(8)).start(record=False)
+    pipeline = tg.adaptive(2, 100, lower=lower, horizon=400)
+    release = tg.keyed(pipeline, keys=range(8)).start(record=False)
     engine = release._engine
     assert isinstance(engine, RefinedArrayEngine)
     random, columns = np.random.default_rng(1), engine._columns
     for _ in range(300):
-        release.push(np.arange(8), random.gamma(2, 3, 8))
+        release.push(np.arange(8), random.normal(0, 6, 8) if lower else random.gamma(2, 3, 8))
     assert columns.measuring.all()
     assert not columns.windows.size.any()
     for raw in (columns.held._table, columns.windows._parts, columns.windows._whole):
         assert not raw.any()
+    if lower:
+        assert not columns.windows._cut.any()
 
 
 def test_few_keys_are_read_once() -> None:

@@ -217,6 +217,9 @@ REFINED = {
     "mostly zero": tg.adaptive(5, 30, horizon=2000),
     "no windows": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(windows=False)),
     "no restarts": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(restarts=False)),
+    "values below 0": tg.adaptive(2, 1000, lower=-400, horizon=600),
+    "values below 0, wide noise": tg.adaptive("0.1", 60, lower=-60, horizon=50),
+    "values below 0, a fine grid": tg.adaptive(3, 10**6, lower=-(10**6), horizon=1100),
 }
 
 
@@ -226,7 +229,7 @@ def longest(name: str) -> int:
 
 
 def refined_pushes(
-    seed: int, keys: int, pushes: int, most: int, zeros: float = 0.0
+    seed: int, keys: int, pushes: int, most: int, zeros: float = 0.0, negative: float = 0.0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """A row of every key, or many of some; levels that move, and jump by a factor of 30."""
     random = np.random.default_rng(seed)
@@ -242,6 +245,9 @@ def refined_pushes(
         values = random.exponential(levels[some])
         if zeros:
             values[random.random(some.size) < zeros] = 0
+        if negative:  # of each key another part; with time that turns around
+            share = negative * (1 + some + number) % 1
+            values[random.random(some.size) < share] *= -1
         yield some, values
 
 
@@ -262,7 +268,9 @@ def test_refined_columns_give_the_bits_of_single_releases(
     for key in range(count):
         releases[key] = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
     most, zeros = longest(name), 0.9 if name == "mostly zero" else 0.0
-    for number, (keys, values) in enumerate(refined_pushes(seed, count, 12, most, zeros)):
+    negative = 0.23 if pipeline.lower else 0.0
+    pushes = refined_pushes(seed, count, 12, most, zeros, negative)
+    for number, (keys, values) in enumerate(pushes):
         found = columns.push(keys, values)
         for key in np.unique(keys):
             first = releases[key].position
@@ -320,6 +328,66 @@ def test_the_refined_law_meets_everything(met: Counter[str]) -> None:
     together = {"end_warm_ups", "choose_again", "_right_caps", "_hidden"}  # not here
     assert len(met.keys() - together) == 8, met
     assert max(count for _, count, _ in columns.released_keys()) > 600
+
+
+def test_the_two_sided_law_meets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values outgrow either end, windows open and end; and most cells end without a run."""
+    found: Counter[str] = Counter()
+    began, opens, taken = (
+        getattr(RefinementRun, name) for name in ("_begin_warm_up", "_opens_window", "push_units")
+    )
+
+    def begin(run: Any, *given: Any) -> None:
+        began(run, *given)
+        found["fell" if run.fell else "outgrown"] += 1
+
+    def opened(run: Any, *given: Any) -> bool:
+        answer = opens(run, *given)
+        found["opened"] += answer
+        return answer
+
+    def push(run: Any, *given: Any) -> None:
+        found["runs"] += 1
+        taken(run, *given)
+
+    for name, replaced in (("_begin_warm_up", begin), ("_opens_window", opened)):
+        monkeypatch.setattr(RefinementRun, name, replaced)
+    monkeypatch.setattr(RefinementRun, "push_units", push)
+    rows = 0
+    for seed in range(4):
+        specification = tg.keyed(REFINED["values below 0"], keys=range(5))
+        columns = specification.start(tg.seeded(1), record=False)
+        for keys, values in refined_pushes(seed, 5, 12, 900, negative=0.23):
+            columns.push(keys, values)
+            rows += keys.size
+    assert min(found[name] for name in ("fell", "outgrown", "opened")) > 3, found
+    assert found["runs"] < rows / 50
+
+
+@pytest.mark.parametrize("lower", [0, -300])
+def test_files_by_key_have_the_records_of_single_releases(lower: int) -> None:
+    """Pushes of many rows a key go through arrays, with a record; snapshots in between."""
+    pipeline = tg.adaptive(2, 1000, lower=lower, horizon=1500)
+    specification = tg.keyed(pipeline, keys=range(3))
+    release, epoch = specification.start(tg.seeded(1)), tg.seeded(1).new_epoch()
+    random, alone = np.random.default_rng(4), {}
+    for key in range(3):
+        alone[key] = Release(pipeline, epoch.of_key(str(key)), ownership=Ownership())
+    for number in range(5):
+        keys = random.integers(0, 3, 1200)
+        values = random.gamma(1, 20, keys.size) * (1 + 5 * (number > 2))
+        if lower:
+            values[random.random(keys.size) < 0.3 * number / 2] *= -1
+        found = release.push(keys, values)
+        for key, one in alone.items():
+            expected = one.push_rows(values[keys == key])
+            assert bits(found.of(str(key)).values) == bits(expected.values)
+            assert bits(found.of(str(key)).levels) == bits(expected.levels)
+        if number == 2:
+            release = specification.resume(release.snapshot())
+    for key, one in alone.items():
+        assert release.query(10, 900, key=str(key)) == one.query(10, 900)
+    assert release._engine._columns is not None
 
 
 @pytest.mark.parametrize("record", in_turn([True, False], 0))

@@ -58,12 +58,14 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         part: which part of ε measures blocks, by its number in `RefinementTrees.blocks`.
         warm_up_start: where the warm-up began that θ comes from.
         begun: where the open block began.
+        below: how much of θ lies below 0.
         first_option: the number that the first option of the open block has in records.
         level: expected there, in units.
     """
 
     _PLACES: ClassVar[tuple[str, ...]] = (
-        *MixtureOfManyStreams._PLACES, "threshold", "part", "warm_up_start", "begun", "first_option"
+        *MixtureOfManyStreams._PLACES,
+        "threshold", "part", "warm_up_start", "begun", "first_option", "below",
     )  # fmt: skip
     _LEVELS: ClassVar[tuple[str, ...]] = (*MixtureOfManyStreams._LEVELS, "level")
     STATE: ClassVar[tuple[str, ...]] = (
@@ -76,6 +78,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     warm_up_start: IntArray
     begun: IntArray
     first_option: IntArray
+    below: IntArray
     level: FloatArray
 
     def __init__(self, truncated: float, perturber: RefinementTrees, ceiling: int) -> None:
@@ -91,7 +94,8 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
 
     def _unit_of(self, codes: IntArray) -> FilterUnit:
         threshold = self.threshold[codes]
-        return FilterUnit(threshold, np.multiply(self._share, threshold, dtype=np.float64))
+        balance = threshold - 2 * self.below[codes]  # of what both ends take away
+        return FilterUnit(threshold, np.multiply(self._share, balance, dtype=np.float64))
 
     # -- blocks ----------------------------------------------------------------------------------
 
@@ -100,7 +104,8 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         begun, age = int(self.begun[code]), int(self.begun[code] - self.warm_up_start[code])
         length = block_length(self._horizon, age, begun)
         part = self._trees.blocks[int(self.part[code])]
-        return self._trees.group(part, length, int(self.threshold[code]), self._ceiling)
+        widest = self._ceiling + int(self.below[code])
+        return self._trees.group(part, length, int(self.threshold[code]), widest)
 
     def begin_blocks(self, codes: IntArray) -> None:
         """The open blocks of these streams are complete: choose trees for the next ones."""
@@ -125,16 +130,17 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
             self.filters.reconsider(again)
         self._keep_tables_small()
         lengths = block_lengths(self._horizon, position - self.warm_up_start[codes], position)
-        for (threshold, part, length, _), same in groups_alike(
+        for (threshold, below, part, length, _), same in groups_alike(
             self.threshold[codes].tolist(),
+            self.below[codes].tolist(),
             self.part[codes].tolist(),
             lengths.tolist(),
             np.minimum(position, self._horizon).tolist(),  # costs of trees depend on the age
         ):
             share = self._trees.blocks[part]
-            first, options = self._trees.group(share, length, threshold, self._ceiling)
+            first, options = self._trees.group(share, length, threshold, self._ceiling + below)
             self.first_option[codes[same]] = first
-            self._choose(codes[same], options, threshold)
+            self._choose(codes[same], options, threshold, below)
         self.cap[codes] = self.tables.cap[self.row[codes]]
         self.cell[codes] = self.total[codes] = 0
         self._begin_cells(codes)

@@ -33,7 +33,7 @@ class BriefColumns(RefinedColumns):
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
         super().__init__(pipeline, epoch, names)
-        self.phases: dict[int, tuple[tuple[int, int, int], ...]] = {}  # number, start, θ
+        self.phases: dict[int, tuple[tuple[int, ...], ...]] = {}  # number, start, both ends
 
     def _past(self, code: int) -> Past:
         """The open block, or what stands for an open warm-up; all that a run needs to go on."""
@@ -42,11 +42,17 @@ class BriefColumns(RefinedColumns):
         if not self.measuring[code]:
             start, level = int(self.phase_start[code]), float(self.published[code])
             warming = Segment(
-                method, threshold=theta, origin=start, epoch=WARMING, prediction=level
+                method,
+                threshold=theta,
+                origin=start,
+                epoch=WARMING,
+                prediction=level,
+                below=self.ends(code).below,
             )
             return [], [warming] if number else []
         epoch, begun = self.keys_of(code).epoch(number).id.hex(), int(mixture.begun[code])
-        segment = Segment(method, threshold=theta, origin=begun, epoch=epoch)
+        below = self.ends(code).below
+        segment = Segment(method, threshold=theta, origin=begun, epoch=epoch, below=below)
         first, options = mixture.options_of(code)
         choice = int(mixture.choice[code])
         segment.begin(options[choice], first + choice, UNDECIDED)
@@ -66,7 +72,7 @@ class BriefColumns(RefinedColumns):
     def _add_phase(self, code: int) -> None:
         """Forget phases as `PhasedRun` does."""
         mixture, number = self.mixture, int(self.phase[code])
-        new = number, int(self.phase_start[code]), int(mixture.threshold[code])
+        new = number, int(self.phase_start[code]), *self.ends(code)
         known = [*self.phases.get(code, ()), new]
         oldest = int(mixture.position[code]) - self._pipeline.kept_history
         while len(known) > 1 and known[1][1] <= oldest:
@@ -116,8 +122,8 @@ class RefinedArrayEngine(ArrayEngineBase):
         """The thresholds of a key."""
         keys, step = self._columns.keys_of(code), self._pipeline.lattice.step
         return [
-            Phase.of(start, Ends(theta), step, keys.epoch(number).id.hex())
-            for number, start, theta in self._columns.phases.get(code, ())
+            Phase.of(start, Ends(*ends), step, keys.epoch(number).id.hex())
+            for number, start, *ends in self._columns.phases.get(code, ())
         ]
 
     def unmeasured(self) -> int:
@@ -139,6 +145,8 @@ class RefinedArrayEngine(ArrayEngineBase):
         """All that the keys with these codes need to go on; the noise is made again."""
         self._grow()
         phases = [self._columns.phases.get(code, ()) for code in range(start, end)]
+        if not self._pipeline.lower:  # the lower end is 0
+            phases = [tuple(one[:3] for one in every) for every in phases]
         return {
             "start": start,
             "last": self.last[start:end],
@@ -156,7 +164,10 @@ class RefinedArrayEngine(ArrayEngineBase):
             return
         self._columns.restore(mine, state)
         self._restore_last(mine, state)
-        rows = iter(state["phases"].reshape(-1, 3).tolist())
+        facts = 4 if self._pipeline.lower else 3
+        rows = iter(state["phases"].reshape(-1, facts).tolist())
         for code, count in zip(mine.tolist(), state["phase counts"].tolist(), strict=True):
             if count:
-                self._columns.phases[code] = tuple(tuple(next(rows)) for _ in range(count))
+                self._columns.phases[code] = tuple(
+                    (*next(rows), *(() if facts == 4 else (0,))) for _ in range(count)
+                )

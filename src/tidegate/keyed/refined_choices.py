@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
 from tidegate.estimate.mixture.many_streams.parts_of_many_streams import groups_alike
-from tidegate.estimate.mixture.outgrown_cap import MOVED_SURE, RISEN, CapWatch
+from tidegate.estimate.mixture.outgrown_cap import CapWatch
 from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
 from tidegate.keyed.noise_of_many_keys import KeySource, PhaseSecret, first_words
-from tidegate.keyed.refined_state import RefinedState
+from tidegate.keyed.refined_key_runs import RefinedKeyRuns
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Keystream
 from tidegate.run.phased_run import choice_identity, noise_identity
@@ -44,7 +44,7 @@ from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen, least_th
 BoolArray = NDArray[np.bool_]
 
 
-class RefinedChoices(RefinedState):
+class RefinedChoices(RefinedKeyRuns):
     """All keys in arrays, by code, and what ends with a choice of θ."""
 
     # -- warm-ups --------------------------------------------------------------------------------
@@ -173,23 +173,11 @@ class RefinedChoices(RefinedState):
         self._begin_phases(codes)
         self.published[codes] = mixture.prediction[codes]
 
-    def opens_window(self, codes: IntArray, level: FloatArray, doubt: FloatArray) -> BoolArray:
-        """Whether blocks that end with the next value, at these levels, open a window.
-
-        `RefinementState._opens_window`, which is asked before that value is taken.
-        """
-        mixture, theta = self.mixture, self.mixture.threshold[codes]
-        found: BoolArray = level - MOVED_SURE * doubt > RISEN * self.home[codes] * theta
-        found &= theta < self._pipeline.lattice.top
-        for at in np.flatnonzero(found).tolist():
-            code = int(codes[at])
-            places = mixture.position.item(code) + 1, mixture.warm_up_start.item(code)
-            facts = self._trees.horizon, *places, self.evidence.item(code)
-            found[at] = self._refinement.window_again(*facts) is not None
-        return found
-
     def open_windows(self, codes: IntArray) -> None:
-        """The same once the value was taken: θ stays, in a phase of its own, and can only rise."""
+        """Blocks open windows, and their last values were taken.
+
+        θ stays, in a phase of its own, and can only rise (`OutgrownEnds.opens_window`).
+        """
         mixture = self.mixture
         self.floor[codes] = np.maximum(self.floor[codes], mixture.threshold[codes])
         self._next_phases(codes)

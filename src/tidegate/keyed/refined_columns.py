@@ -7,7 +7,8 @@ value, takes it, and is put back. So the rules about restarts stand in one place
 
 Privacy: noise, scales, caps and choices are those of `RefinementRun`, bit for bit (a law test
 compares them), so its argument holds for every key. Values are capped next to the noise (`_end`),
-at the cap of the tree that was chosen before the block began. Whether a leaf outgrew its cap is
+at the cap of the tree that was chosen before the block began, and where values below 0 count, from
+the lower end of their key on (`_raised`). Whether a leaf outgrew its cap is
 decided from its noisy sum, which is then the one that the run measures: the noise is the same.
 """
 
@@ -20,11 +21,15 @@ from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
 from tidegate.estimate.mixture.many_streams.parts_of_many_streams import alike, ratios
-from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
-from tidegate.keyed.refined_choices import RefinedChoices
+from tidegate.estimate.mixture.outgrown_cap import (
+    SURE,
+    FloorWatch,
+)
+from tidegate.keyed.outgrown_ends import OutgrownEnds
 from tidegate.keyed.rows import Groups, Released, Runs
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.run.refinement_state import CLIMBING
+from tidegate.run.two_sided_caps import raised
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 # Keys from which on choices are made together; and up to which, for less memory.
@@ -34,7 +39,7 @@ _TOGETHER, _AT_ONCE = 4, 1 << 14
 _PLAIN, _CHOOSING, _OPENING, _ALONE = range(4)
 
 
-class RefinedColumns(RefinedChoices):
+class RefinedColumns(OutgrownEnds):
     """All keys in arrays, by code. The past of a key is kept by whoever uses them (`_past`)."""
 
     # -- rows ------------------------------------------------------------------------------------
@@ -102,12 +107,17 @@ class RefinedColumns(RefinedChoices):
         if not codes.size:
             return
         mixture.filled[codes] += counts
-        if codes.size == units.size:
-            self.raw[codes] += np.minimum(units, mixture.cap[codes])
-        else:
-            capped = np.minimum(units, np.repeat(mixture.cap[codes], counts))
-            self.raw[codes] += np.add.reduceat(capped, np.cumsum(counts) - counts)
         self._count(codes, counts, units)
+        if codes.size == units.size:
+            self.raw[codes] += np.minimum(self._raised(codes, units), mixture.cap[codes])
+        else:
+            owners = np.repeat(codes, counts)
+            capped = np.minimum(self._raised(owners, units), mixture.cap[owners])
+            self.raw[codes] += np.add.reduceat(capped, np.cumsum(counts) - counts)
+
+    def _raised(self, codes: IntArray, units: IntArray) -> IntArray:
+        """Values counted from the lower end of their key, which is as low as they count."""
+        return units if self.lower is None else raised(units, self.mixture.below[codes])
 
     def _count(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
         """Let values of open windows count for the next choice of θ."""
@@ -148,6 +158,8 @@ class RefinedColumns(RefinedChoices):
     def _warm_ups_alike(self, codes: IntArray, ending: IntArray) -> Iterator[IntArray]:
         """Of warm-ups that end: those that end together, in pieces."""
         some = codes[ending]
+        if self.lower is not None:  # both ends are chosen key by key
+            return
         for same in alike(2 * self.held.size[some] + (self.phase[some] > 0)):
             if same.size >= _TOGETHER:
                 yield from np.array_split(ending[same], -(-same.size // _AT_ONCE))
@@ -166,58 +178,37 @@ class RefinedColumns(RefinedChoices):
         row, leaf, cap = mixture.row[codes], mixture.leaves(codes), mixture.cap[codes]
         self._make(self._noise.missing(codes))
         noise = self._noise.take(codes, leaf)
-        sums[at] = noisy = self.raw[codes] + np.minimum(units, cap) + noise
+        noisy = self.raw[codes] + np.minimum(self._raised(codes, units), cap) + noise
+        widths = tables.leaf_widths_of(row, leaf)
+        below = mixture.below[codes]
+        sums[at] = noisy = noisy - below * widths  # counted from 0 again
         last = mixture.cell[codes] + 1 == tables.count[row]
         full = last & (self.windows.size[codes] == self.windows.taken[codes] + 1)
-        several = np.count_nonzero(full) >= _TOGETHER
+        several = np.count_nonzero(full) >= _TOGETHER and self.lower is None
         due = np.zeros(at.size, dtype=np.bool_) if several else full
         opening = np.zeros(at.size, dtype=np.bool_)
         ended = np.flatnonzero(last & (self.windows.size[codes] == 0))
         measured = self._measured(codes[ended], noisy[ended])
-        opening[ended] = self.opens_window(codes[ended], *measured)
+        if self.lower is None:
+            opening[ended] = self.opens_window(codes[ended], *measured)
+        else:
+            due[ended] |= self._has_moved(self.lower, codes[ended], *measured)
         due[ended] |= self.evidence[codes[ended]] == CLIMBING
         if self._restarts:
-            widths = tables.leaf_widths_of(row, leaf)
-            watched = cap < self._pipeline.lattice.top
-            doubt = tables.deviation[row] / widths
-            due |= watched & self._full(codes, ratios(noisy, widths), doubt * SURE, cap)
+            watched = cap - below < self._pipeline.lattice.top
+            doubt, means = tables.deviation[row] / widths, ratios(noisy, widths)
+            due |= watched & self._full(codes, means, doubt * SURE, cap - below)
+            if self.lower is not None:
+                due |= self._fallen_below(self.lower, codes, means, doubt * FloorWatch.sure)
+                watched = last
             ended = np.flatnonzero(last & watched & ~due)
-            if ended.size:
+            if ended.size and self.lower is not None:
+                due[ended] = self._end_two_sided(self.lower, codes[ended], noisy[ended])
+            elif ended.size:
                 due[ended] = self._end_watched(codes[ended], noisy[ended])
         kinds = np.where(full, _CHOOSING, np.where(opening, _OPENING, _PLAIN))
         ends[at] = np.where(due, _ALONE, kinds)
         return sums, ends
-
-    def _full(
-        self, codes: IntArray, mean: FloatArray, margin: FloatArray | float, cap: IntArray
-    ) -> NDArray[np.bool_]:
-        facts = self.home[codes], self.fair[codes], self.mixture.threshold[codes]
-        least, full = full_rows(*facts, cap, mean)
-        return full & (mean - margin > least)
-
-    def _measured(self, codes: IntArray, noisy: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Means of blocks that end with these leaves, and their standard errors."""
-        mixture, row = self.mixture, self.mixture.row[codes]
-        mean = ratios(mixture.total[codes] + noisy, mixture.tables.length[row])
-        return mean, mixture.tables.doubt[row]
-
-    def _end_watched(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:
-        """Whether blocks that end with these leaves say that a cap is full, together with others.
-
-        If not, that is noted. Few blocks look full, and those are judged one by one.
-        """
-        cap = self.mixture.cap[codes]
-        mean, doubt = self._measured(codes, noisy)
-        full = self._full(codes, mean, 0.0, cap)
-        self.excess[codes[~full]] = self.variance[codes[~full]] = 0.0
-        sure = np.zeros(codes.size, dtype=np.bool_)
-        for at in np.flatnonzero(full).tolist():
-            code, watch = int(codes[at]), CapWatch()
-            vars(watch).update(self._watch(code))
-            sure[at] = watch.block(mean.item(at), doubt.item(at), cap.item(at), 0.0, 0)
-            if not sure[at]:
-                self.excess[code], self.variance[code] = watch.excess, watch.variance
-        return sure
 
     def _end_cells(
         self, codes: IntArray, units: IntArray, sums: IntArray, kind: int
@@ -227,7 +218,7 @@ class RefinedColumns(RefinedChoices):
         self._count(codes, np.ones(codes.size, dtype=np.int64), units)
         leaves = mixture.leaves(codes)
         closing = leaves != NO_LEAF
-        added = self.raw[codes] + np.minimum(units, mixture.cap[codes])
+        added = self.raw[codes] + np.minimum(self._raised(codes, units), mixture.cap[codes])
         self.raw[codes] = np.where(closing, 0, added)
         mixture.position[codes] += 1
         mixture.filled[codes] += 1
@@ -239,6 +230,8 @@ class RefinedColumns(RefinedChoices):
         self._note_leaves(codes[closing], sums[closing])
         whole = mixture.position[began] % self._trees.horizon == 0
         self.floor[began[whole]] = 1  # a full cap says nothing about another horizon
+        if self.lower is not None:
+            self.lower.columns["least_below"][began[whole]] = 1
         if kind == _PLAIN:
             self._note_blocks(began)
             self._noise.expect(began)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -109,15 +110,20 @@ def outside(values: IntArray, scales: Sequence[int]) -> IntArray:
     Counts of pieces add up to those of the whole. They are as secret as the values.
     """
     ordered = np.sort(values)
-    rows = []
-    for scale in scales:
-        row = []
-        for above, below in SHAPES:
-            high = ordered.size - np.searchsorted(ordered, _part(scale, above), side="right")
-            low = np.searchsorted(ordered, -_part(scale, below), side="left")
-            row.append(int((high if above < _WHOLE else 0) + (low if below < _WHOLE else 0)))
-        rows.append(row)
-    return np.array(rows, dtype=np.int64)
+    found: IntArray = np.zeros((len(scales), len(SHAPES)), dtype=np.int64)
+    for shape, (above, below) in enumerate(SHAPES):
+        if above < _WHOLE:
+            highest = _scale_parts(tuple(scales), above)
+            found[:, shape] += ordered.size - np.searchsorted(ordered, highest, side="right")
+        if below < _WHOLE:
+            lowest = -_scale_parts(tuple(scales), below)
+            found[:, shape] += np.searchsorted(ordered, lowest, side="left")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _scale_parts(scales: tuple[int, ...], eighths: int) -> IntArray:
+    return np.array([scale_part(scale, eighths) for scale in scales], dtype=np.int64)
 
 
 def scores(
@@ -161,7 +167,10 @@ def shaped(
     coin. Cutting the ends to the public bounds is post-processing.
     """
     found = [
-        Ends(min(lattice.top, _part(scale, above)), min(lattice.bottom, _part(scale, below)))
+        Ends(
+            min(lattice.top, scale_part(scale, above)),
+            min(lattice.bottom, scale_part(scale, below)),
+        )
         for above, below in SHAPES
     ]
     narrowed = [(2 * end.above < before.above) + (2 * end.below < before.below) for end in found]
@@ -170,10 +179,12 @@ def shaped(
     return found[permute_and_flip(keystream.at(), scored, rate / _DENOMINATOR)]
 
 
-def raised(units: IntArray, below: int) -> IntArray:
+def raised(units: IntArray, below: int | IntArray) -> IntArray:
     """Values counted from −`below`, which is as low as they count: 0 or more."""
-    return np.maximum(units + below, 0)
+    found: IntArray = np.maximum(units + below, 0)
+    return found
 
 
-def _part(scale: int, eighths: int) -> int:
+def scale_part(scale: int, eighths: int) -> int:
+    """So many eighths of a scale, rounded up."""
     return -(-scale * eighths // _WHOLE)

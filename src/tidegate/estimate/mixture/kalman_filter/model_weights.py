@@ -45,7 +45,8 @@ def packed(weights: Weights, cycles: Sequence[float] = ()) -> int:
 def packed_rows(weights: FloatArray) -> list[int]:
     """`packed` of the weights of many streams, a row each."""
     parts = (weights * _MOST + 0.5).astype(np.int64)
-    return np.left_shift(parts, _BITS * np.arange(COUNT)).sum(axis=1).tolist()
+    found: list[int] = np.left_shift(parts, _BITS * np.arange(COUNT)).sum(axis=1).tolist()
+    return found
 
 
 def unpacked(model_weights: int) -> Weights:

@@ -23,17 +23,22 @@ def observe_blocks(
     means: FloatArray,
     doubts: FloatArray,
     highest: int,
-    some: IntArray,
+    ends: tuple[int, int],
 ) -> FloatArray:
-    """Take the means of blocks in θ, of `some` streams (of others none); both arrays are moved on.
+    """Take the means of blocks, in units (0: none was measured); both arrays are moved on.
+
+    They count as shares of the upper of both `ends`; where there is a lower one, a mean below 0
+    says nothing about the upper one.
 
     Gives the share of itself by which a new cap may have moved the level of each stream.
     """
     steps, many = CapSteps(), len(STEP_COUNTS)
     known, of_steps = vars(steps), itemgetter(*_NAMES)
     inflated = np.zeros(means.size)
-    measured, errors = means.tolist(), doubts.tolist()
-    for at in some.tolist():
+    above, below = ends
+    shares = (np.maximum(means, 0.0) if below else means) / above
+    measured, errors = shares.tolist(), (doubts / above).tolist()
+    for at in np.flatnonzero(means).tolist():
         known.update(zip(_NAMES, counts[at].tolist() + levels[at].tolist(), strict=True))
         before = steps.step
         steps.observe(measured[at], errors[at], highest)

@@ -1,8 +1,8 @@
 """Many streams' mixtures at work, side by side: what `MixtureRun` does, bit for bit.
 
-All streams have one θ and one perturber, and begin at position 0; they may be at different
-positions. Options, borders of blocks and costs of trees are the same for all and looked up.
-(`mixture_of_many_thresholds`: a θ for each.)
+All have one θ, of which `below` lies below 0, and one perturber, and begin at position 0; they may
+be at different positions. Options, borders of blocks and costs of trees are the same for all and
+looked up. (`mixture_of_many_thresholds`: a θ for each.)
 """
 
 from __future__ import annotations
@@ -78,11 +78,9 @@ class MixtureOfManyStreams:
     def __init__(
         self, threshold: int, truncated: float, perturber: Perturber, ceiling: int, below: int = 0
     ) -> None:
-        """Values lie between −`below` and `threshold` − `below`."""
-        self._threshold, self._perturber, self._ceiling = threshold, perturber, ceiling
-        self._below = below
+        self._threshold, self._below, self._ceiling = threshold, below, ceiling
         self._unit = FilterUnit(threshold, truncated * (threshold - below - below))
-        self._horizon = perturber.horizon
+        self._perturber, self._horizon = perturber, perturber.horizon
         self._borders = [
             np.cumsum((0, *perturber.lengths(chunk))) for chunk in (0, 1)
         ]  # of blocks: in the first horizon, and in any later one
@@ -218,7 +216,7 @@ class MixtureOfManyStreams:
             self.filters.reconsider(first)
         for same in alike(2 * number + kind):
             options = self._options(int(chunk[same[0]]), int(number[same[0]]))
-            self._choose(codes[same], options, self._threshold)
+            self._choose(codes[same], options, self._threshold, self._below)
         self.cap[codes] = self.tables.cap[self.row[codes]]
         self.cell[codes] = self.total[codes] = 0
         self._begin_cells(codes)
@@ -227,12 +225,14 @@ class MixtureOfManyStreams:
         length = self._perturber.lengths(chunk)[number]
         return self._perturber.layouts(length, self._threshold, self._ceiling)
 
-    def _choose(self, codes: IntArray, options: tuple[Layout, ...], threshold: int) -> None:
+    def _choose(
+        self, codes: IntArray, options: tuple[Layout, ...], threshold: int, below: int
+    ) -> None:
         """`MixtureRun.choose` of streams at the same place of a horizon, with one θ."""
         age = min(int(self.position[codes[0]]), self._horizon)
         highest = options[-1].cap_step
-        least = int(self._below > 0)  # as in `MixtureRun.choose`
-        step = np.clip(self._cap_steps(codes, highest, threshold), least, highest)
+        steps = self._cap_steps(codes, highest, threshold, below)
+        step = np.clip(steps, int(below > 0), highest)  # as in `MixtureRun.choose`
         self._step_counts[codes, 0] = step
         for same in alike(step):
             some = codes[same]
@@ -252,15 +252,11 @@ class MixtureOfManyStreams:
                 if mine.size:
                     self.row[mine] = self.tables.row(options[chosen], threshold)
 
-    def _cap_steps(self, codes: IntArray, highest: int, threshold: int) -> IntArray:
+    def _cap_steps(self, codes: IntArray, highest: int, threshold: int, below: int) -> IntArray:
         """Let the cap of each stream follow the mean of its last block."""
         counts, levels = self._step_counts[codes], self._step_levels[codes]
-        measured, above = self.measured[codes], threshold - self._below
-        (some,) = measured.nonzero()
-        if self._below:
-            measured = np.maximum(measured, 0.0)
-        shares = measured / above, self.doubt[codes] / above
-        inflated = observe_blocks(counts, levels, *shares, highest, some)
+        means = self.measured[codes], self.doubt[codes]
+        inflated = observe_blocks(counts, levels, *means, highest, (threshold - below, below))
         self._step_counts[codes], self._step_levels[codes] = counts, levels
         changed = np.flatnonzero(inflated)
         if changed.size:

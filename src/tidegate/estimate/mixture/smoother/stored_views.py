@@ -7,7 +7,7 @@ settings alone: whoever stores them says of which record they are (`released.smo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSm
 from tidegate.estimate.mixture.smoother.profile_cells import ProfileCells
 from tidegate.state_as_bytes import State
 
+Kind = TypeVar("Kind")
 _PASSES = ("edges", "sums", "levels", "ended", "firsts")
 _CELLS = ("rows", "ends", "own", "leaving", "arriving", "entries")
 
@@ -81,9 +82,9 @@ def restored_views(state: State) -> MixtureViews:
     return MixtureViews([*each], none, np.zeros(none.count))
 
 
-def _with_attributes(kind: type[Any], attributes: Mapping[str, Any]) -> Any:
+def _with_attributes(kind: type[Kind], attributes: Mapping[str, Any]) -> Kind:
     """An object that was computed before, by its attributes."""
-    found = kind.__new__(kind)
+    found = object.__new__(kind)
     vars(found).update(attributes)
     return found
 

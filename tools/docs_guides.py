@@ -1,0 +1,148 @@
+"""Draws the pictures of the guides about events, keys and queries: `python tools/docs_guides.py`.
+
+Made-up data and seeded noise: a second run gives the same files. Each picture comes in two colour
+schemes, for light and for dark pages.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from docs_pictures import STYLE
+from docs_tutorial import DAY, HOUR, ORANGE, THEMES, Floats
+from matplotlib.figure import Figure
+
+import tidegate as tg
+
+_DAYS = 28
+Colours = dict[str, str]
+
+
+def log_of_events() -> tuple[Any, Floats]:
+    """Times of events over four weeks, by day and by week; and how many each hour has."""
+    random, hours = np.random.default_rng(3), np.arange(24 * _DAYS)
+    rate = 40 * (1.1 + np.sin(2 * np.pi * (hours - 9) / 24)) * np.where(hours // 24 % 7 < 5, 1, 0.5)
+    counts = random.poisson(rate)
+    seconds = np.repeat(hours, counts) * 3600 + random.integers(0, 3600, int(counts.sum()))
+    start = np.datetime64("2024-01-01T00:00:00")
+    return start + seconds.astype("timedelta64[s]"), counts.astype(np.float64)
+
+
+def events(colours: Colours) -> Figure:
+    """Events of two weeks by the hour, and the number of each day with its interval."""
+    times, counts = log_of_events()
+    pipeline = tg.events(epsilon=0.5, every="1h", start="2024-01-01", horizon=24 * _DAYS)
+    release = pipeline.start(tg.seeded(2))
+    release.push(times)
+    rows = release.advance("2024-01-29")
+    figure = Figure(figsize=(10, 4.8), layout="constrained")
+    upper, lower = figure.subplots(2, 1)
+    at, shown = np.arange(24 * 14) / 24, slice(24 * 14, 24 * 28)
+    upper.plot(at, counts[shown], color=colours["soft"], lw=1.0, label="events of an hour (secret)")
+    upper.plot(at, rows.levels[shown], color=colours["blue"], lw=1.8, label="level (released)")
+    upper.set(xlim=(0, 14), ylabel="an hour", xlabel="day of the third and fourth week")
+    days = release.table("1d").answers
+    truth, which = counts.reshape(-1, 24).sum(axis=1), np.arange(1, _DAYS + 1)
+    errors = np.stack((days.estimate - days.low, days.high - days.estimate))
+    lower.bar(which, days.estimate, 0.7, color=colours["blue"], alpha=0.45, label="released")
+    lower.errorbar(
+        which, days.estimate, errors, fmt="none", color=ORANGE, capsize=3, label="95% interval"
+    )
+    lower.plot(which, truth, "_", ms=11, mew=2, color=colours["ink"], label="truth (secret)")
+    lower.set(xlim=(0.3, _DAYS + 0.7), xlabel="January", ylabel="events of a day")
+    figure.legend(loc="outside lower center", ncols=5, fontsize=9)
+    inside = int(((days.low <= truth) & (truth <= days.high)).sum())
+    print(f"events: {inside} of {_DAYS} days lie in their intervals")
+    return figure
+
+
+def keys(colours: Colours) -> Figure:
+    """Ten weeks of three zones, one release: sums of weeks with their intervals."""
+    random, zones = np.random.default_rng(5), ("north", "south", "west")
+    week, weeks = 24 * 7, 10
+    names = np.tile(zones, week * weeks)
+    values = random.gamma(2, np.tile([7.0, 4.5, 2.0], week * weeks))
+    pipeline = tg.adaptive(epsilon=1, bound=100, horizon=week * weeks)
+    release = tg.keyed(pipeline, keys=zones).start(tg.seeded(4))
+    release.push(names, values)
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    axes, which, inside = figure.subplots(), np.arange(1, weeks + 1), 0
+    shades = (colours["blue"], "#009e73", "#cc79a7")  # of Okabe and Ito
+    for number, (zone, shade) in enumerate(zip(zones, shades, strict=True)):
+        truth = values[names == zone].reshape(-1, week).sum(axis=1)
+        starts = week * np.arange(weeks)
+        found = [release.query(int(one), int(one) + week, key=zone) for one in starts]
+        estimate, low, high = (
+            np.array([getattr(one, name) for one in found]) for name in ("estimate", "low", "high")
+        )
+        at, errors = which + 0.27 * (number - 1), np.stack((estimate - low, high - estimate))
+        axes.bar(at, estimate, 0.25, color=shade, alpha=0.55, label=f"{zone}, released")
+        axes.errorbar(at, estimate, errors, fmt="none", color=ORANGE, capsize=2)
+        axes.plot(at, truth, "_", ms=9, mew=2, color=colours["ink"])
+        inside += int(((low <= truth) & (truth <= high)).sum())
+    axes.errorbar([], [], [], fmt="none", color=ORANGE, capsize=2, label="95% interval")
+    axes.plot([], [], "_", ms=9, mew=2, color=colours["ink"], label="truth (secret)")
+    axes.set(xlim=(0.4, weeks + 0.6), xlabel="week", ylabel="sum of a week")
+    axes.set_xticks(which)
+    figure.legend(loc="outside lower center", ncols=5, fontsize=9)
+    print(f"keys: {inside} of {3 * weeks} weeks lie in their intervals")
+    return figure
+
+
+def queries(colours: Colours) -> Figure:
+    """Half of the width of intervals, as a part of the sum, by the length of the range."""
+    _, watts = tg.synthetic.meter()
+    released = tg.release(watts, epsilon=1, bound=40_000, randomness=tg.seeded(1))
+    lengths = np.array([HOUR, 3 * HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY, 28 * DAY])
+    random = np.random.default_rng(1)
+    before = np.concatenate(([0.0], np.cumsum(np.nan_to_num(watts))))
+    widths, errors = [], []
+    for length in lengths.tolist():
+        starts = random.integers(0, watts.size - length, 200)
+        found = released.queries(starts, starts + length)
+        truth = before[starts + length] - before[starts]
+        widths.append(np.median((found.high - found.low) / 2 / truth))
+        errors.append(np.median(np.abs(found.estimate - truth) / truth))
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
+    axes = figure.subplots()
+    hours = lengths / HOUR
+    axes.loglog(hours, widths, "o-", color=ORANGE, label="half of the 95% interval")
+    axes.loglog(hours, errors, "s--", color=colours["blue"], label="error (secret)")
+    axes.set_xticks(hours, ["1 h", "3 h", "6 h", "1 d", "3 d", "1 w", "2 w", "4 w"])
+    axes.minorticks_off()
+    axes.set(xlabel="length of the range", ylabel="part of the sum, median")
+    figure.legend(loc="outside lower center", ncols=2, fontsize=9)
+    return figure
+
+
+PICTURES: dict[str, Callable[[Colours], Figure]] = {
+    "guide-events": events,
+    "guide-keys": keys,
+    "guide-queries": queries,
+}
+
+
+def main(folder: Path, kind: str) -> None:
+    for theme, colours in THEMES.items():
+        mpl.rcParams.update(STYLE)
+        mpl.rcParams.update(
+            {
+                "axes.edgecolor": colours["soft"],
+                "axes.facecolor": colours["paper"],
+                "axes.labelcolor": colours["ink"],
+                "figure.facecolor": colours["paper"],
+                "text.color": colours["ink"],
+                "xtick.color": colours["ink"],
+                "ytick.color": colours["ink"],
+            }
+        )
+        for name, draw in PICTURES.items():
+            draw(colours).savefig(folder / f"{name}-{theme}.{kind}", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    main(Path(given[0] if given else "docs/images"), given[1] if len(given) > 1 else "svg")
