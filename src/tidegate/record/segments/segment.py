@@ -173,14 +173,13 @@ class Segment:
         if self._regular or not self.blocks or not self.method.bounded:  # one threshold for all
             level = np.full(starts.size, (self.threshold - self.below) * self.method.step)
             return level, level, level * (ends - starts if self.method.bounded else np.inf)
-        below, step = self.below, self.method.step
-        places = [block.start for block in self.blocks]
-        levels = [(block.layout.cap - below) * step for block in self.blocks]
+        places, step = [block.start for block in self.blocks], self.method.step
+        levels = [(block.layout.cap - self.below) * step for block in self.blocks]
         starts, ends = np.maximum(starts, places[0]), np.maximum(ends, places[0])
         if len(set(levels)) == 1:
             return *np.full((2, starts.size), levels[0]), levels[0] * (ends - starts)
-        begun, caps, before = np.array(places), np.array(levels), np.zeros(len(levels))
-        np.cumsum(caps[:-1] * (begun[1:] - begun[:-1]), out=before[1:])
+        begun, caps = np.array(places), np.array(levels)
+        before = np.append(0.0, np.cumsum(caps[:-1] * (begun[1:] - begun[:-1])))
         first = np.searchsorted(begun, starts, side="right") - 1
         last = np.maximum(np.searchsorted(begun, ends, side="left") - 1, first)
         full = before[last] + caps[last] * (ends - begun[last])

@@ -14,26 +14,30 @@ the covariance of two such sums S and S′ of one block is, given everything,
 Between blocks only x is handed on: so a pair in two blocks needs what leaves the one, c + ρ·A; what
 arrives in the other, (ρ − (c + ρ·A)·Λ·F)·(I − G·J), G the gain of the block; and a product of 3×3
 matrices F·(I − G·J) between them. Products over 1, 2, 4, … blocks are computed once. Everything is
-elementwise, in a fixed order.
+elementwise, in a fixed order. `Misfits` says how far variances are to be trusted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
 from tidegate.estimate.mixture.smoother.block_batches import BlockBatch
-from tidegate.estimate.mixture.smoother.block_chain import BlockChain
 from tidegate.estimate.mixture.smoother.profile_cells import ProfileCells
 from tidegate.lattice import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    from tidegate.estimate.mixture.smoother.smoothed_blocks import SmoothedBlocks
+
 # Pairs of cells that are handled at once, so that they stay in the processor's cache.
 _PIECE = 1 << 13
+# Leaves around a range that count in its misfit, and how many the mean over everything counts as.
+_NEAR, _PRIOR = 3, 2.0
 
 
 def product(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -61,45 +65,6 @@ def inner(one: FloatArray, other: FloatArray) -> FloatArray:
     for term in range(1, len(one)):
         total += one[term] * other[term]
     return total
-
-
-class SmoothedBlocks:
-    """One entry per block, in the last axis; see above.
-
-    Attributes:
-        begun: posterior mean of x₀.
-        told: Λ.
-        covariances: V.
-        crossed: X.
-        leaving: A, with the running sum.
-        across: F·(I − G·J).
-        gain, information: G and J.
-        forward: F, of the level and the swing.
-    """
-
-    def __init__(self, chain: BlockChain) -> None:
-        transitions = chain.blocks
-        forward, self.information = (np.moveaxis(part, 0, -1) for part in transitions[:3:2])
-        prior, adjoints, after = (np.moveaxis(part, 0, -1) for part in chain[1:4])
-        self.begun = chain.means.T - applied(prior[:, 1:], adjoints[:, 2])
-        self.gain = gain_of(prior, self.information)
-        left = prior - product(self.gain, product(self.information, prior[1:]))
-        self.told = after[:, :2]
-        self.leaving = product(left, forward.transpose(1, 0, 2))
-        self.crossed = product(self.leaving[:, 1:], self.told)
-        self.covariances = left - product(self.crossed, self.leaving[:, 1:].transpose(1, 0, 2))
-        self.forward = forward[1:]
-        self.across = forward.copy()
-        self.across[:, 1:] -= product(product(forward, self.gain), self.information)
-
-
-def gain_of(covariances: FloatArray, information: FloatArray) -> FloatArray:
-    """P·(I + J·P)⁻¹ for the columns of level and swing."""
-    (a, b), (c, d) = product(information, covariances[1:, 1:])
-    a, d = 1.0 + a, 1.0 + d
-    determinant = a * d - b * c
-    inverse = np.array([[d / determinant, -b / determinant], [-c / determinant, a / determinant]])
-    return product(covariances[:, 1:], inverse)
 
 
 def _pieces(wanted: NDArray[np.bool_]) -> Iterator[IntArray]:
@@ -293,3 +258,37 @@ def _pass_through_cells(vectors: FloatArray, at: IntArray, cells: ProfileCells) 
     growth += swing_sum * vectors[entry.SWING]
     vectors[: entry.GROWING] += growth
     vectors[entry.SWING] *= decay
+
+
+class Misfits:
+    """How much larger innovations were than a model expects, over ranges of leaves: reduced χ².
+
+    If a model expects too little, so may all that it says. Innovations are public, so variances can
+    be scaled by them. How wrong a model is changes: after a level has moved, the newest answers are
+    worse than all answers are in the mean. So the scale is that of the range: the mean of e²/s over
+    its leaves and three more to both sides, shrunk towards the mean over everything. It is never
+    below 1: noise is the larger part of most innovations, and its variance is known.
+
+    `distances` has e²/s of all leaves, one chain after the other, `counts` how many each has.
+    """
+
+    def __init__(self, distances: FloatArray, counts: IntArray) -> None:
+        self._counts, ends = counts, np.cumsum(counts)
+        # One more than leaves for each chain.
+        self._firsts = ends - counts + np.arange(counts.size)
+        self._sums: FloatArray = np.zeros(distances.size + counts.size)
+        bounds = zip(ends.tolist(), counts.tolist(), self._firsts.tolist(), strict=True)
+        for end, count, first in bounds:  # each by itself: the bits that it has alone
+            np.cumsum(distances[end - count : end], out=self._sums[first + 1 : first + 1 + count])
+        whole = self._sums[self._firsts + counts]
+        self._means = np.maximum(whole / np.maximum(counts, 1), 1.0)
+
+    def between(self, chains: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
+        """The misfit of ranges between `starts` and `ends`: how many leaves ended by then."""
+        first, last = np.maximum(starts - _NEAR, 0), np.minimum(ends + _NEAR, self._counts[chains])
+        begin = self._firsts[chains]
+        found = self._sums[begin + last] - self._sums[begin + first]
+        found += _PRIOR * self._means[chains]
+        found /= last - first + _PRIOR
+        result: FloatArray = np.maximum(found, 1.0)
+        return result

@@ -35,12 +35,12 @@ from tidegate.estimate.mixture.smoother.block_batches import (
 from tidegate.estimate.mixture.smoother.block_chain import BlockChain, solve_chain
 from tidegate.estimate.mixture.smoother.cell_variances import (
     CellVariances,
-    SmoothedBlocks,
+    Misfits,
     inner,
     quadratic,
 )
 from tidegate.estimate.mixture.smoother.inside_blocks import distances, smoothed
-from tidegate.estimate.mixture.smoother.misfits import Misfits
+from tidegate.estimate.mixture.smoother.smoothed_blocks import SmoothedBlocks
 from tidegate.lattice import FloatArray, IntArray
 
 # Cells that are handled at once, about 150 bytes each.

@@ -15,13 +15,13 @@ from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
 from tidegate.estimate.mixture.smoother.cell_updates import CellUpdates
 from tidegate.estimate.mixture.smoother.cell_variances import (
     CellVariances,
-    SmoothedBlocks,
+    Misfits,
 )
 from tidegate.estimate.mixture.smoother.forward_backward_passes import SolvedPasses
-from tidegate.estimate.mixture.smoother.misfits import Misfits
 from tidegate.estimate.mixture.smoother.mixture_smoother import MixtureViews
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.estimate.mixture.smoother.profile_cells import ProfileCells
+from tidegate.estimate.mixture.smoother.smoothed_blocks import SmoothedBlocks
 from tidegate.state_as_bytes import State
 
 Kind = TypeVar("Kind")

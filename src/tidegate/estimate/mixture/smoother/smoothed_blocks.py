@@ -1,0 +1,48 @@
+"""`SmoothedBlocks`: what a chain of blocks tells about the state in which each one begins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.estimate.mixture.smoother.block_chain import BlockChain
+from tidegate.estimate.mixture.smoother.cell_variances import applied, product
+from tidegate.lattice import FloatArray
+
+
+class SmoothedBlocks:
+    """One entry per block, in the last axis; see `cell_variances`.
+
+    Attributes:
+        begun: posterior mean of x₀.
+        told: Λ.
+        covariances: V.
+        crossed: X.
+        leaving: A, with the running sum.
+        across: F·(I − G·J).
+        gain, information: G and J.
+        forward: F, of the level and the swing.
+    """
+
+    def __init__(self, chain: BlockChain) -> None:
+        transitions = chain.blocks
+        forward, self.information = (np.moveaxis(part, 0, -1) for part in transitions[:3:2])
+        prior, adjoints, after = (np.moveaxis(part, 0, -1) for part in chain[1:4])
+        self.begun = chain.means.T - applied(prior[:, 1:], adjoints[:, 2])
+        self.gain = gain_of(prior, self.information)
+        left = prior - product(self.gain, product(self.information, prior[1:]))
+        self.told = after[:, :2]
+        self.leaving = product(left, forward.transpose(1, 0, 2))
+        self.crossed = product(self.leaving[:, 1:], self.told)
+        self.covariances = left - product(self.crossed, self.leaving[:, 1:].transpose(1, 0, 2))
+        self.forward = forward[1:]
+        self.across = forward.copy()
+        self.across[:, 1:] -= product(product(forward, self.gain), self.information)
+
+
+def gain_of(covariances: FloatArray, information: FloatArray) -> FloatArray:
+    """P·(I + J·P)⁻¹ for the columns of level and swing."""
+    (a, b), (c, d) = product(information, covariances[1:, 1:])
+    a, d = 1.0 + a, 1.0 + d
+    determinant = a * d - b * c
+    inverse = np.array([[d / determinant, -b / determinant], [-c / determinant, a / determinant]])
+    return product(covariances[:, 1:], inverse)
