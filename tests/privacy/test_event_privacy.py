@@ -219,7 +219,7 @@ def leaf_sums(seed: int, value: int | None) -> np.ndarray:
 
 def forget() -> None:
     for cached in (
-        tree_shapes._law,
+        tree_shapes._level_law,
         tree_shapes.all_laws,
         tree_shapes.all_trees,
         event_trees._groups,
@@ -239,11 +239,9 @@ def test_an_added_event_stays_below_the_claim_and_faults_are_caught(tools, monke
     with monkeypatch.context() as patch:  # events that are not truncated by themselves
         patch.setattr(event_log, "truncated", lambda units, *caps: units)
         assert bound_for(tools, 5 * THETA) > 1.2
-    right = tree_shapes.level_scales
+    right = tree_shapes.level_scale
     with monkeypatch.context() as patch:
-        patch.setattr(
-            tree_shapes, "level_scales", lambda *spent: tuple(s / 2 for s in right(*spent))
-        )
+        patch.setattr(tree_shapes, "level_scale", lambda *spent: right(*spent) / 2)
         forget()
         assert bound_for(tools, THETA) > 1.2
     forget()

@@ -124,7 +124,7 @@ def test_a_missing_column_is_named_and_the_others_are_not(kind: str) -> None:
 
 def test_a_column_that_is_there_twice_is_refused() -> None:
     twice = pd.DataFrame([[1, 2]], columns=["fare", "fare"])
-    with pytest.raises(tg.SettingError, match="or several"):
+    with pytest.raises(tg.SettingError, match="or two of them"):
         released(twice)
 
 

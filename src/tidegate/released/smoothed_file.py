@@ -111,4 +111,4 @@ class SmoothedFile:
                 _atomic_files.close(descriptor)
             _atomic_files.rename(Path(temporary), self._path)
         finally:
-            Path(temporary).unlink(missing_ok=True)
+            _atomic_files.remove(Path(temporary))
