@@ -40,10 +40,10 @@ test: $(STAMPS)/test ## the whole suite, with the examples of docstrings and doc
 	@$(RUN) -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
 
 test-cluster: $(STAMPS)/test ## a real Spark cluster and brokers, killed again and again (four minutes)
-	@TIDEGATE_CLUSTER=64 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)
+	@TIDEGATE_THOROUGH=1 TIDEGATE_CLUSTER=64 $(RUN) -m pytest -n $(WORKERS) tests/spark/test_cluster.py tests/brokers -k "kills" $(ARGS)
 
 test-service: $(STAMPS)/test ## the service killed 100 times on both databases, its database gone for a minute (ten minutes)
-	@TIDEGATE_KILLS=100 TIDEGATE_DATABASE_GONE=60 $(RUN) -m pytest -n $(WORKERS) tests/service/test_kills.py tests/service/test_faults.py $(ARGS)
+	@TIDEGATE_THOROUGH=1 TIDEGATE_KILLS=100 TIDEGATE_DATABASE_GONE=60 $(RUN) -m pytest -n $(WORKERS) tests/service/test_kills.py tests/service/test_faults.py $(ARGS)
 
 matrix: $(STAMPS)/test ## what could depend on the machine, on other Pythons, numpys, processors
 	@$(RUN) tools/check_matrix.py $(ARGS)
@@ -65,7 +65,7 @@ power: $(STAMPS)/test ## plant errors of 30 %, one by one: the tests that guard 
 	@$(RUN) tools/check_power.py $(ARGS)
 
 power-cuts: $(STAMPS)/test ## every disk that a power cut may leave, byte by byte (needs strace; ten minutes)
-	@TIDEGATE_POWER_CUTS=1 $(RUN) -m pytest -n $(WORKERS) tests/durable/test_power_cuts.py tests/local/test_power_cuts.py $(ARGS)
+	@TIDEGATE_THOROUGH=1 TIDEGATE_POWER_CUTS=1 $(RUN) -m pytest -n $(WORKERS) tests/durable/test_power_cuts.py tests/local/test_power_cuts.py $(ARGS)
 
 bench: $(STAMPS)/test ## throughput and accuracy, measured on this machine
 	@$(RUN) -m benchmarks $(ARGS)
