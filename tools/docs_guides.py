@@ -9,10 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from docs_pictures import STYLE
-from docs_tutorial import DAY, HOUR, ORANGE, THEMES, Floats
+from docs_tutorial import DAY, HOUR, ORANGE, THEMES, Floats, use_theme
 from matplotlib.figure import Figure
 
 import tidegate as tg
@@ -127,18 +125,7 @@ PICTURES: dict[str, Callable[[Colours], Figure]] = {
 
 def main(folder: Path, kind: str) -> None:
     for theme, colours in THEMES.items():
-        mpl.rcParams.update(STYLE)
-        mpl.rcParams.update(
-            {
-                "axes.edgecolor": colours["soft"],
-                "axes.facecolor": colours["paper"],
-                "axes.labelcolor": colours["ink"],
-                "figure.facecolor": colours["paper"],
-                "text.color": colours["ink"],
-                "xtick.color": colours["ink"],
-                "ytick.color": colours["ink"],
-            }
-        )
+        use_theme(colours)
         for name, draw in PICTURES.items():
             draw(colours).savefig(folder / f"{name}-{theme}.{kind}", metadata={"Date": None})
 

@@ -132,22 +132,27 @@ def coverage(runs: int = 12) -> None:
     print(f"{inside} of {runs * truth.size} days lie in their 95% intervals")
 
 
+def use_theme(colours: dict[str, str]) -> None:
+    """Draw in these colours from now on."""
+    mpl.rcParams.update(STYLE)
+    mpl.rcParams.update(
+        {
+            "axes.edgecolor": colours["soft"],
+            "axes.facecolor": colours["paper"],
+            "axes.labelcolor": colours["ink"],
+            "figure.facecolor": colours["paper"],
+            "text.color": colours["ink"],
+            "xtick.color": colours["ink"],
+            "ytick.color": colours["ink"],
+        }
+    )
+
+
 def main(folder: Path, kind: str) -> None:
     _, watts = tg.synthetic.meter()
     released = tg.release(watts, epsilon=1, bound=40_000, randomness=tg.seeded(1))
     for theme, colours in THEMES.items():
-        mpl.rcParams.update(STYLE)
-        mpl.rcParams.update(
-            {
-                "axes.edgecolor": colours["soft"],
-                "axes.facecolor": colours["paper"],
-                "axes.labelcolor": colours["ink"],
-                "figure.facecolor": colours["paper"],
-                "text.color": colours["ink"],
-                "xtick.color": colours["ink"],
-                "ytick.color": colours["ink"],
-            }
-        )
+        use_theme(colours)
         metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {}
         for name, draw in PICTURES.items():
             figure = draw(watts, released, colours)

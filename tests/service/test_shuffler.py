@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +182,41 @@ def test_a_token_that_is_revoked_at_the_service_ends_within_a_minute(
         assert sent() == 401
         mixing.cut_off()  # and it stays so
         assert sent() == 429
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_service_that_does_not_say_lets_no_stranger_in(
+    fleet: Served, tmp_path: Path, status: int
+) -> None:
+    """Who was let in before goes on: their reports would be lost with what they have spent."""
+
+    class Failing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *words: Any) -> None:
+            """Nothing."""
+
+    mixing = Mixing(fleet, tmp_path / "mixing")
+    failing = HTTPServer(("127.0.0.1", 0), Failing)
+    threading.Thread(target=failing.serve_forever, daemon=True).start()
+    with served(mixing) as address:  # type: ignore[arg-type]  # what is served has an app
+        url, client = fleet.url.replace(fleet.address, address), TOPL.client()
+        assert client.report(url, 17, token=fleet.tokens["device"]).outcome == "accepted"
+        report = client.sent(client.ledger[0].round)
+        assert report is not None
+        mixing._app._service = f"http://127.0.0.1:{failing.server_port}"
+        mixing.now += 61
+        for token, expected in ((fleet.tokens["device"], 200), ("tg_guessed", status)):
+            answer = httpx.post(
+                f"{url}/reports", content=report.json(), verify=PLAIN,
+                headers={"Authorization": f"Bearer {token}"},
+            )  # fmt: skip
+            assert answer.status_code == expected
+    failing.shutdown()
+    failing.server_close()
 
 
 def test_what_was_accepted_survives_and_is_sent_once_the_service_is_back(

@@ -31,7 +31,7 @@ from tidegate.service.slow_requests import DeadlineProtocol
 
 _OK = 200
 _STRANGERS = (401, 403)  # a token that the service does not know, or of another role
-_NOT_NOW = (429, 500, 503)  # the service does not say whether it lets a token in
+_TOO_MANY, _FAILED = 429, 500  # from 500 on: nobody says whether the service lets a token in
 _TRUSTED = 60.0  # seconds for which a token is let in without the service being asked again
 _MOST_TRUSTED = 10_000  # tokens; devices as a rule share one
 
@@ -153,9 +153,9 @@ class ShufflerApp:
             if known:
                 return None
             raise
-        if answer.status_code in _STRANGERS or (not known and answer.status_code in _NOT_NOW):
-            return answer
-        return None
+        status = answer.status_code
+        unsaid = status == _TOO_MANY or status >= _FAILED  # of a proxy before the service, too
+        return answer if status in _STRANGERS or (unsaid and not known) else None
 
     def _outcomes(self, read: list[Report | str]) -> list[str]:
         outcomes = [one if isinstance(one, str) else self._problem(one) for one in read]
