@@ -143,3 +143,24 @@ def test_values_that_are_not_measured_have_no_limit() -> None:
             found.append(release.query(start, start + 16).limit)
     assert math.inf in found
     assert found[-1] < math.inf
+
+
+def test_ends_reach_further_if_theta_shows_a_heavy_tail() -> None:
+    """By 2.5 where t and the level are those of a power law of index 1.9 or less."""
+    heavy = _tail(4000, Aim(0.001), (0.0, 0.1, 0.2)).upper  # an index of 1.5
+    light = _tail(4000, Aim(0.00001), (0.0, 0.1, 0.2)).upper  # an index of 2.5
+    assert heavy / 0.001 == pytest.approx(2.5 * light / 0.00001, rel=0.01)
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [(1, 14), (3, 13)])
+def test_totals_of_a_very_heavy_tail_under_a_near_bound(epsilon: int, least: int) -> None:
+    """Pareto of index 1.2: 20 totals. Before decision 0110, 9 held at ε = 1 and 6 at ε = 3."""
+    held, count, bound = 0, 20_000, 60_000
+    for seed in range(100, 120):
+        drawn = np.random.default_rng(seed).pareto(1.2, count)
+        values = np.minimum(np.rint(10 * (1 + drawn)), bound).astype(np.int64)
+        release = tg.adaptive(epsilon, bound, horizon=count).start(tg.seeded(seed))
+        release.push(values)
+        answer = release.query(0, count)
+        held += answer.low <= values.sum() <= answer.high
+    assert held >= least, held

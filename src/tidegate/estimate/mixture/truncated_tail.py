@@ -15,7 +15,8 @@ where θ was chosen, and cuts nothing more.)
 It is a rough estimate: streams differ in their tails, and a stream without a tail has no excess. So
 intervals reach down to no excess, and up to U/F times the estimate. U grows with home·ln(1/t) as
 long as tails are not light: a θ that lies far above the level has cut little, whatever the tail,
-and one that lies low, for a share t above it, may have come out too low. And U grows with
+and one that lies low, for a share t above it, may have come out too low. But a θ so far above the
+level that only a heavy tail puts it there has cut more (`upper_ends`). And U grows with
 ln(bound/θ), as the excess of a tail of index 1 below the bound; with its square if the bound is far
 (40 times θ and more): nothing that is released tells a second scale, few values that are hundreds
 of times as large, from an ordinary tail, but the bound says how far they may lie. Ends reach
@@ -48,26 +49,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 
-from tidegate.estimate.mixture.portable_math import log
+from tidegate.estimate.mixture.upper_ends import LEAST_HOME, logarithm, upper_end
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Aim, Block, Excess, Recorded
 
 # t over the share of θ that is added to every published value for truncation, where no `Aim` is.
 _EXCEEDING = 15.0
-# F, and L for light tails; the most and the least of U, and by how much it grows with home·ln(1/t).
+# F, and L for light tails.
 _SCALE, _LIGHT = 0.1, 1.2
-_MOST_UPPER, _LEAST_UPPER, _RISE = 7.0, 3.0, 9.0
-# By ln(bound/θ) over this, squared above 1, between these: how far values may lie. It is ln 40.
-_LOG_USUAL, _NEAREST, _FARTHEST = 3.69, 0.1, 6.0
 _UNAIMED = 5.0  # U where no `Aim` is: t is rougher still
 _LEAST_LIGHT = 0.1
-# The level when θ was new is that of the first values, this part of a horizon; at least this in θ.
-_HOME, _LEAST_HOME = 32, 0.01
+# The level when θ was new is that of the first values, this part of a horizon.
+_HOME = 32
 _LEAST_LEVEL = 0.002
 _MOST_GROWTH = 4.0
 # The mean square of an excess over the square of its mean: 2 for an exponential tail, more for
@@ -141,8 +138,8 @@ class TruncatedTail:
             floor = below / threshold
             scale = np.maximum(caps, floor)
             beneath = max(recorded.depth / threshold - floor, 0.0)  # 0: the floor is the bound
-            ratio = home / float(scale[0]) * _rarity(aimed)
-            light = min(max((_CALM / max(abs(ratio), _LEAST_HOME)) ** 2, _LEAST_CALM), 1.0)
+            ratio = home / float(scale[0]) * logarithm(aimed)
+            light = min(max((_CALM / max(abs(ratio), LEAST_HOME)) ** 2, _LEAST_CALM), 1.0)
             moved = _moved(levels, widths, home, scale)
             light += moved * (1.0 - light)
             over = _near(caps - levels, float(caps[0]) - home, aimed)
@@ -156,8 +153,8 @@ class TruncatedTail:
             lower = under * reach * _signed_upper(floor / scale, -ratio, moved)
             lower = np.minimum(lower, beneath)
         else:
-            home = max(home, _LEAST_HOME)
-            rarity = home * _rarity(aimed)
+            level, home = home, max(home, LEAST_HOME)
+            rarity = home * logarithm(aimed)
             light = max(min(1.0, _LIGHT / rarity) ** 2, _LEAST_LIGHT)
             growth = np.maximum(levels, _LEAST_LEVEL) / (home * caps)
             share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
@@ -165,7 +162,7 @@ class TruncatedTail:
             expected = share * each
             times = _UNAIMED
             if aim.share:
-                times = _upper(rarity) * _distance(recorded.ceiling / threshold)
+                times = upper_end(level, aimed, recorded.ceiling / threshold)
             upper = times * aim.wider * light * share * caps
             full = _between(levels / caps, _FULL, _FULL_UP)
             grown = _between(growth, _GROWN, _GROWN_UP) * full
@@ -231,22 +228,10 @@ def _share(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:
 
 def _near(distances: FloatArray, home: float, aimed: float) -> FloatArray:
     """The share of values beyond an end, by how far the level lies from it, now and at home."""
-    nearer = max(home, _LEAST_HOME) / np.maximum(distances, _LEAST_HOME)
+    nearer = max(home, LEAST_HOME) / np.maximum(distances, LEAST_HOME)
     nearer *= nearer
     found: FloatArray = np.minimum(aimed * np.maximum(nearer * nearer, 1.0), 0.5)
     return found
-
-
-def _upper(rarity: float) -> float:
-    """U, by home·ln(1/t)."""
-    return min(max(_RISE * rarity, _LEAST_UPPER), _MOST_UPPER)
-
-
-@lru_cache(maxsize=64)
-def _distance(times: float) -> float:
-    """How much further an end reaches if the bound is this many times θ."""
-    found = float(log(np.array([max(times, 1.0)]))[0]) / _LOG_USUAL
-    return min(max(found, found * found, _NEAREST), _FARTHEST)
 
 
 def _signed_upper(ends: FloatArray, ratio: float, moved: float) -> FloatArray:
@@ -288,9 +273,3 @@ def before_edges(each: FloatArray) -> FloatArray:
     found: FloatArray = np.zeros((len(each), each.shape[1] + 1))
     np.cumsum(each, axis=1, out=found[:, 1:])
     return found
-
-
-@lru_cache(maxsize=64)
-def _rarity(share: float) -> float:
-    """ln(1/share), at least 1."""
-    return max(1.0, -float(log(np.array([share]))[0]))
