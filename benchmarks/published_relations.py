@@ -8,6 +8,7 @@ order of w-event methods and PeGaSus are measured on streams of the kind that th
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -26,11 +27,6 @@ from benchmarks.noise_variances import (
     smallest_cover,
 )
 from benchmarks.table import Row, within
-from tidegate.estimate.group_means import JOINS, OPENS, GroupFilter
-from tidegate.methods._pegasus_groups import Grouping
-from tidegate.methods.pegasus import GroupedValues
-from tidegate.perturb.position_noise import PositionNoise
-from tidegate.randomness import Keystream
 from tidegate.units import Window
 
 _SMALL = 1 << 12
@@ -40,7 +36,7 @@ def measure(quick: bool = False) -> list[Row]:
     """All rows."""
     seeds = 60 if quick else 400
     rows = [*_trees(seeds), *_running_sums(), *_windows(3 if quick else 20)]
-    return [*rows, *_pegasus(quick), *_pegasus_on_people(quick)]
+    return [*rows, *_pegasus(quick)]
 
 
 def _trees(seeds: int) -> list[Row]:
@@ -159,7 +155,7 @@ def _pegasus(quick: bool) -> list[Row]:
     step whether the count is above a level. It has a smoother for each kind of query: sums of what
     is published are one, and what the release answers when the window ends is another. Rivals are
     plain noise and means of the last 10, 100 or 1,000 plain counts. It states lower errors than
-    others have, and no number in what is at hand.
+    others have, and no number in what is at hand. `pegasus_figures` has the paper's own setting.
     """
     random, rows = np.random.default_rng(11), []
     runs = range(2 if quick else 8)
@@ -170,7 +166,7 @@ def _pegasus(quick: bool) -> list[Row]:
             settings = {"holdout": 0, "resolution": Fraction(1, _UNITS)}
             mine, plain = (
                 np.mean([_of_tasks(make(epsilon, 1, **settings), values, run) for run in runs], 0)
-                for make in (tg.pegasus, tg.flat)
+                for make in (partial(tg.pegasus, medians=True), tg.flat)
             )
             counts = [tg.flat(epsilon, 1, **settings).start(tg.seeded(run)) for run in runs]
             noisy = [one.push(values) for one in counts]
@@ -220,62 +216,10 @@ def _backward(noisy: NDArray[np.float64], last: int) -> NDArray[np.float64]:
     return means
 
 
-def _pegasus_on_people(quick: bool) -> list[Row]:
-    """How many people are at an access point, every five minutes: PeGaSus's own setting.
-
-    One of them is protected, whatever the count: noise has the scale of 1, and nothing is cut. No
-    preset has that (a value there is protected as a whole), so the stages are put together here.
-    People come by day and stay for an hour; rivals as in `_pegasus`.
-    """
-    rows = []
-    for most in (0.3, 5.0):
-        random, present, days = np.random.default_rng(5), 0, np.arange(16_384) / 288
-        counts = []
-        for coming in random.poisson(most / 12 * np.maximum(0, np.sin(2 * np.pi * days)) ** 2):
-            present += int(coming) - int(random.binomial(present, 1 / 12))
-            counts.append(present)
-        values = np.array(counts)
-        for epsilon in (Fraction(1, 10), Fraction(1)):
-            mine, plain, backward = [], [], []
-            for run in range(2 if quick else 8):
-                keystream = tg.seeded(run).new_epoch().keystream("perturb", b"")
-                mine.append(_errors(_by_groups(values, epsilon, keystream), values))
-                flat = tg.flat(epsilon, 1, holdout=0, resolution=1).start(tg.seeded(run))
-                noisy = values + flat.push(np.zeros(values.size))
-                plain.append(_errors(noisy, values))
-                backward.append([_errors(_backward(noisy, last), values) for last in _BACKWARD])
-            own = np.mean(mine, 0)
-            shares = own / np.mean(plain, 0), (own / np.mean(backward, 0)).T
-            for task, *each in zip(_TASKS, *shares, strict=False):
-                name = f"PeGaSus over plain noise, {task}, {values.mean():.2f} people, ε = "
-                rows.append(Row(f"{name}{float(epsilon):g}", each[0], note=_over_each(each[1])))
-    return rows
-
-
 def _over_each(ratios: NDArray[np.float64]) -> str:
     """Over backward means of each length."""
     each = zip(_BACKWARD, ratios, strict=True)
     return "over means of the last " + ", ".join(f"{last}: {ratio:.2f}" for last, ratio in each)
-
-
-def _by_groups(
-    values: NDArray[np.int64], epsilon: Fraction, keystream: Keystream
-) -> NDArray[np.float64]:
-    """What PeGaSus publishes of counts of which one person is protected."""
-    stage = GroupedValues(epsilon=epsilon, horizon=1 << 16)
-    scales = stage.value_scale(_UNITS), stage.test_scale(_UNITS), stage.limit_scale(_UNITS)
-    noise = PositionNoise(keystream, dict(enumerate(scales)))
-    values = values * _UNITS
-    grouping = Grouping(stage.public_limit(_UNITS), stage.longest, int(values.max()) + 1)
-    sums, marks, at = values.copy(), np.full(values.size, JOINS), 0
-    while at < values.size:
-        drawn, place = noise.at(at)
-        here = slice(at, min(values.size, at + drawn[0].size - place))
-        own, tests, limits = (kind[place : place + here.stop - at] for kind in drawn)
-        sums[here] += own
-        marks[here][grouping.opens(values[here], tests, limits)] = OPENS
-        at = here.stop
-    return GroupFilter(0).push(sums, np.ones(values.size, dtype=np.int64), marks) / _UNITS
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def _compare(options: argparse.Namespace, console: Console) -> None:
 
 
 def _rivals(options: argparse.Namespace, console: Console) -> None:
-    from experiments.rivals import PROMISES, courses, run, table, write
+    from experiments.rivals import PROMISES, courses, lost, run, table, write
 
     for promise in options.promises or PROMISES:
         if promise not in PROMISES:
@@ -108,6 +108,7 @@ def _rivals(options: argparse.Namespace, console: Console) -> None:
             runs=options.runs, ranges=options.ranges, everything=options.all, seed=options.seed,
         )  # fmt: skip
         console.print(table(promise, cells), markup=False, soft_wrap=True)
+        console.print(f"\n{lost(promise, cells)}", markup=False, soft_wrap=True)
         for path in write(promise, cells, options.output):
             console.print(str(path))
 

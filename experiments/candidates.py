@@ -12,6 +12,7 @@ from typing import Any
 import tidegate as tg
 
 Build = Callable[[], tg.Pipeline]
+ALL_ROWS = "adaptive, all rows"  # the default form, which holds nothing out
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,9 @@ def methods(question: Question, holdout: int, horizon: int) -> dict[str, Build]:
     return {
         **others,
         "honaker, full": partial(tg.honaker, epsilon, bound, full=True, **spec),
+        "pegasus, medians": partial(tg.pegasus, epsilon, bound, medians=True, **spec),
         "adaptive": partial(tg.adaptive, epsilon, bound, **spec),
+        ALL_ROWS: partial(tg.adaptive, epsilon, bound, horizon=horizon, resolution=resolution),
         **{f"ToPS, {kind}": partial(tops, getattr(tg.estimate, kind)) for kind in kinds},
         "ToPS, no level skipped": partial(tops, tg.estimate.Unsmoothed, skipped=0),
         "ToPS, no tree": no_tree,
@@ -127,6 +130,9 @@ def for_windows(
             found[f"{method.name}, by group privacy"] = partial(
                 make, unit=unit, holdout=holdout, **spec
             )
+    found[ALL_ROWS] = partial(tg.adaptive, epsilon, bound, unit=unit, **spec)
+    medians = partial(tg.pegasus, epsilon, bound, medians=True, unit=unit, holdout=holdout, **spec)
+    found["pegasus, medians, by group privacy"] = medians
     uniform = partial(tg.sampling, epsilon, bound, unit=unit, every=1, **spec)
     found["sampling, every value (Uniform)"] = uniform
     return found

@@ -19,19 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 import tidegate as tg
-from experiments.candidates import Build, Question, candidates
-from experiments.claims.words import short
+from experiments.candidates import ALL_ROWS, Build, Question, candidates
 from experiments.errors import ExperimentError
 from experiments.offline import OFFLINE, optstream
 from experiments.offline.fourier import guarantee
 from experiments.plots.style import new_figure, save
+from experiments.ranking import STAMP, advice, ranking
 from experiments.sample import Sample
 from experiments.scoring import METRICS, Ranges, score
 
-STAMP = "not private"
 Publish = Callable[..., NDArray[np.float64]]
 _COLUMNS = (
     *("privacy", "sample", "method", "epsilon", "metric", "mean", "std", "median", "runs"),
@@ -77,7 +75,10 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
         for name, build in candidates(unit, question, holdout, horizon).items()
     ]
     entries = [
-        measured(unit.name, name, build, values, holdout, question)
+        measured(
+            *(unit.name, name, build, values, holdout, question),
+            scored_from=holdout if name == ALL_ROWS else None,
+        )
         for unit, name, build in track(wanted, "comparing", console=console)
     ]
     entries += [zeros(unit.name, values[holdout:], question) for unit in question.units]
@@ -93,15 +94,17 @@ def compare(sample: Sample, question: Question, output: Path, console: Console) 
     entries.sort(key=lambda entry: (entry.typical, entry.name))
     tables = _tables(entries)
     for title, ranked in tables.items():
-        console.print(_table(title, [entry for entry in ranked if not entry.refused]))
+        console.print(ranking(title, [entry for entry in ranked if not entry.refused]))
         for entry in ranked:
             if entry.refused:
                 console.print(f"{entry.name} cannot be run here: {entry.refused}")
+        if "offline" not in title:
+            console.print(advice(ranked) + "\n", markup=False, highlight=False)
     size = f"{holdout:,} values held out, {horizon:,} released"
     stem = f"{size}, {question.runs} runs × {question.ranges} ranges"
-    console.print(
-        f"{sample.label}; {stem}. [bold]{STAMP.capitalize()}[/]: keep this with the data."
-    )
+    units = "M/s: million values a second; kB: size of the state."
+    stamp = f"[bold]{STAMP.capitalize()}[/]: keep this with the data."
+    console.print(f"{sample.label}; {stem}. {units} {stamp}")
     for path in _write(entries, tables, sample, question, output):
         console.print(str(path))
     return entries
@@ -212,34 +215,6 @@ def _scored(
 def _short(guarantee: tg.Guarantee) -> str:
     kind = "(ε, δ)" if guarantee.delta else "ε"
     return kind if guarantee.arithmetic == "exact" else f"{kind}, {guarantee.arithmetic} arithmetic"
-
-
-def _table(promise: str, entries: list[Entry]) -> Table:
-    title = f"{promise}: methods by median MSE ({STAMP})"
-    table = Table(title=title, box=None, padding=(0, 2, 0, 0))
-    columns = (
-        *("rank", "method", "error of a sum", "against the best", "of a short range", "θ"),
-        *("M values/s", "state, kB"),
-    )
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    best = entries[0].typical if entries else 0.0
-    for rank, entry in enumerate(entries, start=1):
-        ratio = f"{short(entry.typical / best)} × MSE" if best else ""
-        table.add_row(
-            str(rank),
-            entry.name,
-            _root(entry.typical),
-            ratio,
-            _root(entry.short),
-            f"{entry.threshold:,.5g}",
-            *("" if math.isnan(one) else f"{one:,.3g}" for one in (entry.speed, entry.state)),
-        )
-    return table
-
-
-def _root(squared: float) -> str:
-    return f"{math.sqrt(squared):,.0f}" if squared >= 100 else f"{math.sqrt(squared):.3g}"
 
 
 def _write(

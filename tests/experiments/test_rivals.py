@@ -12,7 +12,8 @@ import pytest
 from experiments.__main__ import main
 from experiments.candidates import Question
 from experiments.compare import Entry
-from experiments.rivals import _LIST, Cell, Course, _builds, courses, table
+from experiments.ranking import advice
+from experiments.rivals import _LIST, Cell, Course, _builds, courses, lost, table
 
 
 def test_a_table_names_the_best_rival_and_what_it_is_worth() -> None:
@@ -23,8 +24,21 @@ def test_a_table_names_the_best_rival_and_what_it_is_worth() -> None:
     entries = [entry("adaptive", 100, 8), entry("adaptive, all rows", 50, 1)]
     entries += [entry("a", 400, 4), entry("b", 1600, 2)]
     refused = Entry("event", "c", [], [], 0.0, "", refused="cannot")
-    *_, row = table("event", [Cell(course, 0.1, [*entries, refused])]).splitlines()
-    assert row == "| made up | 0.1 | 10 | **0.50** | a 4.00 | b **0.25** | yes |"
+    cell = Cell(course, 0.1, [*entries, refused])
+    *_, row = table("event", [cell]).splitlines()
+    # Over the better of the two forms: 50 in long ranges, 1 in short ones.
+    assert row == "| made up | 0.1 | 10 | **0.50** | a 8.00 | b 2.00 | yes |"
+    assert lost("event", [cell]).startswith("No rival")
+
+
+def test_what_beats_both_forms_is_named_with_what_it_is_worth() -> None:
+    def entry(name: str, long: float, short: float) -> Entry:
+        return Entry("event", name, [long], [{"short mse": short}], 5.0, "ε")
+
+    course = Course("made up", np.zeros(3), 10, fresh=True)
+    entries = [entry("adaptive", 100, 8), entry("adaptive, all rows", 50, 10)]
+    found = lost("event", [Cell(course, 0.1, [*entries, entry("a", 49, 9), entry("b", 60, 2)])])
+    assert found.splitlines()[2:] == ["| made up | 0.1 | short | b | 0.25 |"]  # 49 is no 5 % less
 
 
 @pytest.mark.parametrize("promise", ["event", "window"])
@@ -85,3 +99,15 @@ def test_the_command_writes_table_numbers_and_picture(
     assert (tmp_path / f"rivals-{promise}.png").stat().st_size > 10_000
     assert "best rival" in (tmp_path / f"rivals-{promise}.md").read_text(encoding="utf-8")
     assert main(["rivals", "all", *given]) == 2
+
+
+def test_advice_names_what_to_use_and_keeps_adaptive_where_it_is_level() -> None:
+    def entry(name: str, long: float, short: float, refused: str = "") -> Entry:
+        return Entry("event", name, [long], [{"short mse": short}], 5.0, "ε", refused=refused)
+
+    entries = [entry("tops", 97, 30), entry("adaptive, all rows", 100, 90)]
+    entries += [entry("adaptive", 500, 60), entry("pak", 1, 1, refused="cannot")]
+    long, short = "adaptive, all rows", "tops (0.50 of the MSE of adaptive)"
+    assert advice(entries) == f"Use for long ranges {long}, for short ranges {short}."
+    assert advice(entries[:1]) == "Use for long ranges tops, for short ranges tops."
+    assert not advice(entries[-1:])

@@ -171,6 +171,9 @@ def pipelines() -> dict[str, tg.Pipeline]:
         if method.model == "central":
             found[method.preset.__name__] = method.made()
     small = {"epsilon": "1/2", "bound": 40, "holdout": 37}
+    found["pegasus,medians"] = tg.pegasus(
+        20, 40, holdout=37, horizon=60, resolution=1, medians=True
+    )
     found["adaptive,non_negative,resolution=1/10"] = tg.adaptive(
         **small, horizon=500, non_negative=True, resolution="1/10"
     )
@@ -216,7 +219,7 @@ def pipelines() -> dict[str, tg.Pipeline]:
     # Values below 0: a rule of every kind, blocks of one and of many values, sampling, no hold-out.
     low = {"lower": -25, "resolution": 1}
     published = ("binary_tree", "fast", "pak", "pegasus", "sparse_partition", "square_root")
-    for method in ("tops", "adaptive", *published):
+    for method in ("tops", "adaptive", "pegasus,medians", *published):
         one = found[method]
         found[f"{method},lower=-25"] = replace(one, **low)
     found["adaptive,refined,lower=-25"] = replace(found["adaptive,refined"], **low)

@@ -41,6 +41,7 @@ GOLDEN = {
     "estimate.Unsmoothed": "eeb56821536d040e",
     "estimate.Mixture": "e60e8cc5abcb96c1",
     "estimate.GroupMeans": "989689d74840349f",
+    "estimate.GroupMedians": "747ad268bd5e2914",
     "estimate.LastPublished": "cb7d72bb9c6272ea",
     "perturb.EventTrees": "bd0f95142766c16a",
     "estimate.EventMixture": "753f635a1774127c",
@@ -86,6 +87,7 @@ def examples() -> list[Any]:
     return [
         *(make(name) for name in exported()),
         *method_stages(),
+        tg.pegasus(1, 40, medians=True).estimator,
         tg.units.Event(),
         tg.units.AddedEvent(),
         *(getattr(EVENTS, part) for part in ("perturber", "estimator", "ticks")),

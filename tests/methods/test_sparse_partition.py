@@ -60,17 +60,17 @@ def probability(stage, values, closed):
     return total if opened else total * chance.sum()
 
 
-@pytest.mark.parametrize("limit", ["1/2", 3])
-def test_tests_cost_their_share_enumerated(limit):
-    """θ = 1, five values, all neighbours, all decisions: at most ε_t is lost, and most of it is."""
-    stage = OnlinePartition(epsilon=4, limit=limit)
+@pytest.mark.parametrize(("epsilon", "limit"), [(2, "1/2"), (2, 3), (1, "1/2"), ("1/2", 1)])
+def test_tests_cost_their_share_enumerated(epsilon, limit):
+    """θ = 1, five values, all neighbours, all decisions: at most ε_t is lost, and nearly all is."""
+    stage = OnlinePartition(epsilon=epsilon, limit=limit)
     share = float(stage.epsilon * stage.share)
     decisions = list(product((False, True), repeat=5))
     table = {}
     for values in product((0, 1), repeat=5):
         table[values] = np.array([probability(stage, values, one) for one in decisions])
         assert abs(table[values].sum() - 1) < 1e-9
-    assert 0.4 * share < worst_loss(table) <= share
+    assert 0.9 * share < worst_loss(table) <= share * (1 + 1e-9)
 
 
 def test_decisions_follow_that_law():
@@ -104,7 +104,7 @@ def test_budgets():
     stage = OnlinePartition(epsilon="1/3", share="1/4")
     assert stage.guarantee.epsilon == Fraction(1, 3)
     assert stage.counter.epsilon == Fraction(1, 4)
-    assert 2 * Fraction(THETA, stage.test_scale(THETA)) <= Fraction(1, 12)
+    assert Fraction(THETA, stage.test_scale(THETA)) == Fraction(1, 12)
 
 
 def test_published_values_add_up_to_the_sums():

@@ -42,9 +42,9 @@ class GroupMeans(SampleAndHold, Spec):
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
         """That of the mean of the group so far."""
-        group = _groups(spans.marks)
+        group = groups_of(spans.marks)
         place = np.arange(group.size) - np.searchsorted(group, group)  # in its group
-        variance = 2.0 * _facts(recorded).value_scale(recorded.threshold) ** 2
+        variance = 2.0 * grouping_facts(recorded).value_scale(recorded.threshold) ** 2
         found: FloatArray = variance / (place + 1)
         return found
 
@@ -99,22 +99,35 @@ class GroupPosterior(Posterior):
     - of noise: m²·2s²/n, with s the scale of the noise of a value; groups are independent;
     - of the group: the m values may lie off the mean. They do so by at most half of the group's
       deviation Σ |value − mean|, so by D/4·√(4m(n − m)/n²) as a standard error, with D what the
-      grouper allows as a rule.
+      grouper allows as a rule;
+    - of a level that is off on average (not that of means). Groups may be off alike, so these add
+      up; half of their sum counts as a standard error.
     """
 
     def __init__(self, recorded: Recorded, until: int) -> None:
         known = known_until(recorded.leaves.spans(), until)
-        perturber = _facts(recorded)
-        self._variance = 2.0 * perturber.value_scale(recorded.threshold) ** 2
+        perturber = grouping_facts(recorded)
+        self._scale = perturber.value_scale(recorded.threshold)
+        self._variance = 2.0 * self._scale**2
         self._deviation = perturber.usual_deviation(recorded.threshold)
         self._step = recorded.step
         first = int(known.edges[0])
-        opens = np.flatnonzero(np.diff(_groups(known.marks), prepend=-1))
+        opens = np.flatnonzero(np.diff(groups_of(known.marks), prepend=-1))
         self._edges = np.append(opens, known.marks.size) + first
-        sums = np.append(np.add.reduceat(known.numbers, opens), 0) if opens.size else np.zeros(1)
         self._sizes = np.append(np.diff(self._edges), 1).astype(np.float64)
-        self._means = sums / self._sizes
-        self._before = np.concatenate(([0.0], np.cumsum(sums[:-1])))
+        sums, self._errors, self._biases = self._of_groups(recorded, known.numbers, opens)
+        self._means = np.append(sums, 0) / self._sizes
+        self._before = np.concatenate(([0.0], np.cumsum(sums)))
+        whole = self._sizes[:-1]
+        self._errors_before = _running(np.square(whole) * self._errors[:-1])
+        self._biases_before = _running(whole * self._biases[:-1])
+
+    def _of_groups(
+        self, recorded: Recorded, numbers: IntArray, opens: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Estimated sums; then variances and biases of a group's level, with one entry more."""
+        sums = np.add.reduceat(numbers, opens) if opens.size else np.zeros(0)
+        return sums, self._variance / self._sizes, np.zeros(self._sizes.size)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
@@ -125,17 +138,19 @@ class GroupPosterior(Posterior):
         first = np.where(same, ends - starts, sizes[left] - into)
         estimate = self._before[right] - self._before[left]
         estimate += beyond * self._means[right] - into * self._means[left]
-        noise = np.square(first) / sizes[left]
-        noise += np.where(same, 0.0, np.square(beyond) / sizes[right])
-        between = self._edges[right] - self._edges[np.minimum(left + 1, right)]
-        noise += np.where(same, 0.0, between)
+        after = np.minimum(left + 1, right)
+        last = np.where(same, 0, beyond)
+        noise = np.square(first) * self._errors[left] + np.square(last) * self._errors[right]
+        noise += np.where(same, 0.0, self._errors_before[right] - self._errors_before[after])
+        bias = first * self._biases[left] + last * self._biases[right]
+        bias += np.where(same, 0.0, self._biases_before[right] - self._biases_before[after])
         cut = first * (sizes[left] - first) / np.square(sizes[left])
-        cut += np.where(same, 0.0, beyond * (sizes[right] - beyond) / np.square(sizes[right]))
+        cut += last * (sizes[right] - last) / np.square(sizes[right])
         squared = self._step**2
         return Parts(
             estimate * self._step,
-            noise * self._variance * squared,
-            cut * (self._deviation**2 / 4) * squared,
+            noise * squared,
+            (cut * (self._deviation**2 / 4) + np.square(bias) / 4) * squared,
             self._variance * squared,
         )
 
@@ -145,13 +160,19 @@ class GroupPosterior(Posterior):
         return group, positions - self._edges[group]
 
 
-def _groups(marks: IntArray) -> IntArray:
+def _running(numbers: FloatArray) -> FloatArray:
+    found: FloatArray = np.concatenate(([0.0], np.cumsum(numbers)))
+    return found
+
+
+def groups_of(marks: IntArray) -> IntArray:
     """A number for each group that goes up; what is known may begin inside a group."""
     found: IntArray = np.cumsum(marks != JOINS)
     return found
 
 
-def _facts(recorded: Recorded) -> GroupingPerturber:
+def grouping_facts(recorded: Recorded) -> GroupingPerturber:
+    """The perturber, which must be one that marks groups."""
     perturber = recorded.perturber
     if not hasattr(perturber, "usual_deviation"):
         raise AssertionError("a perturber that marks groups is needed")

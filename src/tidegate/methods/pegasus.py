@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from tidegate.estimate.group_means import JOINS, OPENS, GroupMeans
+from tidegate.estimate.group_medians import GroupMedians
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
@@ -22,7 +23,7 @@ from tidegate.perturb.irregular_spans import IrregularRun, check_scale
 from tidegate.perturb.position_noise import PositionNoise
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
-from tidegate.settings import Epsilon, Exact, Spec, Whole
+from tidegate.settings import Epsilon, Exact, Spec, Whole, flag
 from tidegate.stages import Noisy
 from tidegate.state_as_bytes import State
 
@@ -105,12 +106,12 @@ class GroupedValues(PrivateTests, Spec):
         """Refuse settings that could overflow 64-bit integers."""
         check_scale(max(self.value_scale(ceiling), self.test_scale(ceiling)))
 
-    def run(self, threshold: int, ceiling: int, keystream: Keystream) -> GroupingRun:
+    def run(self, threshold: int, ceiling: int, keystream: Keystream) -> PegasusRun:
         """Begin to release."""
-        return GroupingRun(self, threshold, ceiling, keystream)
+        return PegasusRun(self, threshold, ceiling, keystream)
 
 
-class GroupingRun(IrregularRun):
+class PegasusRun(IrregularRun):
     """Releases every value with noise, and where groups begin.
 
     The state is secret: the raw values of the open group.
@@ -166,6 +167,7 @@ def pegasus(
     *,
     share: Number = _SHARE,
     limit: Number = _LIMIT,
+    medians: bool = False,
     **shared: Unpack[PerEvent],
 ) -> Pipeline:
     """Noise on every value, and means over groups of similar values, found privately.
@@ -174,8 +176,11 @@ def pegasus(
     The perturber and the grouper share ε. A value is published as the mean of the noisy values of
     its group so far; a range is answered from the means of whole groups. Made for counts that stay
     the same for long; long ranges have the error of independent noise, which grows with √length.
+    `medians` publishes medians of groups, another of the paper's smoothers: half of the variance,
+    but off where values of a group lie unevenly around their mean, which shows from ε = 1 on.
 
-    When: single values and short ranges; assumes a stream that stays the same for long.
+    When: single values and short ranges; assumes a stream that stays the same for long. Take
+        `medians` up to ε = 1.
     Reference: Chen, Machanavajjhala, Hay, Miklau, PeGaSus: Data-Adaptive Differentially Private
         Stream Processing, CCS 2017.
 
@@ -183,13 +188,14 @@ def pegasus(
         horizon: queries look back on 16 of these.
         share: the part of ε that finds groups.
         limit: the deviation that closes a group, in θ over the budget of the groups.
+        medians: of groups, in place of means.
 
     >>> print(pegasus(epsilon=1, bound=50, holdout=0).guarantee)
     ε = 1 per event (exact arithmetic, central model)
     """
     given = per_event(epsilon, bound, shared)
     groups = GroupedValues(epsilon=given.epsilon, share=share, limit=limit, horizon=given.horizon)
-    return given.pipeline(groups, GroupMeans())
+    return given.pipeline(groups, GroupMedians() if flag("medians", medians) else GroupMeans())
 
 
-METHOD = Method(pegasus, stages=(GroupedValues, GroupMeans), example={"epsilon": 20})
+METHOD = Method(pegasus, stages=(GroupedValues, GroupMeans, GroupMedians), example={"epsilon": 20})

@@ -27,8 +27,8 @@ from tidegate.stages import Noisy
 from tidegate.state_as_bytes import State
 
 _SHARE = Fraction(1, 2)
-# A test has noise of scale 2 in this unit: an empty stream is closed every 10,000 values or so.
-# The constant is ours.
+# A test has noise of scale 1 in this unit, so that an empty stream is hardly ever closed; at 10 it
+# would be every 7,000 values, which costs more. The constant is ours, chosen on made-up streams.
 _LIMIT = Fraction(20)
 _TESTS = 1 << 40  # chunks of addresses from here on; the counter has those below
 _LEAST_AHEAD = 32  # values that are tested in an array; shorter segments are tested one by one
@@ -44,14 +44,17 @@ class OnlinePartition(PrivateTests, Spec):
 
     **Privacy**: ε = ε_t + ε_c for one replaced value.
 
-    1. *Tests*, ε_t. A segment has a limit T plus discrete Laplace noise of scale s = ⌈2θ/ε_t⌉.
+    1. *Tests*, ε_t. A segment has a limit T plus discrete Laplace noise of scale s = ⌈θ/ε_t⌉.
        After each value, the sum of the segment so far plus fresh noise of scale s is compared with
        it; the segment is closed where that is larger, or where a horizon ends. A replaced value
-       lies in one segment, and moves the sums from its place on by the same d, |d| ≤ θ. If they
-       rise, fix all other noise: with a limit higher by θ and the noise of the closing test higher
-       by θ, the same test closes. If they fall, it is enough that the noise of the closing test is
-       higher by θ. That costs at most 2θ/s ≤ ε_t. Later segments depend on the value through the
-       decision only.
+       lies in one segment, and moves its sums from that place on by one and the same d, |d| ≤ θ.
+       If they rise, take the limit higher by d: tests from there on compare as before, tests before
+       it close even less, so the same test closes. If they fall, keep the limit: tests that did not
+       close do so even less, and the noise of the one that closed must be higher by |d|. So either
+       the noise of the limit or that of one test is moved, never both, and by at most θ: the
+       probability of the same decisions changes by a factor of e^(θ/s) ≤ e^ε_t at the most. Later
+       segments depend on the value through the decision only. (For questions that may move either
+       way, both would have to move: that is where the 2θ/ε_t of other tests comes from.)
     2. *Sums*, ε_c. The sum of every closed segment is released through the hybrid counter
        (`HybridTrees`), one leaf a segment: a value moves one leaf by at most θ.
 
@@ -84,7 +87,7 @@ class OnlinePartition(PrivateTests, Spec):
 
     def test_scale(self, threshold: int) -> int:
         """Scale of the noise of a limit, and of a test."""
-        return math.ceil(2 * threshold / self.tests_epsilon)
+        return math.ceil(threshold / self.tests_epsilon)
 
     def sum_law(self, threshold: int) -> HybridNoise:
         """Law of the noise of the sums."""
