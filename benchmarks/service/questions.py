@@ -38,10 +38,10 @@ def query(server: Server, stored: int) -> None:
 
 
 def table(server: Server, keys: int = 100, days: int = 30) -> None:
-    """A table by day and key: first of all, with another confidence, and after more rows.
+    """A table by day and key: first of all, with another confidence, after rows, after a start.
 
-    A stream of few keys is smoothed once it rests, whether somebody has asked or not; straight
-    after rows have come, a table waits for that.
+    A stream of few keys is smoothed once it rests and when the service starts, whether somebody has
+    asked or not; straight after rows have come, a table waits for that.
     """
     names = [f"zone-{number}" for number in range(keys)]
     ticks = 1_704_067_200 + 900 * np.arange(96 * (days + 1))
@@ -62,16 +62,20 @@ def table(server: Server, keys: int = 100, days: int = 30) -> None:
             for day in range(days):
                 push(96 * day, 96 * (day + 1))
         for what, confidence in (
-            ("first, once the stream rests", 0.95),
+            ("first of all, straight after rows", 0.95),
             ("another confidence", 0.9),
             ("the same", 0.9),
             ("after a row of each key", 0.9),
             ("after another, straight away", 0.9),
+            ("first of all, fresh process", 0.9),
         ):
-            if "after" in what:
+            if "fresh" in what:
+                server.stop()
+                server.start()
+            elif "another, straight" in what or "a row" in what:
                 at = 96 * days + ("straight" in what)
                 push(at, at + 1)
-            if "after a row" in what or "first" in what:
+            if "a row" in what:
                 _rests(server)
             processor, begin = server.processor, time.perf_counter()
             path = f"/v1/streams/{name}/table?every=1d&confidence={confidence}"

@@ -1,9 +1,11 @@
 """clients/js under Node: its own tests, and that it says of itself what is true."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,58 @@ def test_nothing_is_published_without_the_address_of_its_source(tmp_path: Path) 
         words = [*script, str(tmp_path / "package.json")]
         done = subprocess.run(words, cwd=CLIENT, capture_output=True, check=False)
         assert done.returncode == code, done.stderr
+
+
+@needs_npm
+def test_a_release_says_where_its_source_is(tmp_path: Path) -> None:
+    copy = tmp_path / "clone" / "clients" / "js"
+    shutil.copytree(CLIENT, copy, ignore=shutil.ignore_patterns("node_modules", "*.tgz"))
+    environment = {name: text for name, text in os.environ.items() if name != "TIDEGATE_REPOSITORY"}
+    committed = (copy / "package.json").read_text(encoding="utf-8")
+
+    def pack(*given: str) -> subprocess.CompletedProcess[str]:
+        words = ["npm", "run", "--silent", "pack:release", "--", *given]
+        return subprocess.run(
+            words, cwd=copy, env=environment, capture_output=True, text=True, check=False
+        )
+
+    run("git", "init", "-q", folder=tmp_path / "clone")
+    for given in ((), ("/srv/tidegate",), ("https://localhost/tidegate",)):
+        refused = pack(*given)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("pack:release: the public address of the source")
+        assert len(refused.stderr.strip().splitlines()) == 1
+        assert not list(copy.glob("*.tgz"))
+    origin = "https://someone:token@example.org/team/tidegate"
+    run("git", "remote", "add", "origin", origin, folder=tmp_path / "clone")
+    for given, host in (
+        ((), "example.org"),
+        (("git@example.com:team/tidegate.git",), "example.com"),
+        (("ssh://git@example.net:2222/team/tidegate.git/",), "example.net"),
+        (("https://example.net:8443/team/tidegate",), "example.net:8443"),
+    ):
+        done = pack(*given)
+        assert done.returncode == 0, done.stderr
+        (tarball,) = copy.glob("*.tgz")
+        with tarfile.open(tarball) as packed:
+            names = {name.removeprefix("package/") for name in packed.getnames()}
+            content = packed.extractfile("package/package.json")
+            assert content is not None
+            package = json.load(content)
+        tarball.unlink()
+        url = f"git+https://{host}/team/tidegate.git"
+        assert package["repository"] == {"type": "git", "url": url, "directory": "clients/js"}
+    assert package["keywords"] == json.loads(committed)["keywords"]
+    kinds = {name.partition("/")[0] for name in names}
+    assert kinds == {"LICENSE", "README.md", "package.json", "src", "types"}  # no vectors, no tests
+    shipped = {
+        f"{kind}/{one.relative_to(copy / kind)}"
+        for kind in ("src", "types")
+        for one in (copy / kind).rglob("*")
+        if one.is_file()
+    }
+    assert shipped <= names
+    assert (copy / "package.json").read_text(encoding="utf-8") == committed
 
 
 def test_browsers_get_no_module_of_node() -> None:

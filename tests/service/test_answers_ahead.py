@@ -11,7 +11,7 @@ import tidegate as tg
 from tests.service.conftest import Place
 from tidegate.service import answers_ahead
 from tidegate.service.answers_ahead import AnswersAhead
-from tidegate.service.answers_json import View, table, view_of
+from tidegate.service.answers_json import View, table_as_json, view_of
 from tidegate.service.pending_requests import Pending
 from tidegate.timestamps import read_times
 
@@ -21,7 +21,7 @@ TICKS = 1_704_067_200 + 900 * np.arange(96)
 
 
 def hourly(view: View) -> dict[str, Any]:
-    return table(view, ASKED)
+    return table_as_json(view, ASKED)
 
 
 def test_a_table_is_ready_once_its_stream_rests(tmp_path: Any) -> None:
@@ -46,12 +46,15 @@ def test_a_table_is_ready_once_its_stream_rests(tmp_path: Any) -> None:
         segments = [segment for key in NAMES for segment in view.record(key).segments]
         return all(segment.answered is not None for segment in segments)
 
+    send("zones", 0, 48)
+    assert ahead.due() == "zones"  # though more may come: the first table of all
+    asyncio.run(ahead.work("zones"))
     for name in ("zones", "others"):
-        send(name, 0, 48)
+        send(name, 48, 72)
     ahead.asked("zones", None, hourly)
-    send("zones", 48, 96)
+    send("zones", 72, 96)
     assert ahead.due() is None  # more may come
-    now[0] += 1
+    now[0] += 20
     assert (ahead.due(), ready("zones"), ready("others")) == ("zones", False, False)
     asyncio.run(ahead.work("zones"))
     assert (ready("zones"), ready("others")) == (True, False)
@@ -139,4 +142,40 @@ def test_it_rests_forgets_and_survives(tmp_path: Any) -> None:
     for number in range(20):
         ahead.asked(f"stream {number}", None, slow)
     assert len(ahead._tables) == 8
+    service.gate.close()
+
+
+def test_a_service_that_starts_has_first_tables_ready(tmp_path: Any) -> None:
+    place = Place(tmp_path / "gate", None)
+    service = place.opened()
+    gate = service.gate
+    pipeline = tg.adaptive(epsilon=1, bound=100, horizon=96)
+    keys = {"names": NAMES, "threshold": "per key"}
+    for name in ("zones", "over"):
+        gate.call(lambda name=name: gate.streams.create(name, pipeline, keys=keys)).result()
+        times = read_times(np.repeat(TICKS, len(NAMES)))
+        values = np.random.default_rng(7).gamma(2, 10, len(times.ticks))
+        one = Pending(name, values, times, keys=NAMES * TICKS.size)
+        gate.submit(one)
+        one.answer.result(60)
+    gate.call(lambda: gate.streams.retire("over")).result()
+    gate.close()
+    service = place.opened()
+    loaded = service.gate.streams.loaded
+    app = service.app()
+
+    async def start() -> None:
+        async with app.router.lifespan_context(app):
+            assert (loaded("zones"), loaded("over")) == (True, False)
+            view = service.gate.ask("zones", view_of)
+            assert all(one.answered for key in NAMES for one in view.record(key).segments)
+
+    asyncio.run(start())
+
+
+def test_a_start_waits_for_first_tables_but_not_for_long(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(answers_ahead, "_START", 0.01)
+    service = Place(tmp_path / "gate", None).opened()
+    ahead = AnswersAhead(service.gate)
+    asyncio.run(asyncio.wait_for(ahead.ready(), 30))  # nothing is ever ready: it does not run
     service.gate.close()

@@ -1,9 +1,9 @@
-// Runs before `npm publish`. The source has no public address yet, and a made-up one would lead readers
-// to whoever registers it: so the package says none, and is not published until it does.
+// Runs before `npm publish` of this folder, whose package.json says no address of the source: a made-up one
+// would lead readers to whoever registers it. `npm run pack:release` makes a tarball that says it.
 import { readFileSync } from "node:fs";
 
 const { repository } = JSON.parse(readFileSync(process.argv[2] ?? "package.json", "utf8"));
 if (!/^(git\+)?https:\/\/\S+$/.test(repository?.url ?? "")) {
-  console.error('package.json: give "repository": {"type": "git", "url": "https://…", "directory": "clients/js"}, the public address of the source');
+  console.error('package.json has no "repository". Run npm run pack:release, and publish the tarball that it makes.');
   process.exit(1);
 }

@@ -7,12 +7,15 @@ kept with the views of the keys, and the next reader gets it at once. An answer 
 of released rows. It costs no privacy, and is bit for bit the one that the reader would have got.
 
 The first reader of all should not wait either: of streams with few keys, the table by day is worked
-out before anybody asks. A smoothed key takes 0.3 megabytes, so that is done for `_FEW` keys.
+out before anybody asks, also when the service starts. A smoothed key takes 0.3 megabytes, so that
+is done for `_FEW` keys. Where rows come all the time it is done seldom: segments that are closed
+stay smoothed, and the code and its tables have run once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -20,14 +23,16 @@ from typing import Any, NamedTuple
 
 from tidegate.errors import TidegateError
 from tidegate.keyed.committed_release import CommittedKeyed
-from tidegate.service.answers_json import View, table, view_of
+from tidegate.service.answers_json import View, table_as_json, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
 
 _log = logging.getLogger(__name__)
 _PAUSE = 0.25  # seconds between two looks
-_QUIET = 0.5  # seconds without a released row: where rows come all the time, nothing is done
+_QUIET = 0.5  # seconds without a released row: then the stream rests
 _SHARE = 0.2  # of a processor that this may take
+_SHARE_BETWEEN_ROWS = 0.1  # the same while rows come: the answer is out of date once it is made
+_START = 1.0  # seconds that the service waits for first tables before it takes requests
 _INTEREST = 3600.0  # seconds for which a table is kept up to date after it was asked for
 _MOST = 8  # tables that are kept up to date
 _FEW = 256  # keys, of all streams together, that are smoothed although nobody has asked
@@ -41,7 +46,7 @@ class _Table(NamedTuple):
 
 
 def _by_day(view: View) -> Any:
-    return table(view, _BY_DAY)
+    return table_as_json(view, _BY_DAY)
 
 
 class AnswersAhead:
@@ -63,7 +68,8 @@ class AnswersAhead:
         self._tables: dict[str, _Table] = {}  # by the name of a stream
         self._changed: set[str] = set()
         self._unasked: dict[str, int] = {}  # streams that are ready for a first reader: their keys
-        self._released = self._rested = float("-inf")
+        self._released = self._rested = self._rested_between_rows = float("-inf")
+        self._ready = asyncio.Event()
 
     def asked(self, name: str, keys: Iterable[str] | None, answer: Callable[[View], Any]) -> None:
         """Somebody asks for this table of a stream."""
@@ -80,7 +86,8 @@ class AnswersAhead:
     def due(self) -> str | None:
         """A stream whose table should be worked out now."""
         now = self._clock()
-        if now < max(self._released + _QUIET, self._rested):
+        rows_come = now < self._released + _QUIET
+        if now < (self._rested_between_rows if rows_come else self._rested):
             return None
         for name, one in list(self._tables.items()):
             if now - one.asked > _INTEREST:
@@ -134,15 +141,32 @@ class AnswersAhead:
                 used = await self._gate.work_out(lambda: work_out(view))
         except TidegateError:  # whoever asks is told: the key may be gone, or the database
             self._tables.pop(name, None)
-        self._rested = self._clock() + used * (1 / _SHARE - 1)
+        now = self._clock()
+        self._rested = now + used * (1 / _SHARE - 1)
+        self._rested_between_rows = now + used * (1 / _SHARE_BETWEEN_ROWS - 1)
+
+    async def ready(self) -> None:
+        """Wait until the streams that were there at the start are ready, but not for long."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ready.wait(), _START)
 
     async def run(self) -> None:
         """Until cancelled."""
+        try:
+            self._changed.update(await asyncio.to_thread(self._gate.streams.in_use))
+            while (name := self.due()) is not None:
+                await self._try(name)
+                self._rested = self._rested_between_rows = float("-inf")  # nobody is held up yet
+        finally:
+            self._ready.set()
         while True:
             await asyncio.sleep(_PAUSE)
             if (name := self.due()) is not None:
-                try:
-                    await self.work(name)
-                except Exception as error:  # noqa: BLE001  # its words may quote what is secret
-                    _log.warning("a table was not worked out ahead: %s", type(error).__name__)
-                    self._tables.pop(name, None)
+                await self._try(name)
+
+    async def _try(self, name: str) -> None:
+        try:
+            await self.work(name)
+        except Exception as error:  # noqa: BLE001  # its words may quote what is secret
+            _log.warning("a table was not worked out ahead: %s", type(error).__name__)
+            self._tables.pop(name, None)

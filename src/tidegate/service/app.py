@@ -87,6 +87,7 @@ def make_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         live.begin(asyncio.get_running_loop())
         beside = [asyncio.create_task(one.run()) for one in (ClockTicks(gate), ahead)]
+        await ahead.ready()
         yield
         for task in beside:
             task.cancel()

@@ -186,6 +186,10 @@ class Streams:
             one for one in list(self._known.values()) if one.grace is not None and not one.retired
         ]
 
+    def in_use(self) -> list[str]:
+        """The names of the streams that are not retired. From any thread."""
+        return [name for name, one in list(self._known.items()) if one.retired is None]
+
     def declare_keys(self, name: str, keys: list[Any]) -> StoredStream:
         """Declare more keys of a stream."""
         stream = self.existing(name)
