@@ -151,7 +151,7 @@ def measure(quick: bool) -> list[Row]:
     if "TIDEGATE_DATA" not in os.environ:
         logs, counted = {"made up": (made_up(), ("15min",))}, {"made up": (made_up(), "1min")}
     else:
-        logs = {"taxi": (taxi(), ("15min", "1min")), "bikes": (bikes(), ("15min", "1min"))}
+        logs = {"taxi": (taxi(), ("15min", "1min", "1s")), "bikes": (bikes(), ("15min", "1min"))}
         counted = {"taxi": (taxi(), "1min"), "bikes": (bikes(), "15min"), "dns": (queries(), "1s")}
     rows = []
     for name, (log, lengths) in logs.items():

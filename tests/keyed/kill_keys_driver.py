@@ -82,9 +82,8 @@ def begin(source, options):
     named = {name.replace("_", "-"): value for name, value in options.items()}
     one = {**named, "bound": "400", "column": named["column"][0]}
     if "by" in named:
-        opened = DurableKeyed.open(
-            named["state"], _keyed_specification(source, one), key=driver.KEY
-        )
+        specification, _ = _keyed_specification(source, one, opening={})  # state: none is held
+        opened = DurableKeyed.open(named["state"], specification, key=driver.KEY)
     elif "every" in named:
         opened = DurableRelease.open(
             named["state"], release_events.build_event_pipeline(one), key=driver.KEY

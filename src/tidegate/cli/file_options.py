@@ -114,13 +114,10 @@ def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, 
     that is refused publishes nothing, where one that stops at the bad row publishes its place.
     """
     from tidegate.io import open_source
-    from tidegate.io.file_kind_and_row_count import kind_of
 
     if "state" in options or "follow" in options or source == "-" or not Path(source).is_file():
         return
-    kind = kind_of(source, options.get("format"))
-    packed = kind.compression is not None or kind.format == "parquet"
-    if Path(source).stat().st_size * (_PACKED if packed else 1) > _READ_FIRST:
+    if plain_size(source, options.get("format")) > _READ_FIRST:
         return
     try:
         with open_source(source, **opening) as opened:
@@ -129,6 +126,15 @@ def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, 
     except TidegateError as error:
         error.add_note("no rows were released, so no epsilon was spent")
         raise
+
+
+def plain_size(source: str, format: str | None) -> int:  # noqa: A002  # as elsewhere
+    """About how many bytes a file has if it is unpacked."""
+    from tidegate.io.file_kind_and_row_count import kind_of
+
+    kind = kind_of(source, format)
+    packed = kind.compression is not None or kind.format == "parquet"
+    return Path(source).stat().st_size * (_PACKED if packed else 1)
 
 
 def warn_of_released(source: str, format: str | None) -> None:  # noqa: A002  # as elsewhere

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import typer
 import tidegate as tg
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
-from tidegate.cli.file_options import refuse_bad_rows
+from tidegate.cli.file_options import plain_size, refuse_bad_rows
 from tidegate.cli.pipeline_from_options import (
     DEFAULT_PRESET,
     FEW_ROWS,
@@ -25,10 +25,12 @@ from tidegate.errors import MissingError, SettingError, TidegateError
 from tidegate.keyed import Keyed, KeyedRelease
 
 if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
-    from tidegate.io import Source
+    from tidegate.io import Batch, Source
+    from tidegate.io.held_source import HeldSource
     from tidegate.keyed.transfer import KeyedTransferred
 
 _GO_WITHOUT = ("user-column", "stdin", "emit")
+_HELD = 1 << 26  # bytes of a file that is read once; in memory a row takes 16, with a time 24
 _ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 
 
@@ -70,7 +72,6 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
     from tidegate.keyed.transfer import transfer_keyed
 
     with_ticks = release_events.of_events(options)
-    specification = _keyed_specification(source, options)
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     names = ("format", "column", "by", "time", "zone", "header", "delimiter", "decimal")
     opening: dict[str, Any] = {
@@ -81,9 +82,11 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
         "events": with_ticks,
         "follow": follow,
     }
-    refuse_bad_rows(source, opening, options)
+    specification, held = _keyed_specification(source, options, opening)
+    if held is None:
+        refuse_bad_rows(source, opening, options)
     with (
-        open_source(source, **opening) as opened,
+        held or open_source(source, **opening) as opened,
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
         stopping(opened if follow else None) as stop,
     ):
@@ -111,7 +114,7 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
                 "zeros, spaces, another column)? This is for you, too"
             )
     if not result.released:
-        complain(_nothing_of_keys(result, events=with_ticks))
+        complain(_nothing_released_by_key(result, events=with_ticks))
         raise typer.Exit(NOTHING)
     if not quiet:
         _summarise_keys(release, result)
@@ -139,25 +142,31 @@ def _durably_by_key(
         return state.release, result
 
 
-def _keyed_specification(source: str, options: dict[str, Any]) -> Keyed:
+def _keyed_specification(
+    source: str, options: dict[str, Any], opening: dict[str, Any]
+) -> tuple[Keyed, HeldSource | None]:
+    """What `--by` releases; and the input, if it had to be read for that."""
+    held = None
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
     if release_events.of_events(options):
         pipeline = release_events.build_event_pipeline(options)
     else:
-        pipeline = build_pipeline(_keys_with_length(options, source, keys))
+        options, held = _keys_with_length(options, source, keys, opening)
+        pipeline = build_pipeline(options)
     if shared == "shared" and pipeline.reselect is not None:
         raise SettingError(
             "shared-threshold",
             "needs --holdout, such as --holdout 4096: the first 4096 rows of all keys choose "
             "the threshold, and are not released",
         )
-    return tg.keyed(
+    specification = tg.keyed(
         replace(pipeline, history=_ENDLESS),
         keys=keys,
         keys_are_public=keys is None,
         threshold=shared,
     )
+    return specification, held
 
 
 def read_keys(path: Path | str) -> list[str]:
@@ -173,47 +182,73 @@ def read_keys(path: Path | str) -> list[str]:
 
 
 def _keys_with_length(
-    options: dict[str, Any], source: str, keys: list[str] | None
-) -> dict[str, Any]:
-    """The options, with the rows that a key has on average as horizon.
+    options: dict[str, Any], source: str, keys: list[str] | None, opening: dict[str, Any]
+) -> tuple[dict[str, Any], HeldSource | None]:
+    """The options, with the rows that a key has on average as horizon; and the input, if held.
 
     Privacy: settings are published. How many rows a key has is public; how many rows have a key
     that was not declared is not, so they do not count here either.
     """
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
-        return options
+        return options, None
     from tidegate.io.file_kind_and_row_count import rows_at_most
     from tidegate.methods._preset import HORIZON
 
-    rows = rows_at_most(source, options.get("format"))
+    held, rows = None, rows_at_most(source, options.get("format"))
     if rows is not None and keys is not None:
-        rows = _rows_of_declared(source, options, keys)
+        held = _held(source, opening)
+        rows = _rows_of_declared(source, options, keys, held)
     if rows is None or rows < FEW_ROWS:
-        return options
+        return options, held
     expected = max(SHORTEST_KEY, rows // (1 if keys is None else len(keys)))
-    return options if expected >= HORIZON else {**options, "horizon": expected}
+    return (options if expected >= HORIZON else {**options, "horizon": expected}), held
 
 
-def _rows_of_declared(source: str, options: dict[str, Any], keys: list[str]) -> int | None:
+def _held(source: str, opening: dict[str, Any]) -> HeldSource | None:
+    """A file that is not too large for the memory, read once for its length and its release.
+
+    None: it is too large, or has a row that cannot be read; its rows are released up to there.
+    """
+    from tidegate.io import open_source
+    from tidegate.io.held_source import HeldSource
+
+    if plain_size(source, opening["format"]) > _HELD:
+        return None
+    try:
+        with open_source(source, **opening) as opened:
+            return HeldSource(opened)
+    except TidegateError:  # whoever reads it next says what is wrong with it
+        return None
+
+
+def _rows_of_declared(
+    source: str, options: dict[str, Any], keys: list[str], held: HeldSource | None
+) -> int | None:
     """How many rows of a file have a declared key; None: it cannot be read to its end."""
     from tidegate.io.open_source import open_keys
     from tidegate.keyed.key_names import Names, declared_keys
 
     names = ("format", "by", "header", "delimiter", "decimal")
     reading: dict[str, Any] = {name: options.get(name) for name in names}
+
+    def declared_in(batches: Iterable[Batch]) -> int:
+        return sum(
+            int(np.count_nonzero(declared.codes(batch.users, len(batch), 0) >= 0))
+            for batch in batches
+        )
+
     try:
         declared = Names(declared_keys(keys), more=False)
+        if held is not None:
+            return declared_in(held.held)
         with open_keys(source, **reading) as opened:
-            return sum(
-                int(np.count_nonzero(declared.codes(batch.users, len(batch), 0) >= 0))
-                for batch in opened.batches()
-            )
+            return declared_in(opened.batches())
     except TidegateError:  # whoever reads it next says what is wrong with it
         return None
 
 
-def _nothing_of_keys(result: Any, *, events: bool) -> str:
+def _nothing_released_by_key(result: Any, *, events: bool) -> str:
     if events:  # how many there were is not said
         return "nothing was released: no tick is over at --until. No output was written"
     if not result.read:

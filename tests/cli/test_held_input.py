@@ -1,0 +1,63 @@
+"""`release --by --keys` reads a file once if it is not too large: what it releases is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.invoking import run
+from tests.entropy import beginning_with
+from tidegate.cli import release_by_key
+from tidegate.io import open_source
+from tidegate.io.held_source import HeldSource
+
+ROWS = "".join(f"{'a' if row % 3 else 'b'},{row % 7}\n" for row in range(6000))
+BAD_VALUE = f"{ROWS}a,none of your business\n{ROWS}"
+
+
+def released(folder: Path, text: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Exit code, messages and files of a run that holds inputs of up to `most` bytes."""
+    folder.mkdir(exist_ok=True)
+    (folder / "keys").write_text("a\nb\n")
+    (folder / "in.csv").write_text("key,value\n" + text)
+    monkeypatch.setattr(release_by_key, "_HELD", most)
+    for old in folder.glob("out.csv*"):
+        old.unlink()
+    words = ["--by", "key", "--keys", folder / "keys", "--column", "value", "--epsilon", 1]
+    with beginning_with("held"):
+        found = run("release", folder / "in.csv", *words, "--bound", 9, "-o", folder / "out.csv")
+    outputs = [(path.name, path.read_bytes()) for path in sorted(folder.glob("out.csv*"))]
+    return [found.exit_code, found.output, outputs]
+
+
+@pytest.mark.parametrize("text", [ROWS, BAD_VALUE, ROWS + "c,1\n" * 3000])
+@pytest.mark.parametrize("small", [True, False])
+def test_a_held_input_releases_the_same(
+    text: str, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not small:  # then rows before a bad one are released
+        monkeypatch.setattr("tidegate.cli.file_options._READ_FIRST", 0)
+    apart = released(tmp_path, text, 0, monkeypatch)
+    assert released(tmp_path, text, 1 << 26, monkeypatch) == apart
+    assert (apart[0] == 0) == (text != BAD_VALUE)
+    assert bool(apart[2]) == (not small or text != BAD_VALUE)
+
+
+def test_a_held_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    monkeypatch.setattr(
+        "tidegate.io.open_source", lambda *a, **k: opened.append(a) or open_source(*a, **k)
+    )
+    assert released(tmp_path, ROWS, 1 << 26, monkeypatch)[0] == 0
+    assert len(opened) == 1
+
+
+def test_given_rows_are_not_held_any_more(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("value\n" + "1\n" * 10)
+    with open_source(tmp_path / "in.csv") as opened:
+        held = HeldSource(opened)
+    assert (held.rows, held.fraction(), repr(held)) == (10, 0.0, "<HeldSource>")
+    assert sum(len(batch) for batch in held.batches()) == 10
+    assert held.fraction() == 1.0
+    assert not held.held
