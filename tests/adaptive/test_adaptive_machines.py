@@ -14,9 +14,16 @@ import pytest
 
 import tidegate as tg
 import tidegate.estimate.mixture
-from tidegate.estimate.mixture import portable_math
+from tidegate.estimate.mixture import portable_exp_and_log
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.portable_math import exp, expm1, halved_each, log, one_exp, one_log
+from tidegate.estimate.mixture.portable_exp_and_log import (
+    exp,
+    expm1,
+    halved_each,
+    log,
+    one_exp,
+    one_log,
+)
 from tidegate.estimate.mixture.smoother.cell_variances import applied, product
 from tidegate.noise import discrete_laplace_variance
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
@@ -146,8 +153,8 @@ def test_one_exp_is_correctly_rounded() -> None:
 @pytest.mark.parametrize("off", [1.0, 1 + 1e-13])
 def test_one_log_is_correctly_rounded(monkeypatch: pytest.MonkeyPatch, off: float) -> None:
     """As decimals give it, bit for bit, also where the first guess is worse than it is."""
-    guess = portable_math._near_log
-    monkeypatch.setattr(portable_math, "_near_log", lambda mantissa: guess(mantissa) * off)
+    guess = portable_exp_and_log._near_log
+    monkeypatch.setattr(portable_exp_and_log, "_near_log", lambda mantissa: guess(mantissa) * off)
     random = np.random.default_rng(7)
     near = 1 + random.uniform(-1, 1, 300) * 10.0 ** -random.uniform(0, 16, 300)
     values = [*random.uniform(1, 50, 500).tolist(), *near.tolist()]

@@ -19,7 +19,11 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, mo
 from tidegate.estimate.mixture.mixture_posterior import PosteriorSums
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.forward_backward_passes import SmoothingTask, block_totals
-from tidegate.estimate.mixture.smoother.mixture_smoother import MixtureOf, mixture_views, reweighted
+from tidegate.estimate.mixture.smoother.mixture_smoother import (
+    MixtureOf,
+    mixture_views,
+    reweighted_mixture,
+)
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
@@ -27,7 +31,7 @@ from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR
 
 def again(blocks: list[MeasuredBlock], model: int) -> list[MeasuredBlock]:
     """The blocks as they are looked at for the second time."""
-    return reweighted(blocks, *block_totals([SmoothingTask(blocks, HORIZON, model)]))
+    return reweighted_mixture(blocks, *block_totals([SmoothingTask(blocks, HORIZON, model)]))
 
 
 def between(sums: PosteriorSums, starts: IntArray, ends: IntArray) -> FloatArray:

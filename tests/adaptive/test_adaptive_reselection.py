@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.durable.charging import costs
+from tidegate.durable.charging import charged_costs
 
 SMALL = {"epsilon": 1, "bound": 5000, "holdout": 60, "horizon": 300}
 SHAPES: dict[str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ def test_adaptive_takes_what_tops_takes() -> None:
 def test_the_whole_costs_epsilon(name: str) -> None:
     pipeline = tg.adaptive(**SMALL, **SHAPES[name])
     assert pipeline.guarantee == tg.Guarantee(epsilon=Fraction(1))
-    shares = sorted({cost.guarantee.epsilon for _, cost in zip(range(6), costs(pipeline))})  # noqa: B905  # endless
+    shares = sorted({cost.guarantee.epsilon for _, cost in zip(range(6), charged_costs(pipeline))})  # noqa: B905  # endless
     assert max(shares) == 1
     window = tg.adaptive(**SMALL, **SHAPES[name], unit=tg.units.Window(length=2))
     assert window.guarantee.epsilon == 1

@@ -15,7 +15,7 @@ import pytest
 import tidegate as tg
 from tidegate.estimate.mixture.truncated_tail import TruncatedTail
 from tidegate.record.segments.leaf_buffers import RingBuffer
-from tidegate.record.threshold_evidence import aims
+from tidegate.record.threshold_evidence import evidence_aims
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.stages import NO_AIM, Aim, Recorded
 
@@ -146,7 +146,7 @@ def test_each_choice_of_a_threshold_saw_its_own_share() -> None:
     release = tg.adaptive(1, BOUND, horizon=COUNT).start(tg.seeded(4))
     release.push(np.rint(STREAMS["Weibull"](np.random.default_rng(4))))
     segments = release.record.segments
-    found = [aim.share for aim in aims(segments, None)]
+    found = [aim.share for aim in evidence_aims(segments, None)]
     assert len(found) > 1
     assert found == sorted(found, reverse=True)
     assert found[0] > 2 * found[-1] > 0
@@ -155,7 +155,7 @@ def test_each_choice_of_a_threshold_saw_its_own_share() -> None:
     seen, wanted = 3 / (paid * first.length), 25 / min(COUNT, 16 * first.length)
     assert found[0] == pytest.approx(np.sqrt(min(seen, 0.25) * min(wanted, 0.25)))
     # Before the second choice nobody could know of it.
-    assert aims(segments, segments[1].start)[1:] == [NO_AIM] * (len(segments) - 1)
+    assert evidence_aims(segments, segments[1].start)[1:] == [NO_AIM] * (len(segments) - 1)
 
 
 def test_a_cap_that_was_kept_has_the_share_of_its_choice() -> None:
@@ -172,7 +172,7 @@ def test_a_cap_that_was_kept_has_the_share_of_its_choice() -> None:
             if not release.warming:
                 evidence[run.number] = run.evidence
         segments = [one for one in release.record.segments if one.measured]
-        found = aims(segments, None)
+        found = evidence_aims(segments, None)
         for number in range(1, len(segments)):
             first = segments[number].blocks[0]
             if not {number - 1, number} <= evidence.keys() or first.layout.nodes != (1,):

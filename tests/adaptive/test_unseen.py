@@ -9,7 +9,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
-from tidegate.record.values_no_choice_saw import NOTHING, Hidden, _evidence, unseen
+from tidegate.record.values_no_choice_saw import NOTHING, HiddenValues, _evidence, unseen_values
 from tidegate.run.refinement_run import RefinementRun
 
 
@@ -70,7 +70,7 @@ def test_a_stream_that_is_long_enough_has_no_warning() -> None:
     assert answer.unseen == 0
     assert not answer.capped
     assert answer.warning == ""
-    assert unseen(_run(release).segments) == [NOTHING] * len(_run(release).segments)
+    assert unseen_values(_run(release).segments) == [NOTHING] * len(_run(release).segments)
 
 
 def test_the_bound_itself_hides_nothing() -> None:
@@ -94,7 +94,7 @@ def test_many_answers_say_which_of_them_are_blind() -> None:
 
 
 def test_what_is_hidden_grows_with_a_range_and_never_beyond_its_values() -> None:
-    hidden, sizes = Hidden(share=0.04, each=10.0), np.array([1, 100, 10_000])
+    hidden, sizes = HiddenValues(share=0.04, each=10.0), np.array([1, 100, 10_000])
     found = hidden.reach(np.zeros(3), sizes, 1.0)
     # 0.04 + 2·√0.04 = 0.44 values; 4 + 2·2; 400 + 2·20.
     np.testing.assert_allclose(found, [4.4, 80.0, 4400.0])

@@ -16,7 +16,7 @@ from tidegate.errors import QueryError
 from tidegate.io import KINDS, SourceError, open_sink, read_released
 from tidegate.released import ReleasedFile, sums_index_file
 from tidegate.released import scan_into_block_sums as scan
-from tidegate.run.public_facts import describe
+from tidegate.run.public_facts import describe_facts
 
 app = typer.Typer()
 app.command("query")(query.query)
@@ -44,7 +44,7 @@ def write(path: Path, count: int = 30_123, **settings: Any) -> Written:
         for at in range(0, count, 4321):
             first = release.position
             sink.write(first, release.push(values[at : at + 4321]))
-        sink.set_metadata(describe(pipeline, release, release.phases))
+        sink.set_metadata(describe_facts(pipeline, release, release.phases))
     return path, release
 
 
@@ -138,7 +138,7 @@ def test_the_index_is_made_anew_when_the_file_or_its_metadata_changed(csv_file: 
     values = release.push(np.full(1000, 7))
     with open_sink(path, append_at=release.position - 1000) as sink:
         sink.write(release.position - 1000, values)
-        sink.set_metadata(describe(release.pipeline, release, release.phases))
+        sink.set_metadata(describe_facts(release.pipeline, release, release.phases))
     file = ReleasedFile.open(path)
     assert file.record.query(0, release.position) == release.query(0, release.position)
     facts = path.with_name("private.csv.meta.json")

@@ -15,7 +15,7 @@ from tidegate.io import open_sink
 from tidegate.io import read_released as really_read
 from tidegate.released import ReleasedFile
 from tidegate.released import scan_into_block_sums as scan
-from tidegate.run.public_facts import describe
+from tidegate.run.public_facts import describe_facts
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -43,7 +43,7 @@ class Growing:
         values = self.release.push(VALUES[seen : seen + count])
         with open_sink(self.path, append_at=first or None) as sink:
             sink.write(first, values)
-            facts = describe(self.release.pipeline, self.release, self.release.phases)
+            facts = describe_facts(self.release.pipeline, self.release, self.release.phases)
             sink.set_metadata(facts)
 
     @property

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 import tidegate as tg
 from tidegate.cli import show
 from tidegate.io import open_sink
-from tidegate.run.public_facts import describe
+from tidegate.run.public_facts import describe_facts
 
 app = typer.Typer()
 app.command("show")(show.show)
@@ -26,7 +26,7 @@ def write(path: Path, values: Any = RAMP, **settings: Any) -> tg.Release:
     release = pipeline.start(tg.seeded(5))
     with open_sink(path) as sink:
         sink.write(0, release.push(np.concatenate((np.full(1024, 50), values))))
-        sink.set_metadata(describe(pipeline, release, release.phases))
+        sink.set_metadata(describe_facts(pipeline, release, release.phases))
     return release
 
 

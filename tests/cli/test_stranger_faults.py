@@ -11,7 +11,7 @@ import pytest
 import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.cli import check_errors
-from tidegate.cli.check_rehearsal import Rehearsed, rehearse
+from tidegate.cli.check_rehearsal import Rehearsal, rehearse
 from tidegate.cli.query_keys_and_simulations import _caps_by_key
 from tidegate.io import read_metadata
 
@@ -119,9 +119,9 @@ def test_a_rehearsal_compares_totals_with_the_true_one():
 @pytest.mark.parametrize(
     ("rehearsed", "words"),
     [
-        (Rehearsed(5, 0, 0.1, 0.1), "A few large values make up much of the total"),
-        (Rehearsed(5, 5, 0.63, 9.0), "A few large values make up much of the total"),
-        (Rehearsed(5, 3, 0.4, 0.1), ""),
+        (Rehearsal(5, 0, 0.1, 0.1), "A few large values make up much of the total"),
+        (Rehearsal(5, 5, 0.63, 9.0), "A few large values make up much of the total"),
+        (Rehearsal(5, 3, 0.4, 0.1), ""),
     ],
 )
 def test_check_tells_of_totals_that_intervals_miss(tmp_path, monkeypatch, rehearsed, words):
@@ -138,7 +138,7 @@ def test_check_tells_of_totals_that_intervals_miss(tmp_path, monkeypatch, rehear
 
 def test_check_suggests_an_epsilon_whose_rehearsals_worked(tmp_path, monkeypatch):
     """It promised ± 14 % for forty salaries, and the release was off by 100 %."""
-    good, bad = Rehearsed(5, 5, 0.01, 0.1), Rehearsed(5, 5, 1.0, 2.0)
+    good, bad = Rehearsal(5, 5, 0.01, 0.1), Rehearsal(5, 5, 1.0, 2.0)
     path = wrote(tmp_path / "salaries.csv", np.full(4_000, 90_000))
     monkeypatch.setattr(
         check_errors, "rehearse", lambda one, _: good if one.guarantee.epsilon == 3 else bad

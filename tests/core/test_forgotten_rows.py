@@ -5,8 +5,8 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import QueryError
-from tidegate.record.times.time_ranges import TimeTable
-from tidegate.service.answers_json import table as served
+from tidegate.record.times.time_ranges_and_tables import TimeTable
+from tidegate.service.answers_json import table_as_json as served
 
 HOURS, MINUTES = 24, 60
 START = np.datetime64("2024-01-01T00:00", "ns")

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.durable.charging import costs
+from tidegate.durable.charging import charged_costs
 from tidegate.errors import SettingError
 from tidegate.guarantee import free, parallel, sequential
 from tidegate.units import Event, UserHorizon, Window
@@ -47,7 +47,7 @@ def pipelines(draw):
 
 @given(pipelines())
 def test_the_largest_sum_over_positions_is_the_guarantee(pipeline):
-    found = list(islice(costs(pipeline), 12))
+    found = list(islice(charged_costs(pipeline), 12))
     starts = sorted({cost.start for cost in found})
     sums = []
     for position in starts:
@@ -62,7 +62,7 @@ def test_the_largest_sum_over_positions_is_the_guarantee(pipeline):
 
 @given(pipelines())
 def test_costs_arise_in_order_and_leave_no_position_out(pipeline):
-    found = list(islice(costs(pipeline), 12))
+    found = list(islice(charged_costs(pipeline), 12))
     assert all(cost.end is None or cost.start < cost.end for cost in found)
     assert [cost.start for cost in found] == sorted(cost.start for cost in found)
     covered = 0
@@ -78,7 +78,7 @@ def test_costs_arise_in_order_and_leave_no_position_out(pipeline):
 def test_the_stream_never_reads_what_is_blocked(pipeline):
     if pipeline.reselect is None or not pipeline.reselect.blocking:
         return
-    found = list(islice(costs(pipeline), 12))
+    found = list(islice(charged_costs(pipeline), 12))
     for before, after in pairwise(found):
         assert before.end == after.start
 
@@ -87,12 +87,14 @@ def test_a_fixed_threshold_costs_nothing():
     pipeline = tg.Pipeline(
         threshold=tg.threshold.Fixed(10), perturber=tg.perturb.Flat(epsilon=1, horizon=10)
     )
-    assert [(cost.stage, cost.start, cost.end) for cost in costs(pipeline)] == [("stream", 0, None)]
+    assert [(cost.stage, cost.start, cost.end) for cost in charged_costs(pipeline)] == [
+        ("stream", 0, None)
+    ]
 
 
 @pytest.mark.parametrize("name", ["pak", "pak_with_tops_stream", "pak_with_tops_threshold"])
 def test_other_presets(name):
     pipeline = getattr(tg, name)(epsilon=1, bound=100, resolution=1, holdout=50, horizon=100)
-    found = list(costs(pipeline))
+    found = list(charged_costs(pipeline))
     assert [cost.start for cost in found] == [0, 50]
     assert parallel(*(cost.guarantee for cost in found)) == pipeline.guarantee

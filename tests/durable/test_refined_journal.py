@@ -14,7 +14,7 @@ from tests.laws.catalogue import bits
 from tidegate.cli.app import app
 from tidegate.cli.exit_codes_and_signals import NOTHING
 from tidegate.durable import DurableRelease, transfer
-from tidegate.durable.charging import costs
+from tidegate.durable.charging import charged_costs
 from tidegate.durable.output_writer import Output, OutputWriter
 from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.released import ReleasedFile
@@ -76,7 +76,7 @@ def test_a_finished_warm_up_is_durable_too(tmp_path) -> None:
 
 
 def test_everything_is_charged_before_the_first_value() -> None:
-    (cost,) = costs(PIPELINE)
+    (cost,) = charged_costs(PIPELINE)
     assert (cost.start, cost.end, cost.guarantee) == (0, None, PIPELINE.guarantee)
 
 

@@ -172,7 +172,7 @@ def released_files() -> tuple[tuple[Path, dict[str, Any]], ...]:
     made = []
     for number, (release, out) in enumerate(releases()):
         path = Path(_FOLDER.name) / f"released{number}.csv"
-        facts = durable_facts.describe(release.pipeline, release, release.phases)
+        facts = durable_facts.describe_facts(release.pipeline, release, release.phases)
         with open_sink(path, metadata=facts) as sink:
             sink.write(0, out)
         made.append((path, facts))

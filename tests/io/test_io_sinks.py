@@ -29,7 +29,7 @@ from tidegate.io import (
     read_released,
     recoverable,
 )
-from tidegate.io.released_row_text import csv_rows, json_rows, number
+from tidegate.io.released_row_text import csv_rows, json_rows, number_as_text
 
 FACTS = {"guarantee": "ε = 1 per event", "threshold": 12.5, "blocks": [1, 2]}
 
@@ -115,7 +115,7 @@ def test_few_rows_and_many_are_written_alike(values, first):
 
 @given(st.floats(allow_nan=False))
 def test_a_number_reads_back_as_itself(value):
-    text = number(value)
+    text = number_as_text(value)
     assert np.float64(text).tobytes() == np.float64(value).tobytes()
     assert len(text) <= len(repr(value)) + 4  # an exponent instead of zeros
 

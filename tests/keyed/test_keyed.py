@@ -12,7 +12,7 @@ import tidegate as tg
 from tidegate.keyed import Keyed, KeyedRelease
 from tidegate.ownership import Ownership
 from tidegate.run.release import Release
-from tidegate.run.two_sided_caps import choose
+from tidegate.run.two_sided_caps import choose_caps
 from tidegate.settings import digest
 
 FLAT = tg.flat(epsilon=1, bound=20, holdout=30)
@@ -110,7 +110,9 @@ def test_a_shared_threshold_is_chosen_from_rows_of_all_keys_which_pay_for_it() -
     epoch = tg.seeded(4).new_epoch()
     identity = digest({**FLAT.resolved_settings, "threshold": "shared by keys"})
     units = FLAT.lattice.units(values[:30])
-    ends = choose(FLAT.threshold, units, FLAT.lattice, lambda name: epoch.keystream(name, identity))
+    ends = choose_caps(
+        FLAT.threshold, units, FLAT.lattice, lambda name: epoch.keystream(name, identity)
+    )
     assert release.threshold == ends.above * FLAT.lattice.step
     for key in ("a", "b"):
         alone = Release(FLAT, epoch.of_key(key), ownership=Ownership(), ends=ends)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.durable.charging import costs
+from tidegate.durable.charging import charged_costs
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.hierarchy_and_flat import Flat
@@ -45,7 +45,7 @@ def test_native_users():
     # The threshold by group privacy, three events of 1/30; the stream as it is; both together.
     assert made.guarantee.epsilon == Fraction(3, 30) + 1
     assert made.stream_guarantee.epsilon == 1
-    (cost,) = islice(costs(made), 2)
+    (cost,) = islice(charged_costs(made), 2)
     assert (cost.start, cost.end, cost.guarantee) == (0, None, made.guarantee)
     release = made.start(tg.seeded(1))
     out = release.push(np.full(60, 5), users=["one"] * 60)  # and their values are still counted

@@ -39,7 +39,10 @@ def test_what_a_method_says_of_itself(method):
     assert method.reference
     assert all(method.arguments().values()), "a preset explains arguments that are not shared"
     assert method.arguments().keys() == signature(method.preset).parameters.keys()
-    parts = [type(getattr(method.made(), name, None)) for name in ("perturber", "estimator")]
+    taken = signature(method.preset).parameters.values()
+    flags = [{one.name: True} for one in taken if one.default is False]
+    forms = [method.made(), *(method.made(**flag) for flag in flags if method.stages)]
+    parts = [type(getattr(one, name, None)) for one in forms for name in ("perturber", "estimator")]
     assert set(method.stages) <= set(parts)
 
 

@@ -12,7 +12,7 @@ import pytest
 import tidegate as tg
 from tests.methods.coverage import coverage
 from tidegate.errors import SettingError
-from tidegate.methods.honaker import BottomUpForest, BottomUpTree, honaker
+from tidegate.methods.honaker import BottomUpTree, HonakerForest, honaker
 from tidegate.methods.signed_digit_tree import SignedDigitNoise, SignedDigits, signed_digit_tree
 from tidegate.methods.smooth_binary import (
     SmoothBinary,
@@ -52,7 +52,7 @@ def balanced(leaves: int) -> tuple[list[int], list[list[tuple[int, int]]]]:
 
 def held(law: Any, values: list[int]) -> list[np.ndarray]:
     """What every node that is drawn holds of these values."""
-    if isinstance(law, BottomUpForest):
+    if isinstance(law, HonakerForest):
         padded = np.zeros(law.grove_leaves, dtype=np.int64)
         padded[: len(values)] = values
         return [padded.reshape(-1, law.fanout**level).sum(1) for level in range(law.levels)]
@@ -78,8 +78,8 @@ def held(law: Any, values: list[int]) -> list[np.ndarray]:
 
 
 LAWS = {
-    "bottom up": BottomUpForest(2, 27, equal(6)),
-    "bottom up, 3": BottomUpForest(3, 27, (Fraction(2000), Fraction(900), Fraction(500))),
+    "bottom up": HonakerForest(2, 27, equal(6)),
+    "bottom up, 3": HonakerForest(3, 27, (Fraction(2000), Fraction(900), Fraction(500))),
     "signed digits": SignedDigitNoise(5, 60, equal(3)),
     "signed digits, 3": SignedDigitNoise(3, 40, (Fraction(700), *equal(3))),
     "balanced": SmoothBinaryNoise(40, 10**6),
@@ -125,7 +125,7 @@ def test_variance_of_ranges_is_that_of_the_linear_map(name):
 def test_bottom_up_by_hand():
     """Equal variances: a parent has weight 2/3 against two leaves, the root 4/7."""
     leaves, parents, root = np.array([21, 42, 63, 84]), np.array([126, 210]), np.array([441])
-    law = BottomUpForest(2, 4, equal(3))
+    law = HonakerForest(2, 4, equal(3))
     left = 2 / 3 * 126 + 1 / 3 * (21 + 42)
     right = 2 / 3 * 210 + 1 / 3 * (63 + 84)
     running = [21, left, left + 63, 4 / 7 * 441 + 3 / 7 * (left + right)]

@@ -18,7 +18,7 @@ from tidegate.lattice import Lattice
 from tidegate.randomness import Epoch, Keystream
 from tidegate.run import two_sided_caps
 from tidegate.run.refinement_shares_and_windows import Refinement
-from tidegate.run.two_sided_caps import Ends, outside, shaped
+from tidegate.run.two_sided_caps import Ends, outside, shaped_caps
 from tidegate.stages import Threshold
 from tidegate.threshold import Fixed, NoisyMax, ScaleFree, SmoothQuantile, TailQuantile
 
@@ -51,7 +51,7 @@ def joint_law(
     )
     rows = []
     for scale, chance in zip(scales(one, lattice), of_scales, strict=True):
-        its = two_sided_caps.scores(outside(values, [scale])[0], rate)
+        its = two_sided_caps.cap_scores(outside(values, [scale])[0], rate)
         rows.append(chance * np.array(law(its, 1 << 20, float(rate) * stretched)))
     return np.array(rows)
 
@@ -96,7 +96,7 @@ def test_the_shape_alone_costs_what_it_is_given() -> None:
 
     @cache  # windows of the same counts have the same law
     def log_law(counts: tuple[int, ...], stretched: float) -> np.ndarray:
-        its = two_sided_caps.scores(np.array(counts), epsilon / 2)
+        its = two_sided_caps.cap_scores(np.array(counts), epsilon / 2)
         return np.log(np.array(law(its, 1 << 20, float(epsilon) / 2 * stretched)))
 
     for stretched in (1.0, 1.3):
@@ -138,7 +138,7 @@ def shapes(epsilon: Fraction, count: int = 2500) -> list[Ends]:
     """The shapes that are chosen for these counts."""
     lattice = Lattice(Fraction(SCALE), Fraction(1), Fraction(-SCALE))
     epochs = (tg.seeded(seed).new_epoch() for seed in range(count))
-    return [shaped(SCALE, COUNTS, epsilon, lattice, _words(one, "shape")) for one in epochs]
+    return [shaped_caps(SCALE, COUNTS, epsilon, lattice, _words(one, "shape")) for one in epochs]
 
 
 @pytest.mark.parametrize(("times", "fits"), [(1.0, True), (0.7, False), (1.3, False)])
@@ -149,7 +149,7 @@ def test_the_shape_has_the_law_of_its_budget(times: float, fits: bool) -> None:
     known = [Ends(SCALE * above // 8, SCALE * below // 8) for above, below in two_sided_caps.SHAPES]
     observed = np.array([found.count(one) for one in known])
     expected = 2500 * np.array(
-        law(two_sided_caps.scores(COUNTS, rate), 1 << 20, float(rate) * times)
+        law(two_sided_caps.cap_scores(COUNTS, rate), 1 << 20, float(rate) * times)
     )
     assert observed.sum() == 2500
     assert (float(((observed - expected) ** 2 / expected).sum()) < 24.0) == fits
@@ -179,7 +179,7 @@ def test_the_choice_of_both_ends_has_the_law_of_its_budget(actual: str, fits: bo
     found = dict.fromkeys(places, 0)
     for seed in range(1500):
         epoch = tg.seeded(seed).new_epoch()
-        found[two_sided_caps.choose(used, values, lattice, partial(_words, epoch))] += 1
+        found[two_sided_caps.choose_caps(used, values, lattice, partial(_words, epoch))] += 1
     pairs = [(found[pair], mean) for pair, mean in merged.items() if mean > 1e-9]
     distance = sum((count - mean) ** 2 / mean for count, mean in pairs)
     limit = len(pairs) - 1 + 4.5 * math.sqrt(2 * (len(pairs) - 1))
@@ -291,5 +291,5 @@ def test_ends_stay_within_the_public_bounds_and_are_never_nothing() -> None:
     ):
         counts = none + 10**6
         counts[only] = 0
-        assert shaped(800, counts, Fraction(1), lattice, words) == expected
-    assert shaped(1, none, Fraction(1), lattice, words) == Ends(1, 1)
+        assert shaped_caps(800, counts, Fraction(1), lattice, words) == expected
+    assert shaped_caps(1, none, Fraction(1), lattice, words) == Ends(1, 1)

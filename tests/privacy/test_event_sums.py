@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.depth import in_turn
-from tidegate.run.event_log import EventLog, added
+from tidegate.run.event_log import EventLog, added_to_log
 
 KEPT = ("values", "sums")
 
@@ -40,7 +40,7 @@ def test_sums_are_the_same_in_halves() -> None:
         wanted = [sum(units[places == at].tolist()) for at in range(4)]
         limit = 1 << 62
         expected = [max(-limit, min(limit, one)) for one in wanted]
-        assert added(places, units, 4).tolist() == expected
+        assert added_to_log(places, units, 4).tolist() == expected
 
 
 @pytest.mark.parametrize("sign", [1, -1])

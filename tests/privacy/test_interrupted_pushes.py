@@ -61,7 +61,7 @@ FILTERS = tuple(
     for name in (
         "kalman_filter/kalman_filters",
         "kalman_filter/state_space_models",
-        "portable_math",
+        "portable_exp_and_log",
     )
 )
 HOME = Path(tg.__file__).parent

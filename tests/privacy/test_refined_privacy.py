@@ -19,7 +19,7 @@ from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.randomness import Epoch
 from tidegate.run import refinement_run, selection_counts
 from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
-from tidegate.run.two_sided_caps import shaped
+from tidegate.run.two_sided_caps import shaped_caps
 from tidegate.threshold import TailQuantile
 
 
@@ -36,11 +36,11 @@ def spent(monkeypatch, pipeline: tg.Pipeline, values: np.ndarray) -> tuple[list[
 
     def choose_shape(scale, counts, epsilon, *public):
         shapes.append(epsilon)
-        return shaped(scale, counts, epsilon, *public)
+        return shaped_caps(scale, counts, epsilon, *public)
 
     monkeypatch.setattr(TailQuantile, "choose_from", choose_from)
     for reader in (refinement_run, selection_counts):
-        monkeypatch.setattr(reader, "shaped", choose_shape)
+        monkeypatch.setattr(reader, "shaped_caps", choose_shape)
     release.push(values)
     monkeypatch.undo()
     signed = pipeline.lattice.bottom > 0

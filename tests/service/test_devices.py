@@ -19,7 +19,7 @@ from tidegate.local.client import Client
 from tidegate.local.device_memory import Memory
 from tidegate.local.task.task import LEASE
 from tidegate.service.devices.device_queue import DeviceQueue
-from tidegate.service.devices.device_requests import Asked, NotNow, Question, Reports
+from tidegate.service.devices.device_requests import Asked, DeviceQuestion, NotNow, Reports
 from tidegate.service.devices.task_routes import NewTask
 from tidegate.service.service_process import Service
 
@@ -59,7 +59,7 @@ class Fleet:
         return f"{self.id}.{self.facts.calendar.number(self.time())}"
 
     def ask(self, client: str, name: str | None = None) -> Asked | NotNow:
-        question = Question(self.id, name or self.round, client)
+        question = DeviceQuestion(self.id, name or self.round, client)
         self.queue.submit(question)
         return question.answer.result(timeout=240)
 

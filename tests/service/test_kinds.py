@@ -15,7 +15,7 @@ from tests.service.test_http import Clients, http
 from tidegate.errors import InputError, SettingError
 from tidegate.keyed.snapshot import resumed, sealed
 from tidegate.service.pending_requests import Conflict
-from tidegate.service.released_rows import page, rows_between
+from tidegate.service.released_rows import page_of_rows, rows_between
 from tidegate.service.service_process import Service
 from tidegate.timestamps import read_times
 
@@ -78,11 +78,11 @@ def test_keys_are_released_as_the_library_does(place: Place, threshold: str) -> 
     # Read by key and time, in pages: every row once.
     got, following = [], 0
     while following is not None:
-        part = page(service.gate.database, "zones", following, 37, codes=[1])
+        part = page_of_rows(service.gate.database, "zones", following, 37, codes=[1])
         got += [one.values for one in part.blocks]
         following = part.following
     assert np.concatenate(got).tobytes() == rows.of("south").values.tobytes()
-    hour = page(
+    hour = page_of_rows(
         service.gate.database,
         "zones",
         0,

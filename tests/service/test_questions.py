@@ -111,12 +111,12 @@ def test_views_of_keys_are_made_once_and_only_of_what_changed(tmp_path: Path) ->
     third = service.gate.ask("zones", view_of)
     engine = service.gate.ask("zones", lambda run: run.release._engine)
     assert isinstance(engine, Objects)
-    assert answers_json.table(third, ASKED) == answers_json.table(
+    assert answers_json.table_as_json(third, ASKED) == answers_json.table_as_json(
         second, {**ASKED, "keys": ",".join(NAMES)}
     )
     assert not engine.releases  # asking resumed none of them
     expected = service.gate.ask("zones", under_the_lock)
-    assert answers_json.table(third, ASKED)["columns"]["sum"] == expected["sum"]
+    assert answers_json.table_as_json(third, ASKED)["columns"]["sum"] == expected["sum"]
     service.gate.close()
 
 

@@ -15,7 +15,7 @@ import tidegate as tg
 from tests.service.conftest import Place, sender, served
 from tests.service.test_devices import Fleet, Time
 from tidegate.errors import TidegateError
-from tidegate.service.devices.device_requests import Question
+from tidegate.service.devices.device_requests import DeviceQuestion
 from tidegate.service.pending_requests import Pending
 from tidegate.service.request_limits import Limits
 
@@ -79,11 +79,11 @@ def test_nor_a_device_that_leaves(tmp_path: Any) -> None:
     # Catches: a queue that was busy for ever, so that no device was answered any more.
     fleet = Fleet(Place(tmp_path / "gate", None), Time())
     fleet.queue.listener = lambda working: 1 / 0
-    gone = Question(fleet.id, fleet.round, "one")
+    gone = DeviceQuestion(fleet.id, fleet.round, "one")
     with fleet.service.gate.lock:
         fleet.queue.submit(gone)
         assert gone.answer.cancel()
-    other = Question(fleet.id, fleet.round, "two")
+    other = DeviceQuestion(fleet.id, fleet.round, "two")
     fleet.queue.submit(other)
     assert other.answer.result(60)
     fleet.service.gate.close()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tidegate.guarantee import Guarantee
 from tidegate.ledger.composition import by_part, composed_ranges
 from tidegate.ledger.entries import Charge
-from tidegate.service.source_charges import charged_ranges
+from tidegate.ledger.spent_ranges import spent_ranges
 
 
 def charge(sequence: int, start: int, end: int | None, epsilon: str, part: str = "") -> Charge:
@@ -38,14 +38,14 @@ def test_ranges_have_spent_what_the_composition_says(charges: list[Charge]) -> N
         (one.start, one.end, max(sum(c.epsilon for c in part) for part in by_part(one.charges)))
         for one in composed_ranges(charges)
     ]
-    assert [tuple(one) for one in charged_ranges(charges)] == expected
+    assert [tuple(one) for one in spent_ranges(charges)] == expected
 
 
 def test_charges_on_each_other_take_no_longer_than_a_sweep() -> None:
     """Every range of 20,000 nested charges has thousands of them: 2·10⁸ in all."""
     charges = [charge(at, at, 50_000 - at, "1/7", f"p{at % 50}") for at in range(20_000)]
     begin = time.process_time()
-    found = charged_ranges(charges)
+    found = spent_ranges(charges)
     assert (
         time.process_time() - begin < 5
     )  # 0.4 s; listing the charges of every range took 14 s for 1,000

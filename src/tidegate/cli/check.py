@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from tidegate.cli.check_errors import doubts, error_table, expected_errors, good_epsilon
+from tidegate.cli.check_errors import doubts_of_errors, error_table, expected_errors, good_epsilon
 from tidegate.cli.check_rehearsal import RehearsalValues
 from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
 from tidegate.cli.check_values import check_facts, empty
@@ -199,7 +199,7 @@ def _check_settings(
     if best is None:
         return [*lines, "", "There are too few rows for this epsilon."]
     chosen, expected = best
-    doubt = doubts(errors, taken >= _MUCH_LOST, bound)
+    doubt = doubts_of_errors(errors, taken >= _MUCH_LOST, bound)
     lines += [doubt] if doubt else []
     command = ["tidegate", "release", source]
     for name, value in reading.items():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.check_rehearsal import RehearsalValues, Rehearsed, rehearse
+from tidegate.cli.check_rehearsal import Rehearsal, RehearsalValues, rehearse
 from tidegate.errors import SettingError
 from tidegate.tables.plain_text import table
 
@@ -27,7 +27,7 @@ class ExpectedErrors:
     whole: float  # half of the interval of a total, by formula
     part: float  # of a sixteenth of it
     rounding: float
-    rehearsed: Rehearsed | None
+    rehearsed: Rehearsal | None
     resolution: Fraction
 
     @property
@@ -114,7 +114,7 @@ def good_epsilon(errors: dict[str, ExpectedErrors | None]) -> tuple[str, Expecte
     return chosen, known[chosen]
 
 
-def doubts(errors: dict[str, ExpectedErrors | None], heavy: bool, bound: Fraction) -> str:
+def doubts_of_errors(errors: dict[str, ExpectedErrors | None], heavy: bool, bound: Fraction) -> str:
     """Why some rehearsals were useless; empty: none was. `heavy`: much lies above the cap."""
     bad = {budget: one for budget, one in errors.items() if one is not None and one.useless}
     if not bad:

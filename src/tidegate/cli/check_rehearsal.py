@@ -23,7 +23,7 @@ _MANY_ROWS, _MOST_ROWS = 1 << 17, 1 << 21  # fewer runs; none: it would take too
 
 
 @dataclass(frozen=True)
-class Rehearsed:
+class Rehearsal:
     """What some runs with the same settings came to."""
 
     runs: int
@@ -79,7 +79,7 @@ class RehearsalValues:
         return chosen
 
 
-def rehearse(pipeline: Pipeline, values: FloatArray) -> Rehearsed | None:
+def rehearse(pipeline: Pipeline, values: FloatArray) -> Rehearsal | None:
     """Release the values several times, and compare the totals; None: there is nothing to run."""
     if not values.size or pipeline.ticks is not None:
         return None
@@ -94,7 +94,7 @@ def rehearse(pipeline: Pipeline, values: FloatArray) -> Rehearsed | None:
         release.push(values)
         release.finish()
         answers.append(release.query(0, values.size))
-    return Rehearsed(
+    return Rehearsal(
         runs,
         sum(one.low <= truth <= one.high for one in answers),
         float(np.median([abs(one.estimate - truth) for one in answers])) / size,

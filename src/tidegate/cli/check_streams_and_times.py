@@ -182,7 +182,7 @@ class CheckedStreams:
 
     @property
     def _length(self) -> int:
-        from tidegate.record.times.time_ranges import length_of
+        from tidegate.record.times.time_ranges_and_tables import length_of
 
         return length_of(self.every or "1d")
 

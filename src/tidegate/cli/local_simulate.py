@@ -53,7 +53,7 @@ def simulate(
         _run_simulation(settings, source, output, seed, reading, output_format, clamp)
 
 
-def _refuse_to_replace(output: str | None, output_format: str | None) -> None:
+def _refuse_to_replace_simulation(output: str | None, output_format: str | None) -> None:
     """A release has cost ε and cannot be had again. A rehearsal replaces rehearsals only."""
     from tidegate.io.metadata_files import read_metadata
 
@@ -85,7 +85,7 @@ def _run_simulation(
 
     topl = topl_of(settings)
     streams.check_output(source, output, output_format)
-    _refuse_to_replace(output, output_format)
+    _refuse_to_replace_simulation(output, output_format)
     randomness = secure() if seed is None else seeded(seed)
     with open_source(source, **reading) as opened:
         values = np.concatenate([np.empty(0), *(batch.values for batch in opened.batches())])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.answer import Answer
     from tidegate.record.range_queries_and_answers import Answers
-    from tidegate.record.times.time_ranges import TimeTable
+    from tidegate.record.times.time_ranges_and_tables import TimeTable
     from tidegate.released import ReleasedFile
     from tidegate.run.pipeline import Pipeline
 
@@ -30,12 +30,12 @@ USELESS = (
 )
 
 
-def better(beyond: str) -> str:
+def printed_advice(beyond: str) -> str:
     """What would help where most values lie at the cap; `beyond`: what `at_bound` says."""
     return "a larger bound" if beyond else "more epsilon, or more values"
 
 
-def remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list[str]:
+def printed_remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list[str]:
     """Where values were cut, the guarantee, warnings, and notes."""
     speaks = " These are sums of capped values." if answers.capped else ""
     first = f"{_cut(file, answers)}{speaks}{at_bound(file.pipeline, answers)} {file.guarantee}."
@@ -56,7 +56,7 @@ def warned(answers: Answers, beyond: str = "") -> list[str]:
     """Warnings about the answers alone; `beyond`: what `at_bound` says."""
     from tidegate.record.answer_text import cautions  # on demand: `--help` needs no numbers
 
-    found = [f"{line} Use {better(beyond)}." for line in cautions(answers)]
+    found = [f"{line} Use {printed_advice(beyond)}." for line in cautions(answers)]
     wide = answers.high - answers.low >= 2 * abs(answers.estimate)
     if not found and len(answers) and wide.all():
         found.append("Warning: intervals are wider than the sums: hardly anything is known.")
@@ -144,7 +144,7 @@ def printed_times(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: 
         )
         for row in rows
     ]
-    return "\n".join([table(head, lines), "", *remarks(file, found.answers, file.note)])
+    return "\n".join([table(head, lines), "", *printed_remarks(file, found.answers, file.note)])
 
 
 def _shown(number: float) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
-from tidegate.cli.printed_answers import facts, remarks
+from tidegate.cli.printed_answers import facts, printed_remarks
 from tidegate.errors import QueryError, SettingError
 from tidegate.tables.plain_text import percent, shown, table
 
@@ -266,4 +266,4 @@ def _query_as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]
-    return "\n".join([table(head, rows), "", *remarks(file, answers, note)])
+    return "\n".join([table(head, rows), "", *printed_remarks(file, answers, note)])

@@ -221,15 +221,15 @@ def close(
     """Summarise a run, or say why nothing was measured."""
     from tidegate.cli.release_summary import (
         ReleaseOutcome,
-        left_out,
         nothing_released,
         summarise,
+        summary_of_left_out,
         unmeasured,
     )
     from tidegate.durable import DurableRelease
 
     outcome, named = ReleaseOutcome.of(run, result), f"{column}: " if column else ""
-    for line in left_out(run):  # never hidden: the operator must know
+    for line in summary_of_left_out(run):  # never hidden: the operator must know
         complain(f"{named}{line}")
     if not result.released:  # never hidden: a script would take a missing output for a good one
         complain(f"{named}{nothing_released(outcome, durable=isinstance(run, DurableRelease))}")

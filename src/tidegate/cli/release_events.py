@@ -8,7 +8,7 @@ from typing import Any
 import tidegate as tg
 from tidegate.cli.pipeline_from_options import parts_of
 from tidegate.errors import QueryError, SettingError
-from tidegate.record.times.time_ranges import Moment, length_of
+from tidegate.record.times.time_ranges_and_tables import Moment, length_of
 
 _NOW = "now"
 OPTIONS = ("every", "start", "until", "count")

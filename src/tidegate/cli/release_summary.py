@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.cli.exit_codes_and_signals import complain
-from tidegate.cli.printed_answers import USELESS, at_bound, better, spread
+from tidegate.cli.printed_answers import USELESS, at_bound, printed_advice, spread
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
@@ -129,7 +129,7 @@ def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
         complain(f"{named}warning: {warning}")
 
 
-def left_out(run: DurableRelease | Release) -> list[str]:
+def summary_of_left_out(run: DurableRelease | Release) -> list[str]:
     """Events that are in no tick, for the operator: wrong years and zones show here first."""
     found = []
     dropped: int = getattr(run, "dropped", 0)
@@ -204,7 +204,7 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
         )
         beyond = at_bound(outcome.pipeline, total)
         if total.warning:
-            lines.append(f"warning: {total.warning}. Use {better(beyond)}")
+            lines.append(f"warning: {total.warning}. Use {printed_advice(beyond)}")
         elif half >= abs(total.estimate):
             lines.append(f"warning: {USELESS}")
         if beyond:

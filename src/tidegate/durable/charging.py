@@ -29,7 +29,7 @@ class Cost:
     guarantee: Guarantee
 
 
-def costs(pipeline: Pipeline) -> Iterator[Cost]:
+def charged_costs(pipeline: Pipeline) -> Iterator[Cost]:
     """Every cost of a release, in the order in which it arises.
 
     Their maximum over positions of the sum is the pipeline's guarantee: hold-out and stream are
@@ -69,7 +69,7 @@ def costs_together(pipelines: Sequence[Pipeline]) -> Iterator[Cost]:
     One row has one value in each; whoever replaces the row replaces all of them. Each release is
     private by itself, with noise of its own, so the costs at a position add up.
     """
-    for stages in zip(*(costs(pipeline) for pipeline in pipelines), strict=True):
+    for stages in zip(*(charged_costs(pipeline) for pipeline in pipelines), strict=True):
         first = stages[0]
         if any((one.start, one.end) != (first.start, first.end) for one in stages):
             raise SettingError("column", "all must have the same hold-out and schedule")

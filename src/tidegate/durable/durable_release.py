@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._context_managers import Closed, NotCopied
-from tidegate.durable.charging import Charging, charging_in, costs
+from tidegate.durable.charging import Charging, charged_costs, charging_in
 from tidegate.durable.commit import Committer
 from tidegate.durable.committed_reading import AGAIN
 from tidegate.durable.folder_lock import StateError
@@ -65,7 +65,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         committer = Committer(store, ledger, release, key)
         super().__init__(store, release, committer, source, ownership)
         self._ledger = ledger
-        of = partial(costs, release.pipeline)
+        of = partial(charged_costs, release.pipeline)
         self._charging = Charging(ledger, of, release.epoch, source, store.lock, part=part)
         release.journal_entries()
 

@@ -9,7 +9,7 @@ from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.record.record_from_journal import JournalRecorder
 from tidegate.record.rows_and_levels import Rows
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.phased_run import Phase
 from tidegate.run.public_facts import public_facts
 from tidegate.run.release import Release

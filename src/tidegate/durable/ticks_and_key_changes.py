@@ -10,7 +10,7 @@ from tidegate.durable.charging import Charging
 from tidegate.durable.committed_reading import CommittedReading
 from tidegate.errors import SettingError
 from tidegate.record.rows_and_levels import Rows
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.event_ticks import check_values
 from tidegate.sealing import seal
 from tidegate.tables.table_input import are_times

@@ -28,7 +28,7 @@ from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
 from tidegate.io.open_sink import Receiver
 from tidegate.lattice import Lattice
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.release import Release
 from tidegate.tables.to_numpy import library_of
 

@@ -41,7 +41,7 @@ def csv_rows(
     """Lines of times, if given, of the position, and of these columns: value, perhaps level."""
     size = numbers[0].size
     if size <= _FEW:
-        texts = [map(number, column.tolist()) for column in numbers]
+        texts = [map(number_as_text, column.tolist()) for column in numbers]
         before = [] if times is None else [times]
         rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
         return "".join([",".join(row) + "\n" for row in rows]).encode()
@@ -113,10 +113,10 @@ def _distinct(values: FloatArray, arrow: Any) -> Any:
     return to_arrow(values).cast(arrow.string())
 
 
-def number(value: float) -> str:
+def number_as_text(value: float) -> str:
     """One number, as pyarrow writes it.
 
-    >>> [number(value) for value in (12.0, 10.5, 1e10, 0.00001, -1.5e-7, -0.0)]
+    >>> [number_as_text(value) for value in (12.0, 10.5, 1e10, 0.00001, -1.5e-7, -0.0)]
     ['12', '10.5', '1e+10', '0.00001', '-1.5e-7', '-0']
     """
     text = repr(value)
@@ -136,5 +136,5 @@ def number(value: float) -> str:
 def json_number(value: float) -> str:
     """One number in JSON, which knows neither NaN nor infinity."""
     if math.isfinite(value):
-        return number(value)
+        return number_as_text(value)
     return "null" if math.isnan(value) else _ENDLESS if value > 0 else "-" + _ENDLESS

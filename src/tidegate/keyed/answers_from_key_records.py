@@ -24,15 +24,15 @@ from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record, checked_confidence
 from tidegate.record.times.sums_over_time import (
     check_known,
-    known_edges,
+    known_edges_of_sums,
     places_of,
     spanned,
     table_between,
     with_late_rows,
 )
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
-from tidegate.record.times.time_ranges import Moment, TimeTable, check_rows
-from tidegate.record.times.time_ranges import asked as ends_of
+from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable, check_rows
+from tidegate.record.times.time_ranges_and_tables import asked as ends_of
 from tidegate.run.pipeline import Pipeline
 
 
@@ -186,7 +186,7 @@ def _cuts(
     records: list[Record], every: str, from_: Moment | None, to: Moment | None
 ) -> tuple[IntArray, str]:
     """The same edges for all keys, and what to say of parts that are left out."""
-    return known_edges(records, _whole(records), every, from_, to)
+    return known_edges_of_sums(records, _whole(records), every, from_, to)
 
 
 def _whole(records: list[Record]) -> TimeIndex:

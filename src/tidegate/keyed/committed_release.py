@@ -21,7 +21,7 @@ from tidegate.durable.input_digests import InputDigests, Recogniser
 from tidegate.errors import InputError, SettingError, SnapshotError
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.rows import KeyedRows
-from tidegate.keyed.snapshot import head, header, restored
+from tidegate.keyed.snapshot import header, restored_snapshot, snapshot_head
 from tidegate.keyed.specification import Keyed
 from tidegate.keyed.store import KeyedChanges, KeyedStateStore
 from tidegate.ledger import CapExceeded
@@ -157,7 +157,9 @@ class CommittedKeyed(Closed, NotCopied):
                     raise SnapshotError("its parts do not belong together")
                 pages.append(state)
             whole = {**body, "names": names}
-            self.release = restored(self.specification, public, whole, pages, self._ownership)
+            self.release = restored_snapshot(
+                self.specification, public, whole, pages, self._ownership
+            )
         except SnapshotError as error:
             raise StateError(f"the state in {store.place}: {error}") from None
         self._named = len(names)
@@ -258,7 +260,7 @@ class CommittedKeyed(Closed, NotCopied):
         release, engine = self.release, self.release._engine
         self._number += 1
         public = {**header(release), "commit": self._number}
-        body = {**head(release), "commit": self._number, **self._more()}
+        body = {**snapshot_head(release), "commit": self._number, **self._more()}
         known = body["names"]
         fresh, body["names"] = known[self._named :], len(known)
         body |= {"digests": state_of(self._digests), "finishes": self.finishes}

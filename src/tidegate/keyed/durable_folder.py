@@ -19,7 +19,7 @@ from tidegate.keyed.specification import Keyed
 from tidegate.keyed.store import (
     KeyedChanges,
     KeyedStore,
-    opened_store,
+    open_keyed_store,
     tail_digest,
     unpacked,
     written_length,
@@ -68,7 +68,7 @@ class DurableKeyed(CommittedKeyed):
             with store.ledger(cap=cap, expected=store.lock.anchor, needed=False) as ledger:
                 ledger.check(name, [(0, None, specification.guarantee)])
 
-        opened_store(store, allowed if new_epoch else None)
+        open_keyed_store(store, allowed if new_epoch else None)
         try:
             return cls(specification, store, key=key, source=name, cap=cap, anew=new_epoch)
         except BaseException:

@@ -14,7 +14,7 @@ from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
 from tidegate.lattice import IntArray
 from tidegate.ownership import handing_over
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.event_ticks import Ticks, check_values
 from tidegate.tables.table_input import refuse_numbers, refuse_times
 from tidegate.timestamps import Times

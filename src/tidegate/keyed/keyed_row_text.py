@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.io.output_file_or_pipe import Bytes
-from tidegate.io.released_row_text import json_number, number, texts_of
+from tidegate.io.released_row_text import json_number, number_as_text, texts_of
 from tidegate.keyed.rows import Groups, KeyedRows, Runs
 from tidegate.lattice import FloatArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
@@ -42,7 +42,7 @@ class RowText:
 
     def __init__(self, *, json_lines: bool, clock: Clock | None) -> None:
         self._json, self._clock = json_lines, clock
-        self._number: Callable[[float], str] = json_number if json_lines else number
+        self._number: Callable[[float], str] = json_number if json_lines else number_as_text
         names = names_of(timed=clock is not None)
         self._between = [","] * (len(names) - 1)
         self._before, self._after = "", "\n"

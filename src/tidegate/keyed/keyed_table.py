@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tidegate.keyed.key_names import key_text
 from tidegate.record.answer_text import SHOWN, cautions, numbers
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.times.time_ranges import TimeTable, joined_columns
+from tidegate.record.times.time_ranges_and_tables import TimeTable, joined_columns
 from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.keyed.noise_of_many_keys import Draws, GroveNoise, KeySource
+from tidegate.keyed.noise_of_many_keys import GroveNoise, KeySource, NoiseDraws
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
 from tidegate.perturb.forest_geometry import Forest
@@ -225,7 +225,7 @@ class TreeNoise:
     What draws it is kept beside (1 kB a key): making that costs more than drawing from it.
     """
 
-    def __init__(self, draws: Draws, leaves: int) -> None:
+    def __init__(self, draws: NoiseDraws, leaves: int) -> None:
         self._draws = draws
         self._noise: IntArray = np.zeros((0, leaves), dtype=np.int64)
         self._made: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)

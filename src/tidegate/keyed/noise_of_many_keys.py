@@ -62,7 +62,7 @@ class KeySource(NamedTuple):
         return cls(key, Cipher(algorithms.AES256(key), _ONCE).encryptor().update)
 
 
-class Draws:
+class NoiseDraws:
     """Draws the noise of any nodes of any keys."""
 
     def sources(self, codes: IntArray) -> list[KeySource]:
@@ -95,7 +95,7 @@ class Draws:
         return found
 
 
-class PhaseDraws(Draws):
+class PhaseDraws(NoiseDraws):
     """The same where every phase of a key has a keystream: `key` gives that of now."""
 
     def __init__(self, key: Callable[[int], bytes]) -> None:
@@ -158,7 +158,7 @@ class PhaseSecrets:
         return outer.digest()
 
 
-class KeyedDraws(Draws):
+class KeyedDraws(NoiseDraws):
     """The same where a key has one keystream."""
 
     def __init__(self, epoch: Epoch, names: Names, identity: bytes) -> None:

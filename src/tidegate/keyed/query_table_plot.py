@@ -16,7 +16,7 @@ from tidegate.record.answer import Answer
 from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers, places_or_times
 from tidegate.record.range_tables import length_named
-from tidegate.record.times.time_ranges import Moment, TimeTable
+from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 
 
 class Asked(NamedTuple):

@@ -19,9 +19,9 @@ from tidegate.keyed.snapshot import sealed
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership, handing_over
 from tidegate.randomness import Epoch
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.two_sided_caps import Ends, choose
+from tidegate.run.two_sided_caps import Ends, choose_caps
 from tidegate.settings import digest
 from tidegate.tables.table_input import refuse_times
 from tidegate.timestamps import Times, read_times
@@ -164,7 +164,7 @@ class KeyedRelease(ReadableKeyed):
         if self.specification.shared:
             pipeline, epoch = self._pipeline, self._epoch
             identity = digest({**pipeline.resolved_settings, "threshold": "shared by keys"})
-            self._ends = choose(
+            self._ends = choose_caps(
                 pipeline.threshold,
                 self._sample.units,
                 pipeline.lattice,

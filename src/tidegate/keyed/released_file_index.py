@@ -28,7 +28,7 @@ from tidegate.keyed.rows import Groups
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
-from tidegate.released.scan_into_block_sums import scan, spans
+from tidegate.released.scan_into_block_sums import scan, scanned_spans
 from tidegate.released.sums_index_file import Index, built
 from tidegate.run.pipeline import Pipeline
 from tidegate.timestamps import read_times
@@ -64,7 +64,7 @@ class KeyIndex:
             clock = None if "time" not in metadata else Clock.from_plain(metadata["time"])
 
             def scanned(out: IO[bytes]) -> dict[str, Any]:
-                return _scanned(out, path, format, pipeline, facts, clock)
+                return _scanned_index(out, path, format, pipeline, facts, clock)
 
             index = built(index_path, found.st_mode, version, scanned)
         return cls(index, list(facts))
@@ -87,7 +87,7 @@ class KeyIndex:
         return TimeIndex(clock, *found)
 
 
-def _scanned(
+def _scanned_index(
     out: IO[bytes],
     path: Path,
     format: str | None,  # noqa: A002  # as in open_source
@@ -124,7 +124,7 @@ def _scanned(
         at = out.tell()
         segments: list[dict[str, Any]] = []
         if adds_up and one.phases:
-            parts = spans(pipeline, one.phases, os.fspath(path))
+            parts = scanned_spans(pipeline, one.phases, os.fspath(path))
             segments = scan(out, pipeline, parts, pieces)["segments"]
         keys.append([at, segments])
     knots = []

@@ -22,7 +22,7 @@ _CONTENT = "keyed snapshot"
 
 def sealed(release: KeyedRelease, key: bytes | None, *, brief: bool) -> bytes:
     """All keys with their states, the noise key with them: as secret as the raw data."""
-    engine, body = release._engine, head(release)
+    engine, body = release._engine, snapshot_head(release)
     body["state"] = engine and engine.state(brief, 0, len(release._names))
     return seal(header(release), body, key)
 
@@ -41,7 +41,7 @@ def header(release: KeyedRelease) -> dict[str, Any]:
     }
 
 
-def head(release: KeyedRelease) -> dict[str, Any]:
+def snapshot_head(release: KeyedRelease) -> dict[str, Any]:
     """The state but for that of single keys."""
     engine = release._engine
     return {
@@ -63,10 +63,10 @@ def resumed(specification: Keyed, data: bytes, key: bytes | None) -> KeyedReleas
     """The release that `sealed` was given."""
     ownership = Ownership("keyed release")  # before the secret is read: see there
     public, body = unseal(data, key)
-    return restored(specification, public, body, [body["state"]], ownership)
+    return restored_snapshot(specification, public, body, [body["state"]], ownership)
 
 
-def restored(
+def restored_snapshot(
     specification: Keyed,
     public: Mapping[str, Any],
     body: Mapping[str, Any],

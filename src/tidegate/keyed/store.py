@@ -176,7 +176,7 @@ class KeyedStore(StateFile):
         return b"".join(self._bytes(row[0]) for row in rows)
 
 
-def opened_store(store: KeyedStore, give_up: Callable[[], None] | None) -> None:
+def open_keyed_store(store: KeyedStore, give_up: Callable[[], None] | None) -> None:
     """Open a store; one that cannot be read is removed first, if it is to be given up anyway.
 
     `give_up` may refuse that.

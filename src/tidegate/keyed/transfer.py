@@ -24,7 +24,7 @@ from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.keyed_sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.rows import KeyedRows
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times
 
@@ -33,7 +33,7 @@ _REST = 20  # facts about a followed output are written in a twentieth of the ti
 Until = Moment | Callable[[], Moment] | None
 
 
-def gathered(source: Source) -> Iterator[Batch]:
+def gathered_for_transfer(source: Source) -> Iterator[Batch]:
     """The batches of a source; those of a file in larger pieces, since nobody waits for them.
 
     What is released does not depend on it. Rows before a bad one come before its error.
@@ -165,7 +165,7 @@ def transfer_keyed(
 
     following = _Following(source, until, close_ticks, show)
     try:
-        for batch in gathered(source):
+        for batch in gathered_for_transfer(source):
             write(release.push_rows(batch.users, batch.values, batch.times, late))
             if progress is not None:
                 progress(len(batch))
@@ -249,7 +249,7 @@ def transfer_durably(
 
     following = _Following(source, until, close_ticks, show)
     try:
-        for batch in gathered(source):
+        for batch in gathered_for_transfer(source):
             known = min(skip, len(batch))
             if known:
                 recogniser = recogniser or state.recogniser()

@@ -86,7 +86,7 @@ def spent(charges: Iterable[Charge]) -> Fraction:
     return most(amounts_of(charges))
 
 
-def total(charges: Collection[Charge]) -> Guarantee:
+def composed_total(charges: Collection[Charge]) -> Guarantee:
     """What a source has spent.
 
     ε and δ are maximised separately, as in `parallel`: an upper bound.
@@ -95,7 +95,7 @@ def total(charges: Collection[Charge]) -> Guarantee:
         return free()
     apart = by_part(charges)
     if len(apart) > 1:
-        return parallel(*(total(together) for together in apart))
+        return parallel(*(composed_total(together) for together in apart))
     # By identity: hashing a hundred thousand fractions would take longer than adding them.
     kinds = {id(charge.guarantee): charge.guarantee for charge in charges}
     deltas = [(charge.start, charge.end, charge.delta) for charge in charges if charge.delta]

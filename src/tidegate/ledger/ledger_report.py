@@ -108,8 +108,8 @@ def _reported_charges(report: dict[str, Any]) -> str:
             charge["source"],
             charge["stage"],
             _span(charge),
-            _number(charge["epsilon"]),
-            _number(charge["delta"]),
+            _ledger_number(charge["epsilon"]),
+            _ledger_number(charge["delta"]),
             charge["epoch"][:_EPOCH_SHOWN],
         )
         for charge in report["charges"]
@@ -124,10 +124,11 @@ def _reported_ranges(report: dict[str, Any]) -> str:
             item["source"],
             _span(part),
             " + ".join(
-                f"{charge['stage']} {_number(charge['epsilon'])}" for charge in part["charges"]
+                f"{charge['stage']} {_ledger_number(charge['epsilon'])}"
+                for charge in part["charges"]
             ),
-            _number(part["epsilon"]),
-            _number(part["delta"]),
+            _ledger_number(part["epsilon"]),
+            _ledger_number(part["delta"]),
         )
         for item in report["sources"]
         for part in item["ranges"]
@@ -138,12 +139,12 @@ def _reported_ranges(report: dict[str, Any]) -> str:
 def _reported_totals(report: dict[str, Any]) -> str:
     """The most that any position of a source costs."""
     cap = report["cap"]
-    name = "no cap" if cap is None else f"left of {_number(cap)}"
+    name = "no cap" if cap is None else f"left of {_ledger_number(cap)}"
     rows = [
         (
             item["source"] + (" (disjoint)" if item["disjoint"] else ""),
-            _number(item["total"]["epsilon"]),
-            _number(item["total"]["delta"]),
+            _ledger_number(item["total"]["epsilon"]),
+            _ledger_number(item["total"]["delta"]),
             f"per {item['total']['unit']}",
             "" if item["left"] is None else _left(item["left"]),
         )
@@ -153,7 +154,7 @@ def _reported_totals(report: dict[str, Any]) -> str:
     if len(rows) > 1 and overall is None:
         rows.append(("all sources", "—", "—", "units or models differ: no total", ""))
     elif len(rows) > 1:
-        numbers = _number(overall["epsilon"]), _number(overall["delta"])
+        numbers = _ledger_number(overall["epsilon"]), _ledger_number(overall["delta"])
         rows.append(("all sources", *numbers, f"per {overall['unit']}", ""))
     text = table(("the most any value has spent", "ε", "δ", "", name), rows)
     if report["cap_assumed"]:
@@ -162,10 +163,10 @@ def _reported_totals(report: dict[str, Any]) -> str:
 
 
 def _left(left: str) -> str:
-    return f"over by {_number(left[1:])}" if left.startswith("-") else _number(left)
+    return f"over by {_ledger_number(left[1:])}" if left.startswith("-") else _ledger_number(left)
 
 
-def _number(text: str) -> str:
+def _ledger_number(text: str) -> str:
     return shown(Fraction(text))
 
 

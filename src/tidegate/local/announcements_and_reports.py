@@ -21,7 +21,7 @@ from tidegate.local.canonical_json import (
     PHASES,
     VERSION,
     MessageError,
-    common,
+    common_json_fields,
     digest,
     exact_of,
     field,
@@ -118,7 +118,7 @@ class Announcement:
         plain = read(text, "announcement", 9, optional="lower")
         with naming("announcement"):
             return cls(
-                **common(plain),
+                **common_json_fields(plain),
                 lower=lower_of(plain, "lower"),
                 bound=exact_of(plain, "bound"),
                 resolution=exact_of(plain, "resolution"),
@@ -232,7 +232,7 @@ class Report:
         plain = read(text, "report", 8)
         with naming("report"):
             return cls(
-                **common(plain),
+                **common_json_fields(plain),
                 client=name_of(plain, "client"),
                 report=whole_field(plain, "report", 0, WORDS - 1),
             )

@@ -120,7 +120,7 @@ class naming:  # noqa: N801  # reads as a verb in `with`
             raise MessageError(f"{self._kind}: question: its numbers are too large") from None
 
 
-def common(plain: Mapping[str, Any]) -> dict[str, Any]:
+def common_json_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that announcements and reports share."""
     phase = field(plain, "phase")
     if phase not in PHASES:

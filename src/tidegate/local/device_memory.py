@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tidegate._context_managers import Closed, NotCopied
-from tidegate.local.device_memory_file import DIGEST, DeviceMemoryError, MemoryFile, Pin
+from tidegate.local.device_memory_file import DeviceMemoryError, MemoryFile
+from tidegate.local.pinned_report import DIGEST, Pin
 from tidegate.ownership import Ownership, refused_as
 from tidegate.randomness import random_bytes
 

@@ -16,70 +16,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import struct
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from tidegate._atomic_files import Inherited
 from tidegate.errors import RefusedError
-from tidegate.local.canonical_json import common, name_of, whole_field
-from tidegate.local.integer_weights import WORDS
-
-_LONGEST_TIME = 64
-DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pin:
-    """A line of the local ledger: what was reported in a round, and what it cost.
-
-    Attributes:
-        round, phase, slot, epsilon: of the announcement that was answered.
-        digest: of all of that announcement.
-        event: a keyed digest of what the value was called.
-        client, report: what was sent.
-        time: when, by the device's clock (UTC).
-    """
-
-    round: str
-    phase: str
-    slot: int
-    epsilon: Fraction
-    digest: str
-    event: str
-    client: str
-    report: int
-    time: str
-
-    def plain(self) -> dict[str, Any]:
-        """For the file."""
-        return {**asdict(self), "epsilon": str(self.epsilon)}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Pin:
-        """From the file; a ValueError if it is none."""
-        if set(plain) != {item.name for item in fields(cls)}:
-            raise ValueError("other fields")
-        digests = {name: plain[name] for name in ("digest", "event")}
-        if not all(isinstance(one, str) and DIGEST.fullmatch(one) for one in digests.values()):
-            raise ValueError("no digest")
-        if not isinstance(plain["time"], str) or len(plain["time"]) > _LONGEST_TIME:
-            raise ValueError("no time")
-        return cls(
-            **common(plain),
-            **digests,
-            client=name_of(plain, "client"),
-            report=whole_field(plain, "report", 0, WORDS - 1),
-            time=plain["time"],
-        )
-
 
 _ATTEMPTS = 10
 _OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)  # not on Windows, where nothing is locked

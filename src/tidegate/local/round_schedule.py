@@ -25,7 +25,7 @@ from tidegate.local.square_wave_survey import Objective, SquareWaveSurvey
 from tidegate.local.survey import GivenThreshold, Survey, SurveyDecision, SurveyRound, SurveyTally
 from tidegate.local.tail.survey_size import (
     PlannedSurvey,
-    growing,
+    growing_survey,
     halved,
     held_out,
     least_fleet,
@@ -179,7 +179,7 @@ def first_survey(topl: Topl) -> Survey:
     if topl.holdout is None:
         size = asked_first(topl)
         return _asking_in_round(
-            topl, growing(size, topl.horizon, topl.fleet, keep_asking=topl.keep_asking)
+            topl, growing_survey(size, topl.horizon, topl.fleet, keep_asking=topl.keep_asking)
         )
     # Every second device of the first eighth of the horizon.
     in_stream = topl.horizon // 16 if topl.keep_asking else 0

@@ -33,7 +33,7 @@ def budget(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class BudgetSurroundings:
     """What a pipeline has besides its perturber and estimator."""
 
     threshold: Threshold
@@ -53,14 +53,14 @@ class Surroundings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EventBudget(Surroundings):
+class EventBudget(BudgetSurroundings):
     """ε of one event."""
 
     epsilon: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianBudget(Surroundings):
+class GaussianBudget(BudgetSurroundings):
     """ρ of one event, and the δ at which it is stated as (ε, δ)."""
 
     rho: Fraction
@@ -68,7 +68,7 @@ class GaussianBudget(Surroundings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowBudget(Surroundings):
+class WindowBudget(BudgetSurroundings):
     """ε of all values of a window together, as far as the stream has it."""
 
     epsilon: Fraction

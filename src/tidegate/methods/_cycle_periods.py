@@ -10,7 +10,7 @@ import numpy as np
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said, whole
 from tidegate.lattice import IntArray
-from tidegate.record.times.time_ranges import length_of
+from tidegate.record.times.time_ranges_and_tables import length_of
 
 Period = int | str | Sequence[int | str] | None
 _ROWS = 64  # at the beginning, whose times tell how far rows are apart

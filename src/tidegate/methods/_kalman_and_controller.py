@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tidegate.estimate.mixture.portable_math import one_exp
+from tidegate.estimate.mixture.portable_exp_and_log import one_exp
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages.noisy import Filtered
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, get_args
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number
-from tidegate.methods._registration import described
+from tidegate.methods._registration import described_registration
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.threshold_schedule_and_reselection import Reselection
@@ -121,7 +121,7 @@ def preset_with(**defaults: Any) -> Callable[[_Preset], _Preset]:
             return function(*arguments, **{**shared, **settings})
 
         checked.__signature__ = own.replace(parameters=[*listed, *more])  # type: ignore[attr-defined]
-        checked.meanings = described(group.__doc__ or "", "Attributes:")  # type: ignore[attr-defined]
+        checked.meanings = described_registration(group.__doc__ or "", "Attributes:")  # type: ignore[attr-defined]
         return cast("_Preset", checked)
 
     return decorate

@@ -75,11 +75,11 @@ class Method:
         """Where it was published."""
         return _paragraph(self.preset.__doc__ or "", "Reference:")
 
-    def made(self) -> Any:
+    def made(self, **more: Any) -> Any:
         """The pipeline of the example (for the local model, its specification)."""
         taken = signature(self.preset).parameters
         shared = {name: value for name, value in EXAMPLE.items() if name in taken}
-        return self.preset(**{**shared, **self.example})
+        return self.preset(**{**shared, **self.example, **more})
 
     @property
     def guarantee(self) -> Guarantee:
@@ -108,7 +108,7 @@ class Method:
     def arguments(self) -> dict[str, str]:
         """What each argument of the preset means: as its docstring says, or as everywhere."""
         shared = {**SHARED, **getattr(self.preset, "meanings", {})}
-        said = {**shared, **described(self.preset.__doc__ or "", "Args:")}
+        said = {**shared, **described_registration(self.preset.__doc__ or "", "Args:")}
         return {name: said.get(name, "") for name in signature(self.preset).parameters}
 
 
@@ -124,7 +124,7 @@ def _paragraph(docstring: str, heading: str) -> str:
     return " ".join(lines).removesuffix(".")
 
 
-def described(docstring: str, heading: str) -> dict[str, str]:
+def described_registration(docstring: str, heading: str) -> dict[str, str]:
     """The names of a section such as "Args:", and what is said about each."""
     found: dict[str, str] = {}
     name, inside = "", False

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from tidegate.estimate.mixture.portable_math import exp
+from tidegate.estimate.mixture.portable_exp_and_log import exp
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.methods._kalman_and_controller import (
     FARTHEST,

@@ -11,7 +11,7 @@ from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE
-from tidegate.methods.budget_distribution import DissimilaritySampler, DistributedBudget
+from tidegate.methods.budget_distribution import BudgetDistributionSampler, DistributedBudget
 from tidegate.perturb.irregular_spans import check_scale
 from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES
 from tidegate.perturb.sampled_values import Measurements, Stretch
@@ -69,12 +69,12 @@ class AbsorbedBudget(DistributedBudget):
         """Refuse settings that could overflow 64-bit integers."""
         check_scale(self.scale(ceiling))
 
-    def sampler(self, threshold: int, keystream: Keystream) -> AbsorbingSampler:
+    def sampler(self, threshold: int, keystream: Keystream) -> BudgetAbsorptionSampler:
         """Decides by noisy dissimilarity."""
-        return AbsorbingSampler(self, threshold, keystream)
+        return BudgetAbsorptionSampler(self, threshold, keystream)
 
 
-class AbsorbingSampler(DissimilaritySampler):
+class BudgetAbsorptionSampler(BudgetDistributionSampler):
     """Budget Absorption, one position after the other. Its state holds no raw value."""
 
     STATE: ClassVar[tuple[str, ...]] = ("published", "free")

@@ -92,12 +92,12 @@ class DistributedBudget(WindowStage, Spec):
         super().check(ceiling)
         check_scale(self.publication_scale(ceiling, _LEAST))
 
-    def sampler(self, threshold: int, keystream: Keystream) -> DissimilaritySampler:
+    def sampler(self, threshold: int, keystream: Keystream) -> BudgetDistributionSampler:
         """Decides by noisy dissimilarity."""
-        return DissimilaritySampler(self, threshold, keystream)
+        return BudgetDistributionSampler(self, threshold, keystream)
 
 
-class DissimilaritySampler:
+class BudgetDistributionSampler:
     """Budget Distribution, one position after the other. Its state holds no raw value."""
 
     STATE: ClassVar[tuple[str, ...]] = ("published", "places", "parts")

@@ -26,7 +26,7 @@ from tidegate.settings import Epsilon, Spec, Whole, flag
 
 
 @dataclass(frozen=True)
-class BottomUpForest(Forest):
+class HonakerForest(Forest):
     """A running sum adds up the fewest nodes, each estimated from all draws at and below it."""
 
     consistent: bool = False
@@ -98,7 +98,7 @@ class BottomUpTree(ForestStage, Spec):
     """Discrete Laplace noise on every node of one tree per horizon; running sums of estimates.
 
     **Privacy**: pure ε for one replaced value. Released: functions of the noisy nodes (argument:
-    `forest_perturber.ForestRun`; `BottomUpForest.combine` is equivariant). A replaced
+    `forest_perturber.ForestRun`; `HonakerForest.combine` is equivariant). A replaced
     value moves one node per level, the root's among them, by at most θ, and the scales of all
     levels satisfy Σ θ/scale ≤ ε exactly. Horizons are disjoint. How nodes are weighted is
     post-processing.
@@ -130,10 +130,10 @@ class BottomUpTree(ForestStage, Spec):
         levels = level_count(self.fanout, self.horizon) + 1
         return (Fraction(1, levels),) * levels
 
-    def noise_law(self, threshold: int) -> BottomUpForest:
+    def noise_law(self, threshold: int) -> HonakerForest:
         """The tree for values truncated at `threshold` units."""
         scales = level_scales(threshold, self.epsilon, self._shares)
-        return BottomUpForest(self.fanout, self.horizon, scales)
+        return HonakerForest(self.fanout, self.horizon, scales)
 
     def check(self, ceiling: int) -> None:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""

@@ -26,7 +26,7 @@ from tidegate.record.times.sums_over_time import (
     places_of,
     with_late_rows,
 )
-from tidegate.record.times.time_ranges import Moment, asked, length_of
+from tidegate.record.times.time_ranges_and_tables import Moment, asked, length_of
 from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
 

@@ -20,7 +20,7 @@ from tidegate.tables.from_numpy import Tabular
 from tidegate.tables.table_input import are_times
 
 if TYPE_CHECKING:
-    from tidegate.record.times.time_ranges import Moment
+    from tidegate.record.times.time_ranges_and_tables import Moment
 
 _ERRORS = ("noise_error", "prediction_error", "truncation_error")
 TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date

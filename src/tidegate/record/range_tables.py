@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.record.moving_sums import MovingSums, MovingWindows
     from tidegate.record.range_queries_and_answers import Answers
     from tidegate.record.record import Record
-    from tidegate.record.times.time_ranges import Moment, TimeTable
+    from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 
 _PIECES = 1_000_000  # rows that one table may have
 

@@ -20,12 +20,12 @@ from tidegate.record.rows_and_levels import small_picture
 from tidegate.record.segments.segment import Segment
 from tidegate.record.segments.segment_codec_and_joining import joined_segments
 from tidegate.record.segments.unmeasured_values import expected_as_before
-from tidegate.record.threshold_evidence import aims
+from tidegate.record.threshold_evidence import evidence_aims
 from tidegate.record.times import sums_over_time
 from tidegate.record.times.many_time_ranges import by_time
 from tidegate.record.times.time_index import TimeIndex
-from tidegate.record.times.time_ranges import Moment, TimeTable
-from tidegate.record.values_no_choice_saw import Hidden, unseen
+from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
+from tidegate.record.values_no_choice_saw import HiddenValues, unseen_values
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 from tidegate.units import users_note
@@ -74,7 +74,7 @@ class RecordSums:
         begin: IntArray,
         end: IntArray,
         as_of: int | None,
-        hidden: Hidden,
+        hidden: HiddenValues,
         aim: Aim,
         before: Segment | None,
     ) -> None:
@@ -174,13 +174,13 @@ class Record(RangeQueries):
         """The position after the last released value."""
         return self.segments[-1].end
 
-    def _unseen(self) -> list[Hidden]:
+    def _unseen(self) -> list[HiddenValues]:
         """What may be hidden in each segment (`unseen`), as it was last found."""
         last = self.segments[-1]
         key = self.segments[0].start, last.origin, last.end
         if last.known_unseen is None or last.known_unseen[0] != key:
-            last.known_unseen = key, tuple(unseen(self.segments))
-        return [Hidden(*found) for found in last.known_unseen[1]]
+            last.known_unseen = key, tuple(unseen_values(self.segments))
+        return [HiddenValues(*found) for found in last.known_unseen[1]]
 
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
@@ -231,7 +231,7 @@ class Record(RangeQueries):
             return [NO_AIM] * len(self.segments)
         asked = self.segments[0].start, last.end, len(self.segments), as_of
         if last.aims is None or last.aims[0] != asked:
-            last.aims = asked, aims(self.segments, as_of)
+            last.aims = asked, evidence_aims(self.segments, as_of)
         return last.aims[1]
 
     @property

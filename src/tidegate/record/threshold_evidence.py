@@ -20,7 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tidegate.estimate.mixture.portable_math import exp, log
+from tidegate.estimate.mixture.portable_exp_and_log import exp, log
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets
 
@@ -38,7 +38,7 @@ _FAR_MORE = 4
 _HEAVY, _WIDER, _LEAST, _HIGHEST, _APART = 0.7, 2.0, -1.1, 1.0, 1.5
 
 
-def aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
+def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
     """One for each segment; `as_of`: from what was released up to that position."""
     trees = segments[-1].method.budgets
     if trees is None:  # θ is not refined

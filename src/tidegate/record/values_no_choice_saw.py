@@ -45,7 +45,7 @@ _LITTLE = 1e-9  # a share that is not 0
 _SURE = 2.0  # standard errors of a released sum, and of a number of large values
 
 
-class Hidden(NamedTuple):
+class HiddenValues(NamedTuple):
     """The share of values of a segment that may be cut unseen, and what each may be short of."""
 
     share: float = 0.0
@@ -77,10 +77,10 @@ class Hidden(NamedTuple):
         return excess._replace(upper=np.maximum(excess.upper, found), lower=lower), found
 
 
-NOTHING = Hidden()
+NOTHING = HiddenValues()
 
 
-def unseen(segments: Sequence[Segment]) -> list[Hidden]:
+def unseen_values(segments: Sequence[Segment]) -> list[HiddenValues]:
     """What may be hidden in each segment.
 
     Nothing where the choice of θ saw enough, and where θ was not chosen by a refined release.
@@ -90,7 +90,9 @@ def unseen(segments: Sequence[Segment]) -> list[Hidden]:
         evidence = _evidence(before, segment, evidence)
         climbs = before is not None and _climbed(before, segment, climbs)
         # A step of a climb that has just begun has seen nothing: it says nothing about others.
-        shares.append(max(_LITTLE, sum(_held(segment))) if climbs else _unseen(segment, evidence))
+        shares.append(
+            max(_LITTLE, sum(_held(segment))) if climbs else _unseen_values(segment, evidence)
+        )
     caps = [max(one.threshold - one.below, one.below) for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
@@ -98,7 +100,7 @@ def unseen(segments: Sequence[Segment]) -> list[Hidden]:
     found = []
     for one, cap, share in zip(segments, caps, shares, strict=True):
         right = not share or (highest and cap * _SAME >= highest)
-        found.append(NOTHING if right else Hidden(share, *_short(one, highest)))
+        found.append(NOTHING if right else HiddenValues(share, *_short(one, highest)))
     return found
 
 
@@ -112,7 +114,7 @@ def _short(segment: Segment, highest: int) -> tuple[float, float]:
     return max(above - cap, 0) * method.step, max(beneath - below, 0) * method.step
 
 
-def _unseen(segment: Segment, evidence: Fraction) -> float:
+def _unseen_values(segment: Segment, evidence: Fraction) -> float:
     """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
     method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
     stage, bound = method.budgets, max(method.ceiling, method.depth)

@@ -16,7 +16,7 @@ from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows, small_picture
 from tidegate.record.times.time_index import TimeIndex
-from tidegate.record.times.time_ranges import moment
+from tidegate.record.times.time_ranges_and_tables import moment
 from tidegate.released.plot import along, axis_label, plot_released
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline

@@ -14,7 +14,7 @@ from tidegate.exact_numbers import said
 from tidegate.guarantee import Guarantee
 from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.record.mean_and_ratio import Ratio, ratio
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.released.released import Released, ReleasedTable
 from tidegate.released.released_file import ReleasedFile
 from tidegate.run.column_budgets import label, together

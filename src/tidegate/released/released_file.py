@@ -21,7 +21,7 @@ from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
 from tidegate.released.checked_metadata import file_metadata, understood_metadata
 from tidegate.released.released import ReleasedTable
-from tidegate.released.scan_into_block_sums import DAMAGED, checked, scan, spans
+from tidegate.released.scan_into_block_sums import DAMAGED, checked_scan, scan, scanned_spans
 from tidegate.released.smoothed_file import SmoothedFile
 from tidegate.released.sums_index_file import Index, built, grown_from
 from tidegate.released.times_index_file import time_index
@@ -98,15 +98,15 @@ class ReleasedFile(ReleasedTable):
             smoothed = SmoothedFile.beside(place, metadata, found.st_mode, record)
             return cls(Path(path), metadata, pipeline, record, format, smoothed)
         if index is None or index.metadata != metadata:
-            parts = spans(pipeline, phases, name)
+            parts = scanned_spans(pipeline, phases, name)
             before, prefix = grown_from(before, place, kind, found.st_size, metadata, parts)
 
             def scanned(out: IO[bytes]) -> dict[str, Any]:
                 if before is None:
-                    return scan(out, pipeline, parts, checked(path, format, phases[0].start))
+                    return scan(out, pipeline, parts, checked_scan(path, format, phases[0].start))
                 before.copy(out, pipeline.perturber.block)
                 start, skipped = before.footer["position"], before.version["size"]
-                new = checked(path, format, start, skipped)
+                new = checked_scan(path, format, start, skipped)
                 return scan(out, pipeline, parts, new, before.footer)
 
             facts = {"version": version, "metadata": metadata, "prefix": prefix}

@@ -41,7 +41,7 @@ class ScannedSpan:
     below: int = 0
 
 
-def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[ScannedSpan]:
+def scanned_spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[ScannedSpan]:
     """The spans of all known phases, in order."""
     origin, block = phases[0].start, pipeline.perturber.block
     schedule = pipeline.schedule
@@ -65,7 +65,7 @@ def spans(pipeline: Pipeline, phases: list[Phase], name: str) -> list[ScannedSpa
     return found
 
 
-def checked(
+def checked_scan(
     path: str | Path,
     format: str | None,  # noqa: A002  # as in open_source
     start: int,

@@ -72,7 +72,7 @@ class EventLog:
         first, last = np.searchsorted(ticks, (start, end)).tolist()
         here = slice(first, last)
         values = NO_SUMS if self.cap is not None else np.sort(units[here])
-        sums = added(ticks[here] - start, truncated(units[here], cap, self.cap), end - start)
+        sums = added_to_log(ticks[here] - start, truncated(units[here], cap, self.cap), end - start)
         self._events = _Events([ticks[last:]], [units[last:]], ordered=True)
         units[:last].fill(0)  # raw values are not kept longer than needed
         return np.clip(sums, -self._most, self._most), values
@@ -102,7 +102,7 @@ class EventLog:
         """One sum for each tick; while 64 bits are not enough for one, all events stay."""
         ticks, units = self._joined()
         known, at = np.unique(ticks, return_inverse=True)
-        sums = added(at.reshape(-1), units, known.size)
+        sums = added_to_log(at.reshape(-1), units, known.size)
         if np.abs(sums).max(initial=0) >= _MOST_SUM:
             return
         self._events = _Events([known], [sums], ordered=True)
@@ -122,7 +122,7 @@ class EventLog:
         self._events = _Events([ticks], [units], ordered=True)  # `state` sorts them
 
 
-def added(places: IntArray, units: IntArray, count: int) -> IntArray:
+def added_to_log(places: IntArray, units: IntArray, count: int) -> IntArray:
     """The sum of the units at each of `count` places, cut at ±2⁶².
 
     Privacy: a sum that wrapped round would move by far more than the event that makes it. So where

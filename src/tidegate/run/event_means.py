@@ -14,7 +14,7 @@ from tidegate.randomness import Randomness
 from tidegate.record.answer import Answer
 from tidegate.record.mean_and_ratio import Ratio, ratio
 from tidegate.record.rows_and_levels import Rows
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.event_release import EventRelease
 from tidegate.run.pipeline import Pipeline
 

@@ -13,7 +13,7 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.ownership import handing_over
 from tidegate.randomness import Randomness
 from tidegate.record.rows_and_levels import Rows
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.event_run import EventRun
 from tidegate.run.event_ticks import Ticks, check_values
 from tidegate.run.release import Release

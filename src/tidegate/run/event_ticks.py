@@ -26,7 +26,7 @@ from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees
-from tidegate.record.times.time_ranges import Moment, length_of, moment
+from tidegate.record.times.time_ranges_and_tables import Moment, length_of, moment
 from tidegate.run.threshold_schedule_and_reselection import ThresholdSchedule
 from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Threshold

@@ -67,7 +67,7 @@ def public_facts(
     return facts
 
 
-def describe(
+def describe_facts(
     pipeline: Pipeline, release: Release, phases: Sequence[Phase], record: Record | None = None
 ) -> dict[str, Any]:
     """The facts about a release in memory, all of which was handed out.

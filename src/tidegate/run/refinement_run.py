@@ -23,7 +23,7 @@ from tidegate.run.refinement_level_phases import RefinementLevelPhases
 from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
 from tidegate.run.refinement_state import CLIMBING
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.run.two_sided_caps import Ends, outside, raised, shaped
+from tidegate.run.two_sided_caps import Ends, outside, raised, shaped_caps
 from tidegate.stages import NO_SUMS, Layout
 from tidegate.threshold.least_threshold import least_threshold
 
@@ -245,7 +245,7 @@ class RefinementRun(RefinementLevelPhases):
         if self._signed:
             keystream = self._keys.choice(self.number, count, "shape")
             cut = outside(values, [ends.above])[0]
-            ends = shaped(ends.above, cut, shape, lattice, keystream, stage.wanted)
+            ends = shaped_caps(ends.above, cut, shape, lattice, keystream, stage.wanted)
             ends = ends.at_least(at_least)
         watch, outgrown = self._watch, ends.above
         if self.fell:

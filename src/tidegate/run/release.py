@@ -22,7 +22,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.rows_and_levels import Rows
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import PhaseKeys

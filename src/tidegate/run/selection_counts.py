@@ -13,7 +13,7 @@ import numpy as np
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
 from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
-from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped
+from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped_caps
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import lifted
 from tidegate.threshold.tail_quantile import PARTS, last_exceeded
@@ -153,7 +153,7 @@ class SelectionCounts:
             return Ends(theta)
         counts = self._tally.outside[self._scales.index(theta)]
         words = keystream("shape")
-        found = shaped(theta, counts, self._shape, lattice, words, stage.wanted, before)
+        found = shaped_caps(theta, counts, self._shape, lattice, words, stage.wanted, before)
         return found.at_least(at_least)
 
     def _count(self) -> None:

@@ -16,7 +16,7 @@ from tidegate.record.segments.segment import Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.stream_of_one_phase import PhaseStream
-from tidegate.run.two_sided_caps import Ends, choose
+from tidegate.run.two_sided_caps import Ends, choose_caps
 from tidegate.settings import digest
 from tidegate.stages import ENDLESS
 
@@ -52,7 +52,7 @@ class ThresholdPhases(PhasedRun):
         pipeline, epoch = keys.pipeline, keys.epoch(0)
         identity = digest(pipeline.resolved_settings)
         lattice, rule = pipeline.lattice, pipeline.threshold
-        ends = choose(rule, held, lattice, lambda name: epoch.keystream(name, identity))
+        ends = choose_caps(rule, held, lattice, lambda name: epoch.keystream(name, identity))
         return cls(keys, ends=ends)
 
     @property
@@ -169,7 +169,7 @@ class ThresholdPhases(PhasedRun):
         epoch = self._keys.epoch(self.number)
         # A blocked selection may be longer, up to whole blocks: the last values count.
         held = self._selection.units[-stage.holdout :]
-        chosen = choose(
+        chosen = choose_caps(
             stage, held, self._pipeline.lattice, lambda name: epoch.keystream(name, identity)
         )
         self._selection.wipe()  # raw values are not kept longer than needed

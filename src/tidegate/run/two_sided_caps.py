@@ -85,13 +85,13 @@ def guarantee(rule: Threshold, lattice: Lattice) -> Guarantee:
     return sequential(scale_rule(rule).guarantee, Guarantee(epsilon=shape_epsilon(rule)))
 
 
-def choose(
+def choose_caps(
     rule: Threshold, values: IntArray, lattice: Lattice, keystream: Callable[[str], Keystream]
 ) -> Ends:
     """Both ends from the held-out values; `keystream` gives the words for a purpose.
 
-    Privacy. Released: the scale, by the rule from |v|, and then the shape (`shaped`), each with its
-    part of the rule's budget. Replacing one value replaces one of the numbers |v| that the rule
+    Privacy. Released: the scale, by the rule from |v|, then the shape (`shaped_caps`), each with
+    its part of the rule's budget. Replacing one value replaces one of the numbers |v| that the rule
     reads, so the scale is as private as the rule says for its part; both in sequence cost the
     budget of the rule (`guarantee`). Each reads words of its own.
     """
@@ -101,7 +101,7 @@ def choose(
         return Ends(rule.choose(values, lattice, keystream("threshold")), lattice.bottom)
     scale = scale_rule(rule).choose(np.abs(values), lattice.scale, keystream("threshold"))
     counts = outside(values, [scale])[0]
-    return shaped(scale, counts, shape_epsilon(rule), lattice, keystream("shape"))
+    return shaped_caps(scale, counts, shape_epsilon(rule), lattice, keystream("shape"))
 
 
 def outside(values: IntArray, scales: Sequence[int]) -> IntArray:
@@ -126,7 +126,7 @@ def _scale_parts(scales: tuple[int, ...], eighths: int) -> IntArray:
     return np.array([scale_part(scale, eighths) for scale in scales], dtype=np.int64)
 
 
-def scores(
+def cap_scores(
     counts: IntArray,
     rate: Fraction,
     wanted: Fraction = Fraction(0),
@@ -147,7 +147,7 @@ def scores(
     return -(np.array(public, dtype=np.int64) + counts * _DENOMINATOR)
 
 
-def shaped(
+def shaped_caps(
     scale: int,
     counts: IntArray,
     epsilon: Fraction,
@@ -175,7 +175,7 @@ def shaped(
     ]
     narrowed = [(2 * end.above < before.above) + (2 * end.below < before.below) for end in found]
     rate = epsilon / 2
-    scored = scores(counts, rate, wanted, narrowed)
+    scored = cap_scores(counts, rate, wanted, narrowed)
     return found[permute_and_flip(keystream.at(), scored, rate / _DENOMINATOR)]
 
 

@@ -81,7 +81,7 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
         """Everything that was charged or changed, each entry with the hash of all before it."""
 
         def read(book: Ledger) -> dict[str, Any]:
-            entries = [shown_entry(one) for one in book.entries[start : start + limit]]
+            entries = [ledger_entry_for_admins(one) for one in book.entries[start : start + limit]]
             return {"entries": entries, "count": book.count, "head": book.head}
 
         return tagged(request, await asyncio.to_thread(gate.spent, read))
@@ -138,7 +138,7 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
     return routes
 
 
-def shown_entry(entry: Entry) -> dict[str, Any]:
+def ledger_entry_for_admins(entry: Entry) -> dict[str, Any]:
     """An entry of the ledger as JSON. Nothing in it is secret."""
     common = {"sequence": entry.sequence, "time": entry.time.isoformat(), "hash": entry.hash}
     more: dict[str, Any] = {"kind": "note"}

@@ -22,7 +22,7 @@ from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.answer import Answer
 from tidegate.record.moving_sums import MovingSums
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.times.time_ranges import TimeTable
+from tidegate.record.times.time_ranges_and_tables import TimeTable
 
 if TYPE_CHECKING:  # the client needs no database
     from tidegate.service.open_streams import Run
@@ -124,7 +124,7 @@ def view_of(run: Run, keys: Iterable[str] | None = None) -> View:
     return run.release.view(keys) if isinstance(run, CommittedKeyed) else run.view()
 
 
-def described(run: Run) -> dict[str, Any]:
+def described_answers(run: Run) -> dict[str, Any]:
     """What is public about a stream. Of events, and of rows that may be dropped, not how many."""
     if isinstance(run, CommittedKeyed):
         release = run.release
@@ -155,13 +155,13 @@ def described(run: Run) -> dict[str, Any]:
     return {**facts, "zone": None if clock is None else clock.zone, "timed": clock is not None}
 
 
-def sums(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
+def sums_as_json(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The sum and the mean over a range of positions or of time."""
     confidence = asked["confidence"]
     by_time: dict[str, Any] = {"from_": asked.get("from"), "to": asked.get("to")}
     if isinstance(view, KeyedView):
         start, end = asked.get("start"), asked.get("end")
-        chosen = _keys(asked)
+        chosen = _keys_of_answer(asked)
         if "key" in asked:
             chosen = {"key": asked["key"]}
         found = view.query(start, end, **chosen, **by_time, confidence=confidence)
@@ -182,7 +182,7 @@ def sums(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
+def table_as_json(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Sums, means and rates by time, or sums over a number of rows at a time."""
     every, confidence = asked.get("every", "1d"), asked["confidence"]
     if len(every) > 18:  # digits of a place
@@ -192,7 +192,7 @@ def table(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
         name: asked[word] for name, word in (("from_", "from"), ("to", "to")) if word in asked
     }
     if isinstance(view, KeyedView):
-        chosen = {"keys": [asked["key"]]} if "key" in asked else _keys(asked)
+        chosen = {"keys": [asked["key"]]} if "key" in asked else _keys_of_answer(asked)
         if asked["total"]:
             if not isinstance(length, str):
                 raise QueryError("a total over keys needs a length of time, such as every=1d")
@@ -216,7 +216,7 @@ def _times(found: Any) -> list[str]:
     return [text for part in parts for text in texts[id(part.edges)]]
 
 
-def _keys(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _keys_of_answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     """A group of keys: `keys=a,b`; without it, all."""
     return {"keys": asked["keys"].split(",")} if "keys" in asked else {}
 
@@ -253,7 +253,7 @@ def plain_column(column: Any) -> list[Any]:
 
 def asked_keys(asked: Mapping[str, Any]) -> list[str] | None:
     """The keys that a question needs; None: all, or the stream has none."""
-    return [asked["key"]] if "key" in asked else _keys(asked).get("keys")
+    return [asked["key"]] if "key" in asked else _keys_of_answer(asked).get("keys")
 
 
 def codes_of(run: Run, asked: Mapping[str, Any]) -> list[int] | None:

@@ -12,7 +12,7 @@ import orjson
 from fastapi import Request, Response
 
 from tidegate.keyed.committed_release import CommittedKeyed
-from tidegate.service.answers_json import View, described, view_of
+from tidegate.service.answers_json import View, described_answers, view_of
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
 from tidegate.service.stream_kinds import epoch_of
@@ -43,7 +43,7 @@ class GivenETag:
                 self._size -= len(self._bodies.pop(next(iter(self._bodies))))
 
 
-async def conditional(
+async def conditional_by_etag(
     request: Request,
     gate: Gate,
     name: str,
@@ -57,7 +57,7 @@ async def conditional(
     earlier: GivenETag = request.app.state.given
 
     def look(run: Run) -> tuple[str, bytes | View | None]:
-        facts = described(run)
+        facts = described_answers(run)
         tag = tag_of(run, request, facts)
         if _asked_before(request, tag):
             return tag, None

@@ -15,7 +15,7 @@ from tidegate.service.loop_wakeups import woken_together
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Conflict, Pending, Receipt, fulfil
 from tidegate.service.released_rows import RowBlock, stored_rows
-from tidegate.service.stream_kinds import pipeline_of, pushed, together
+from tidegate.service.stream_kinds import of_one_kind_together, pipeline_of, pushed_by_kind
 from tidegate.service.whole_rows import check_even, refused_rows
 
 Outcome = Receipt | TidegateError
@@ -93,7 +93,7 @@ class Group:
                 known[one.key] = one
             new.append(one)
             seen += one.values.size
-        for batch in together(new):
+        for batch in of_one_kind_together(new):
             self._push_batch(run, name, batch)
 
     def _again(
@@ -151,7 +151,7 @@ class Group:
         """Requests that can be pushed together: how a stream is split changes nothing."""
         start = run.seen
         try:
-            blocks = pushed(run, batch)
+            blocks = pushed_by_kind(run, batch)
         except TidegateError as error:
             if _changed_something(error, run):
                 raise

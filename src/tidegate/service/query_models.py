@@ -10,7 +10,7 @@ Number = float | Literal["inf", "-inf", "nan"]  # JSON holds no infinity
 Numbers = list[Number]
 
 
-class FullAnswer(AnswerModel):
+class FullQueryAnswer(AnswerModel):
     """All fields of `tidegate.Answer`."""
 
     start: int
@@ -59,7 +59,7 @@ class FullAnswers(AnswerModel):
 class OneAnswer(AnswerModel):
     """The answer about one range."""
 
-    answer: FullAnswer
+    answer: FullQueryAnswer
 
 
 class ManyAnswers(AnswerModel):

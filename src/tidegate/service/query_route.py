@@ -12,7 +12,7 @@ from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
 from tidegate.keyed.views_for_other_threads import KeyedView
 from tidegate.record.moving_sums import MovingWindows
-from tidegate.record.times.time_ranges import TimeTable
+from tidegate.record.times.time_ranges_and_tables import TimeTable
 from tidegate.service.access import Access
 from tidegate.service.answers_json import View, encoded, encoded_moving, encoded_table, view_of
 from tidegate.service.gate import Gate
@@ -28,7 +28,7 @@ Ends = (
 )
 
 
-class Question(BaseModel):
+class QueryQuestion(BaseModel):
     """Ranges of positions or of time, a table of sums over parts, or sums over a window."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
@@ -131,7 +131,7 @@ def query_route(gate: Gate, access: Access) -> APIRouter:
     routes = APIRouter(prefix="/v1/streams")
 
     @routes.post("/{name}/query", dependencies=[access.allowed("read")], **answers(QueryAnswer))
-    async def query(name: str, question: Question) -> dict[str, Any]:
+    async def query(name: str, question: QueryQuestion) -> dict[str, Any]:
         view = await asyncio.to_thread(gate.ask, name, lambda run: view_of(run, question.keys))
         return await gate.work_out(lambda: question.asked(view))
 

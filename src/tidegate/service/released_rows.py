@@ -129,7 +129,7 @@ class RowPage(NamedTuple):
     following: int | None
 
 
-def page(
+def page_of_rows(
     database: Database,
     stream: str,
     start: int,

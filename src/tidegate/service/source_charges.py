@@ -6,18 +6,15 @@ counts is the range that has spent most. Nothing in it is secret (see `tidegate.
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import MissingError
 from tidegate.ledger import Ledger
-from tidegate.ledger.composition import by_part
 from tidegate.ledger.entries import Charge
+from tidegate.ledger.spent_ranges import SpentRange, dearest_charges, spent_ranges
 from tidegate.service.gate import Gate
 from tidegate.service.open_streams import Run
 from tidegate.service.stored_stream import EPOCH, StoredStream
@@ -37,7 +34,7 @@ def charged(gate: Gate, source: str) -> dict[str, Any]:
         return book.charges(source), book.cap_of(source), book.left(source)
 
     charges, cap, left = gate.spent(read)
-    found = charged_ranges(charges)
+    found = spent_ranges(charges)
     streams = _streams(gate, source, {one.epoch for one in charges})
     dearest = max(found, key=lambda one: one.spent, default=None)
     kept = found[-_MOST_RANGES:]
@@ -48,65 +45,15 @@ def charged(gate: Gate, source: str) -> dict[str, Any]:
         "cap": None if cap is None else str(cap),
         "left": None if left is None else str(left),
         "spent": str(Fraction(0) if dearest is None else dearest.spent),
-        "ranges": [_shown(one, charges, streams) for one in kept],
+        "ranges": [_shown_charges(one, charges, streams) for one in kept],
         "left_out": len(found) - len(kept),
     }
 
 
-class SpentRange(NamedTuple):
-    """Rows [start, end) to which the same charges apply; `end` None: without end."""
-
-    start: int
-    end: int | None
-    spent: Fraction
-
-
-def charged_ranges(charges: Sequence[Charge]) -> list[SpentRange]:
-    """The charged rows, cut wherever a charge begins or ends, and what a row of each has spent.
-
-    One sweep over the cuts, however many charges lie on each other. A value belongs to one part of
-    the source: what counts is the part that has spent most, and what was charged to all parts. It
-    lies on top of a heap, once sums that have changed since are taken off.
-    """
-    denominator = math.lcm(*{one.epsilon.denominator for one in charges})
-    changes: dict[int, list[tuple[int, str, int]]] = {}
-    for one in charges:
-        if one.start == one.end:
-            continue  # closed before it took a value
-        amount = one.epsilon.numerator * (denominator // one.epsilon.denominator)
-        changes.setdefault(one.start, []).append((1, one.part, amount))
-        if one.end is not None:
-            changes.setdefault(one.end, []).append((-1, one.part, -amount))
-    cuts, found = sorted(changes), []
-    spent: dict[str, int] = {"": 0}
-    heap: list[tuple[int, str]] = []
-    active = 0
-    for cut, following in zip_longest(cuts, cuts[1:]):
-        for number, part, amount in changes[cut]:
-            active += number
-            spent[part] = spent.get(part, 0) + amount
-            if part:
-                heapq.heappush(heap, (-spent[part], part))
-        while heap and -heap[0][0] != spent[heap[0][1]]:
-            heapq.heappop(heap)
-        if active:
-            most = spent[""] - (heap[0][0] if heap else 0)
-            found.append(SpentRange(cut, following, Fraction(most, denominator)))
-    return found
-
-
-def _dearest(found: SpentRange, charges: Sequence[Charge]) -> list[Charge]:
-    """The charges that meet at one value of the range: of the part that has spent most."""
-    here = [
-        one
-        for one in charges
-        if one.start <= found.start and (one.end is None or one.end > found.start)
-    ]
-    return max(by_part(here), key=lambda part: sum(one.epsilon for one in part))
-
-
-def _shown(found: SpentRange, charges: Sequence[Charge], streams: dict[str, str]) -> dict[str, Any]:
-    meeting = sorted(_dearest(found, charges), key=lambda one: one.sequence)
+def _shown_charges(
+    found: SpentRange, charges: Sequence[Charge], streams: dict[str, str]
+) -> dict[str, Any]:
+    meeting = sorted(dearest_charges(found, charges), key=lambda one: one.sequence)
     named, rest = meeting[:_MOST_CHARGES], meeting[_MOST_CHARGES:]
     plain = [
         {

@@ -16,7 +16,7 @@ from tidegate.keyed.key_names import declared_keys
 from tidegate.keyed.specification import PER_KEY, SHARED
 from tidegate.methods._events import events
 from tidegate.plan import expect, setting_warnings
-from tidegate.record.times.time_ranges import length_of
+from tidegate.record.times.time_ranges_and_tables import length_of
 from tidegate.run.column_budgets import checked_names, shares_of
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.stored_stream import stream_keyed_by

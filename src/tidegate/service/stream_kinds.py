@@ -23,7 +23,7 @@ def pipeline_of(run: Run) -> Pipeline:
     return run.specification.pipeline if isinstance(run, CommittedKeyed) else run.pipeline
 
 
-def together(requests: list[Pending]) -> list[list[Pending]]:
+def of_one_kind_together(requests: list[Pending]) -> list[list[Pending]]:
     """Neighbours that can be one push: of one clock, and without ticks to close in between."""
     found: list[list[Pending]] = []
     for one in requests:
@@ -40,7 +40,7 @@ def _alike(one: Pending, other: Pending) -> bool:
     return clocks[0] == clocks[1] and keyed and one.until is None and other.until is None
 
 
-def pushed(run: Run, batch: list[Pending]) -> list[RowBlock]:
+def pushed_by_kind(run: Run, batch: list[Pending]) -> list[RowBlock]:
     """Release what some requests bring, which are alike.
 
     Raises:

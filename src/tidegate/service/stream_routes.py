@@ -21,7 +21,7 @@ from tidegate.service.answer_models import (
     StreamState,
 )
 from tidegate.service.gate import Gate
-from tidegate.service.http_etags import conditional, tagged
+from tidegate.service.http_etags import conditional_by_etag, tagged
 from tidegate.service.open_streams import Run
 from tidegate.service.openapi_document import answers
 from tidegate.service.stream_creation import NewStream, Plan
@@ -71,7 +71,7 @@ def stream_routes(gate: Gate, access: Access) -> APIRouter:
 
     @routes.get("/streams/{name}", dependencies=facts, **answers(StreamState, tagged=True))
     async def one(request: Request, name: Name) -> Response:
-        return await conditional(request, gate, name)
+        return await conditional_by_etag(request, gate, name)
 
     @routes.get("/streams/{name}/kind", dependencies=write, **answers(StreamKind))
     async def kind(name: Name) -> dict[str, Any]:

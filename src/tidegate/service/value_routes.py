@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
-from tidegate.record.times.time_ranges import moment
+from tidegate.record.times.time_ranges_and_tables import moment
 from tidegate.service import released_rows, request_bodies
 from tidegate.service.access import Access
 from tidegate.service.answer_models import (
@@ -23,9 +23,9 @@ from tidegate.service.answer_models import (
     TakenValues,
 )
 from tidegate.service.answers_ahead import AnswersAhead
-from tidegate.service.answers_json import asked_keys, codes_of, sums, table
+from tidegate.service.answers_json import asked_keys, codes_of, sums_as_json, table_as_json
 from tidegate.service.gate import Gate
-from tidegate.service.http_etags import conditional, tag_headers, tag_of, unchanged
+from tidegate.service.http_etags import conditional_by_etag, tag_headers, tag_of, unchanged
 from tidegate.service.moving_sums import moving
 from tidegate.service.open_streams import Run
 from tidegate.service.openapi_document import answers, text_answers
@@ -42,7 +42,7 @@ Place = Annotated[int, Query(ge=0, le=LARGEST)]
 Text = Annotated[str | None, Query(max_length=200)]
 
 
-class Question(BaseModel):
+class ValuesQuestion(BaseModel):
     """What all questions have: a range of time, and keys."""
 
     model_config = ConfigDict(extra="forbid")
@@ -57,14 +57,14 @@ class Question(BaseModel):
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
-class RowsQuestion(Question):
+class RowsQuestion(ValuesQuestion):
     """Released rows."""
 
     start: int = Field(0, ge=0, le=LARGEST, description="The place of the first row.")
     limit: int = Field(1000, ge=0, le=MOST_ROWS)
 
 
-class SumQuestion(Question):
+class SumQuestion(ValuesQuestion):
     """A sum, a count and a mean."""
 
     start: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
@@ -72,7 +72,7 @@ class SumQuestion(Question):
     confidence: float = Field(0.95, gt=0, lt=1)
 
 
-class MovingQuestion(Question):
+class MovingQuestion(ValuesQuestion):
     """Sums and means over a window that slides."""
 
     over: str = Field(max_length=18, description="Its length: 1h, 1d, 1w; or a number of rows.")
@@ -82,7 +82,7 @@ class MovingQuestion(Question):
     confidence: float = Field(0.95, gt=0, lt=1)
 
 
-class TableQuestion(Question):
+class TableQuestion(ValuesQuestion):
     """Sums, means and rates, part by part."""
 
     every: str = Field("1d", max_length=18, description="15min, 1h, 1d, 1w; or a number of rows.")
@@ -153,7 +153,7 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
         if (same := unchanged(request, tag)) is not None:
             return same
         place = (gate.database, stored, question.start, question.limit)
-        page = await asyncio.to_thread(released_rows.page, *place, codes=codes, times=times)
+        page = await asyncio.to_thread(released_rows.page_of_rows, *place, codes=codes, times=times)
         return released_rows.row_response(
             page, names, tag_headers(tag), arrow=arrow, start=question.start
         )
@@ -161,15 +161,15 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
     @routes.get("/{name}/sum", dependencies=read, **answers(Sums, tagged=True))
     async def total(request: Request, name: Name, question: AskedSum) -> Response:
         asked = question.given()
-        return await conditional(
-            request, gate, name, lambda view: sums(view, asked), asked_keys(asked)
+        return await conditional_by_etag(
+            request, gate, name, lambda view: sums_as_json(view, asked), asked_keys(asked)
         )
 
     @routes.get("/{name}/moving", dependencies=read, **answers(MovingSumColumns, tagged=True))
     async def sliding(request: Request, name: Name, question: AskedMoving) -> Response:
         """The sum over the last hour, day or 1,000 rows, again and again, with its interval."""
         asked = question.given()
-        return await conditional(
+        return await conditional_by_etag(
             request, gate, name, lambda view: moving(view, asked), asked_keys(asked)
         )
 
@@ -177,9 +177,13 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
     async def by_time(request: Request, name: Name, question: AskedTable) -> Response:
         asked = question.given()
         keys = asked_keys(asked)
-        found = await conditional(request, gate, name, lambda view: table(view, asked), keys)
+        found = await conditional_by_etag(
+            request, gate, name, lambda view: table_as_json(view, asked), keys
+        )
         if gate.streams.existing(name).keys is not None and (keys is None or len(keys) > 1):
-            ahead.asked(gate.streams.existing(name).name, keys, lambda view: table(view, asked))
+            ahead.asked(
+                gate.streams.existing(name).name, keys, lambda view: table_as_json(view, asked)
+            )
         return found
 
     @routes.get("/{name}/live", dependencies=read, **_EVENTS)

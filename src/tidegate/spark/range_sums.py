@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record, checked_confidence, quantile
-from tidegate.released.scan_into_block_sums import scan, spans
+from tidegate.released.scan_into_block_sums import scan, scanned_spans
 from tidegate.released.sums_index_file import Index
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
@@ -182,7 +182,7 @@ def _range_record(pipeline: Pipeline, values: FloatArray) -> Record:
     fixed: Any = pipeline.threshold
     phases = [Phase(0, float(fixed.value), "")]
     out = BytesIO()
-    found = scan(out, pipeline, spans(pipeline, phases, "the table"), [values])
+    found = scan(out, pipeline, scanned_spans(pipeline, phases, "the table"), [values])
     facts = {"segments": found["segments"], "version": {}, "metadata": {}}
     index = Index(out.getvalue(), facts)  # type: ignore[arg-type]  # bytes read as a mapping does
     return index.record(pipeline, str(pipeline.guarantee))

@@ -108,7 +108,7 @@ def release(
     before = None if spent is None else _sharded(spent_by_key(spent), shards)
     kind = df.schema[time].dataType if time is not None else None
     if df.isStreaming:
-        check_state_store(df.sparkSession)
+        check_state_store_of_release(df.sparkSession)
         check_label(df, plan.label)
         first = before if initial is None else initial
         if before is not None and initial is not None:
@@ -211,7 +211,7 @@ def check_key(df: DataFrame, name: str, setting: str = "key") -> None:
         raise SettingError(setting, f"{said(name)} must be a text or a whole number: cast it")
 
 
-def check_state_store(spark: SparkSession) -> None:
+def check_state_store_of_release(spark: SparkSession) -> None:
     """Refuse a state store that `transformWithState` does not run on."""
     if spark.conf.get(_PROVIDER, "") != _ROCKSDB:
         raise SettingError(

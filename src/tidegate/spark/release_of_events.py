@@ -23,7 +23,7 @@ from tidegate.spark.charges import spent_by_key
 from tidegate.spark.event_shard import EventShardProcessor, check_cap
 from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.frames import check_number
-from tidegate.spark.release import check_key, check_state_store
+from tidegate.spark.release import check_key, check_state_store_of_release
 from tidegate.spark.release_labels import check_label, hold_label, label_of
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SHARD, shard_of
@@ -160,7 +160,7 @@ def _events_streamed(
 ) -> DataFrame:
     if not clock.isStreaming:
         raise SettingError("clock", "must be a streaming DataFrame, such as of format 'rate'")
-    check_state_store(events.sparkSession)
+    check_state_store_of_release(events.sparkSession)
     times = clock.select(
         F.lit(None).cast("string").alias("key"),
         F.unix_micros(F.col(clock.columns[0]).cast("timestamp")).alias("at"),

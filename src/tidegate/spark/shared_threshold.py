@@ -63,7 +63,7 @@ def shared_threshold(
     numbers = np.array([np.nan if row[0] is None else row[0] for row in rows])
     lattice, epoch = pipeline.lattice, secure().new_epoch()
     identity = digest({**pipeline.resolved_settings, "threshold": "shared in Spark"})
-    chosen = two_sided_caps.choose(
+    chosen = two_sided_caps.choose_caps(
         pipeline.threshold,
         lattice.units(numbers),
         lattice,

@@ -23,8 +23,8 @@ from tidegate.estimate.mixture.smoother.mixture_smoother import (
     MixtureOf,
     MixtureViews,
     Smoothed,
+    mixture_variances_of_each,
     mixture_views,
-    variances_of_each,
 )
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import weighted
 from tidegate.estimate.mixture.smoother.stored_views import restored_views, stored_views
@@ -126,7 +126,7 @@ class MixturePosterior(Posterior):
         every: list[MixturePosterior] = [self, *others]
         facts = [one._spread_facts for one in every]
         known = [one._known for one in every]
-        cells, estimate, noise, spread = _sums_of_each(known, ranges, self._spread, facts)
+        cells, estimate, noise, spread = _posterior_sums_of_each(known, ranges, self._spread, facts)
         parts, last = [], 0
         for one, (starts, ends) in zip(every, ranges, strict=True):
             at = slice(last, last := last + starts.size)
@@ -162,7 +162,7 @@ class MixturePosterior(Posterior):
         return found
 
 
-def _sums_of_each(
+def _posterior_sums_of_each(
     streams: Sequence[PosteriorSums],
     ranges: Sequence[Ranges],
     spread: Callable[..., FloatArray],
@@ -225,7 +225,9 @@ def _variances_of_each(
         return (view.variances(*near) for _, view in streams[0].models)
     parts = np.split(near, [*accumulate(sizes[:-1])], axis=1)
     asked = zip(streams, parts, strict=True)
-    return iter(variances_of_each([(view, *at) for one, at in asked for _, view in one.models]))
+    return iter(
+        mixture_variances_of_each([(view, *at) for one, at in asked for _, view in one.models])
+    )
 
 
 def _joined(parts: Sequence[Any]) -> Any:

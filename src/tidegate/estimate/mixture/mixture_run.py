@@ -279,7 +279,7 @@ class MixtureRun:
         self.prediction = math.floor(each * FORECAST_GRAIN + 0.5) / FORECAST_GRAIN
 
     def _transition_over(self, width: int) -> StateTransition:
-        return transition_of_all(self._horizon, width, self._scatter)
+        return mixture_transition(self._horizon, width, self._scatter)
 
     def _open_cells(self) -> BlockCells:
         if self._cells is None:
@@ -288,6 +288,6 @@ class MixtureRun:
 
 
 @lru_cache(maxsize=256)
-def transition_of_all(horizon: int, width: int, scatter: float) -> StateTransition:
+def mixture_transition(horizon: int, width: int, scatter: float) -> StateTransition:
     """The transition of all models over a cell; cached, since a horizon has few widths."""
     return StateTransition(models(horizon, scatter=scatter), width)

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.portable_math import expm1
+from tidegate.estimate.mixture.portable_exp_and_log import expm1
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout
 

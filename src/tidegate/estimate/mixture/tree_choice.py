@@ -18,7 +18,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     StateTransition,
     models,
 )
-from tidegate.estimate.mixture.portable_math import log
+from tidegate.estimate.mixture.portable_exp_and_log import log
 from tidegate.lattice import FloatArray
 from tidegate.stages import Layout, Perturber
 

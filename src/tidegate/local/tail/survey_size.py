@@ -65,7 +65,7 @@ def held_out(holdout: int, in_stream: int, horizon: int) -> tuple[PlannedSurvey,
     return (*before, *later)
 
 
-def growing(
+def growing_survey(
     first: int, horizon: int, fleet: int | None, *, keep_asking: bool
 ) -> tuple[PlannedSurvey, ...]:
     """A short survey, then the stream, with questions again after each doubling.

@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate.clock import SECOND, Clock, zone_of
 from tidegate.errors import QueryError, SettingError
-from tidegate.record.times.time_ranges import length_of
+from tidegate.record.times.time_ranges_and_tables import length_of
 
 _DAY = 86_400
 _MINUTE = 60

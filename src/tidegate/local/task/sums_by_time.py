@@ -71,7 +71,7 @@ class RoundSums:
             step: the resolution.
             population: how many devices there are, of which those that answered are a sample.
         """
-        parts = [_PartCounts.of(part) for part in opened.parts]
+        parts = [_CountsByTime.of(part) for part in opened.parts]
         devices = _devices(parts)
         heard = [part for part in parts if part.reports]
         if population is not None and heard and population < devices:
@@ -83,12 +83,12 @@ class RoundSums:
         return sum((part.sums(step, factor) for part in heard), cls(devices - _devices(heard)))
 
 
-def _devices(parts: Iterable[_PartCounts]) -> int:
+def _devices(parts: Iterable[_CountsByTime]) -> int:
     return sum(part.devices for part in parts)
 
 
 @dataclass(frozen=True)
-class _PartCounts:
+class _CountsByTime:
     """What the devices of a part answered.
 
     Attributes:
@@ -104,7 +104,7 @@ class _PartCounts:
     offset: float
 
     @classmethod
-    def of(cls, part: RoundPart) -> _PartCounts:
+    def of(cls, part: RoundPart) -> _CountsByTime:
         devices = sum(int(counts.sum()) for counts in part.counts)
         asked = [
             (slot.question, counts)

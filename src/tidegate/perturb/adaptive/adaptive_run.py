@@ -81,7 +81,9 @@ class AdaptiveRun:
             "choice": self._choice,
             "leaf": self.leaf,
             "total": self._total,
-            "filled": 0 if self._open is None else _width(self._open, self.leaf) - self.room,
+            "filled": 0
+            if self._open is None
+            else _width_of_tree(self._open, self.leaf) - self.room,
         }
 
     @property
@@ -99,7 +101,7 @@ class AdaptiveRun:
         self._open_block(self.options[choice])
 
     def _open_block(self, tree: Layout) -> None:
-        self._open, self._cap, self.room = tree, tree.cap, _width(tree, self.leaf)
+        self._open, self._cap, self.room = tree, tree.cap, _width_of_tree(tree, self.leaf)
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give the noisy sums of completed leaves."""
@@ -156,7 +158,7 @@ class AdaptiveRun:
         self._total = 0
         self.leaf += completed
         if self.leaf < tree.leaves:
-            self.room = _width(tree, self.leaf)
+            self.room = _width_of_tree(tree, self.leaf)
             return
         self._open = self._choice = self._noise = None
         self.leaf = self._cap = self.room = 0
@@ -187,7 +189,7 @@ class AdaptiveRun:
         ]
 
 
-def _width(tree: Layout, leaf: int) -> int:
+def _width_of_tree(tree: Layout, leaf: int) -> int:
     return tree.edge(leaf + 1) - tree.edge(leaf)
 
 

@@ -111,11 +111,11 @@ def _law(cap: int, budgets: tuple[Fraction, ...]) -> tuple[tuple[Fraction, ...],
 @lru_cache(maxsize=4096)  # by whole numbers: the hash of a fraction takes as long as a scale
 def _level_law(cap: int, above: int, below: int) -> tuple[Fraction, float]:
     scale = level_scale(cap, Fraction(above, below))
-    return scale, _variance(scale)
+    return scale, _variance_of_shape(scale)
 
 
 @lru_cache(maxsize=1024)
-def _variance(scale: Fraction) -> float:
+def _variance_of_shape(scale: Fraction) -> float:
     """2q/(1 − q)², q = exp(−1/scale), the variance of the noise: the same bits on every machine.
 
     Forecasts, the choice of trees and the identity of noise depend on it. It is above 0 even where

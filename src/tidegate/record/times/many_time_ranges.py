@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.errors import QueryError
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.sums_over_time import between_cuts, check_known
-from tidegate.record.times.time_ranges import moments
+from tidegate.record.times.time_ranges_and_tables import moments
 
 if TYPE_CHECKING:
     from tidegate.record.record import Record

@@ -27,7 +27,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer_text import noted
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_index import TimeIndex
-from tidegate.record.times.time_ranges import (
+from tidegate.record.times.time_ranges_and_tables import (
     Moment,
     TimeTable,
     asked,
@@ -55,7 +55,9 @@ _NONE: IntArray = np.zeros(0, dtype=np.int64)
 _NOTHING = Moves(_NONE, _NONE, _NONE, _NONE)
 
 
-def moves(index: TimeIndex, cuts: IntArray, places: IntArray, known: tuple[int, int]) -> Moves:
+def sums_of_moves(
+    index: TimeIndex, cuts: IntArray, places: IntArray, known: tuple[int, int]
+) -> Moves:
     """What late rows move between the parts that `cuts` (times) and `places` (positions) bound.
 
     Only rows at the positions [known[0], known[1]) are looked at.
@@ -163,7 +165,7 @@ def table_by_time(
     Raises:
         QueryError: there is no row in all of it, or the record has forgotten some of its rows.
     """
-    cuts, note = known_edges([record], record.time_index, every, from_, to)
+    cuts, note = known_edges_of_sums([record], record.time_index, every, from_, to)
     found = table_between(record, cuts, confidence, note)
     check_rows(record.time_index, found.rows)
     return found
@@ -183,7 +185,7 @@ def table_between(
     return TimeTable(found, cuts, record.time_index.clock, rows)
 
 
-def known_edges(
+def known_edges_of_sums(
     records: Sequence[Record], index: TimeIndex, every: str, from_: Moment | None, to: Moment | None
 ) -> tuple[IntArray, str]:
     """The edges of the parts that all records know whole, and what to say of those left out.
@@ -274,7 +276,7 @@ def with_late_rows(
     rows, late, notes = sums.end - sums.start, 0, []
     for record, at in zip(records, places, strict=True):
         end = record.end if as_of is None else as_of
-        moved = moves(record.time_index, cuts, at, (record.start, end))
+        moved = sums_of_moves(record.time_index, cuts, at, (record.start, end))
         ask = partial(record.answers, confidence=sums.confidence, as_of=as_of)
         sums, won = counted_by_time(sums, moved, ask)
         rows, late = rows + won, late + int((moved.end - moved.start).sum())

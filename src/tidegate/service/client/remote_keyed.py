@@ -22,7 +22,7 @@ from tidegate.record.answer import Answer
 from tidegate.record.mean_and_ratio import Mean
 from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.times.time_ranges import Moment, TimeTable
+from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
 from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late

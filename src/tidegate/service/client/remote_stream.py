@@ -18,7 +18,7 @@ from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late, refuse_users, single
 from tidegate.service.client.remote_record import RemoteRecord

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 
 from tidegate.randomness import random_bytes
-from tidegate.record.times.time_ranges import Moment
+from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.client.pushed_columns import PushedColumns
 from tidegate.service.client.remote_record import text

@@ -10,7 +10,7 @@ from tidegate.errors import InputError, QueryError
 from tidegate.local.task import RoundCalendar, RoundSums, TaskRound, sums_by_time
 from tidegate.record.answer_text import cautions
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.times.time_ranges import length_of
+from tidegate.record.times.time_ranges_and_tables import length_of
 from tidegate.service.devices import stored_tasks
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.timestamps import read_times
@@ -19,7 +19,7 @@ _MOST_ROWS = 100_000
 _MOST_POPULATION = 1 << 53
 
 
-def described(queue: DeviceQueue, task_id: str) -> dict[str, Any]:
+def described_with_answers(queue: DeviceQueue, task_id: str) -> dict[str, Any]:
     """The public facts of a task, and how far it is."""
     facts = queue.facts(task_id)
     number = facts.calendar.number(queue.clock())
@@ -46,7 +46,7 @@ def collected(queue: DeviceQueue, task_id: str, asked: Mapping[str, str]) -> dic
         raise QueryError("from must be before to")
     with queue.gate.database.reading() as connection:
         rounds = stored_tasks.rounds_between(connection, facts.task, first, end)
-    groups = _groups(rounds, calendar, asked, first if "from" in asked else None)
+    groups = _answer_groups(rounds, calendar, asked, first if "from" in asked else None)
     confidence = _confidence(asked)
     population = _population(asked, facts.population)
     sums = [[RoundSums.of(one, step) for one in group] for _, _, group in groups]
@@ -105,7 +105,7 @@ def _number(
     return number
 
 
-def _groups(
+def _answer_groups(
     rounds: list[TaskRound], calendar: RoundCalendar, asked: Mapping[str, str], first: int | None
 ) -> list[tuple[int, int, list[TaskRound]]]:
     """First and last round and those in between, for each row; rows without rounds are left out."""

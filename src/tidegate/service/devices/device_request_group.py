@@ -22,8 +22,8 @@ from tidegate.service.devices.device_requests import (
     Asked,
     Batch,
     BatchTaken,
+    DeviceQuestion,
     NotNow,
-    Question,
     Reports,
     Request,
     device_digest,
@@ -88,7 +88,7 @@ class RequestGroup:
                 fulfil(request.answer, outcome)
 
     def _done(self, request: Request) -> Any:
-        if isinstance(request, Question):
+        if isinstance(request, DeviceQuestion):
             return self._ask(request)
         if isinstance(request, Reports):
             return self._receive(request)
@@ -134,7 +134,7 @@ class RequestGroup:
 
     # -- asking ----------------------------------------------------------------------------------
 
-    def _ask(self, request: Question) -> Asked | NotNow:
+    def _ask(self, request: DeviceQuestion) -> Asked | NotNow:
         stored = self._stored(request.task_id)
         task, calendar = stored.task, stored.task.calendar
         number, _ = self._round(request.task_id, task, request.round)
@@ -273,4 +273,4 @@ def _names(request: Request) -> list[tuple[str, str]]:
     """The round and the name of every device in a request."""
     if isinstance(request, Reports):
         return [(one.round, one.client) for one in request.reports if isinstance(one, Report)]
-    return [(request.round, request.client)] if isinstance(request, Question) else []
+    return [(request.round, request.client)] if isinstance(request, DeviceQuestion) else []

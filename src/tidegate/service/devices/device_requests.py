@@ -39,7 +39,7 @@ class NotNow:
 
 
 @dataclass(eq=False)
-class Question:
+class DeviceQuestion:
     """A device of this name wants to know what it is asked in a round."""
 
     task_id: str
@@ -90,7 +90,7 @@ class Batch:
     answer: Future[dict[str, Any]] = field(default_factory=Future)
 
 
-Request = Question | Reports | Batch
+Request = DeviceQuestion | Reports | Batch
 
 
 def device_digest(client: str) -> bytes:

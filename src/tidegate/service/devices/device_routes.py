@@ -35,7 +35,7 @@ from tidegate.local.task_messages import (
 from tidegate.service import problem_details
 from tidegate.service.access import Access
 from tidegate.service.devices.device_queue import DeviceQueue
-from tidegate.service.devices.device_requests import Batch, NotNow, Question, Reports
+from tidegate.service.devices.device_requests import Batch, DeviceQuestion, NotNow, Reports
 from tidegate.service.devices.task_models import BatchOutcome
 from tidegate.service.loop_wakeups import LoopAnswer, result_of
 from tidegate.service.openapi_document import answers, message
@@ -142,7 +142,7 @@ class DeviceRequests:
             raise HTTPException(422, "round and client must be given")
         answer = LoopAnswer()
         device = name_of(names, "round"), name_of(names, "client")
-        self._queue.submit(Question(task_id, *device, answer))
+        self._queue.submit(DeviceQuestion(task_id, *device, answer))
         asked = await answer.woken
         if isinstance(asked, NotNow):
             return Response(status_code=204, headers={"Retry-After": str(asked.seconds)})

@@ -15,7 +15,7 @@ from tidegate.local.task import RoundCalendar
 from tidegate.local.topl import Topl
 from tidegate.randomness import random_bytes
 from tidegate.service.access import Access
-from tidegate.service.devices.answers_by_time import collected, described
+from tidegate.service.devices.answers_by_time import collected, described_with_answers
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.stored_tasks import TaskFacts
 from tidegate.service.devices.task_models import Collection, TaskPlain, TaskState
@@ -78,7 +78,7 @@ def task_routes(queue: DeviceQueue, access: Access) -> APIRouter:
 
     @routes.get("/{task_id}", dependencies=facts_of, **answers(TaskState, tagged=True))
     async def one(request: Request, task_id: str) -> Response:
-        return tagged(request, await asyncio.to_thread(described, queue, task_id))
+        return tagged(request, await asyncio.to_thread(described_with_answers, queue, task_id))
 
     @routes.post("/{task_id}/retire", dependencies=manage, **answers(TaskPlain))
     async def retire(task_id: str) -> dict[str, Any]:

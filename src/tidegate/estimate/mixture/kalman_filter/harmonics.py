@@ -6,7 +6,7 @@ four harmonics are most of a daily cycle; more would cost more to learn than the
 −cos(ω(p − ½))/(2·sin(ω/2)).
 
 Angles are fractions of a turn, reduced in whole numbers; sine and cosine are polynomials in a fixed
-order. So all machines agree on every bit (see `portable_math`).
+order. So all machines agree on every bit (see `portable_exp_and_log`).
 """
 
 from __future__ import annotations

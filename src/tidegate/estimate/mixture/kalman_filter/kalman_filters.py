@@ -9,8 +9,8 @@ for a measurement z = hᵀx + noise of variance r, h = (1 − share)·LEAF + sha
 sum is then taken from INNER: leaf sum + noise left − (leaf sum + leaf's noise).
 
 Every step is a few elementwise operations on arrays with one entry per model, in a fixed order: no
-linear-algebra library takes part, and no exp or log but those of `portable_math`, so that all
-machines agree on every bit. At this size arithmetic is cheaper than views and broadcasting: so
+linear-algebra library takes part, and no exp or log but those of `portable_exp_and_log`, so that
+all machines agree on every bit. At this size arithmetic is cheaper than views and broadcasting: so
 views and scratch arrays are made once, and rows are copied (`take`) to where they are needed.
 """
 
@@ -37,7 +37,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     Models,
     StateTransition,
 )
-from tidegate.estimate.mixture.portable_math import NOTHING, PART, PARTS, POWERS
+from tidegate.estimate.mixture.portable_exp_and_log import NOTHING, PART, PARTS, POWERS
 from tidegate.lattice import FloatArray
 
 # A likelihood is exp(−distance/2): it is halved whenever the distance grows by this, 2·ln 2.
@@ -281,7 +281,7 @@ def normalised(halvings: list[float], roots: list[float]) -> Weights:
     found, total, table = [], 0.0, POWERS
     for model, times in enumerate(halvings):
         if times < most:
-            # `portable_math.halved_each`, written out: every leaf weighs a dozen models.
+            # `portable_exp_and_log.halved_each`, written out: every leaf weighs a dozen models.
             scaled = (times - least) * PARTS
             step = int(scaled)
             power = (step - scaled) * PART

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import DISTANCE_PER_HALVING, Weights
 from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT
-from tidegate.estimate.mixture.portable_math import NOTHING, halved_each
+from tidegate.estimate.mixture.portable_exp_and_log import NOTHING, halved_each
 from tidegate.lattice import FloatArray
 
 _BITS = 4

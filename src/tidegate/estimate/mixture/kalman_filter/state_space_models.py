@@ -21,7 +21,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from tidegate.estimate.mixture.portable_math import exp, expm1
+from tidegate.estimate.mixture.portable_exp_and_log import exp, expm1
 from tidegate.lattice import FloatArray, IntArray
 
 # Level random walks: variance over one horizon, from "constant" to "anything goes" in decades.

@@ -46,7 +46,7 @@ from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
     packed_filters,
     unpacked_filters,
 )
-from tidegate.estimate.mixture.mixture_run import transition_of_all
+from tidegate.estimate.mixture.mixture_run import mixture_transition
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.state_as_bytes import State
 
@@ -144,7 +144,7 @@ class FiltersOfManyStreams:
         `MixtureRun._end_cell` of many streams. `leaves` are those that end with the cells; None:
         none does. Then only means are needed now: covariances wait for the end of the leaf.
         """
-        over = transition_of_all(self._horizon, width, SCATTER)
+        over = mixture_transition(self._horizon, width, SCATTER)
         threshold, added = unit.threshold, unit.truncated * width
         growth = over.width * self.means(LEVEL, codes) + over.swing_row * self.means(SWING, codes)
         ages = np.minimum(ends - width, self._horizon)
@@ -220,7 +220,7 @@ class FiltersOfManyStreams:
 
     def forecast(self, codes: IntArray, width: int) -> FloatArray:
         """Expected sums of the values of the next cells, all of one width."""
-        over = transition_of_all(self._horizon, width, SCATTER)
+        over = mixture_transition(self._horizon, width, SCATTER)
         levels, swings = self.means(LEVEL, codes), self.means(SWING, codes)
         return mixed_rows(self.weights[codes], over.width * levels + over.swing_row * swings)
 
@@ -259,7 +259,7 @@ class FiltersOfManyStreams:
             means, position = filters.mean.copy(), end - sum(widths)
             for width in widths:
                 filters.fade(width / (min(position, self._horizon) + width))
-                filters.predict(transition_of_all(self._horizon, width, SCATTER))
+                filters.predict(mixture_transition(self._horizon, width, SCATTER))
                 position += width
             filters.mean[:] = means
         return {

@@ -39,7 +39,10 @@ from tidegate.estimate.mixture.smoother.cell_variances import (
     inner,
     quadratic,
 )
-from tidegate.estimate.mixture.smoother.inside_blocks import distances, smoothed
+from tidegate.estimate.mixture.smoother.inside_blocks import (
+    distances_inside_blocks,
+    smoothed_inside_blocks,
+)
 from tidegate.estimate.mixture.smoother.smoothed_blocks import SmoothedBlocks
 from tidegate.lattice import FloatArray, IntArray
 
@@ -96,7 +99,7 @@ def pieces(tasks: Sequence[SmoothingTask]) -> Iterator[Sequence[SmoothingTask]]:
     yield tasks[start:]
 
 
-def solved(tasks: Sequence[SmoothingTask]) -> SolvedPasses:
+def solved_passes(tasks: Sequence[SmoothingTask]) -> SolvedPasses:
     """The posterior of each task."""
     batches, chain, starts, counts = chain_of(tasks)
     blocks = SmoothedBlocks(chain)
@@ -119,10 +122,14 @@ def solved(tasks: Sequence[SmoothingTask]) -> SolvedPasses:
     for batch in batches:
         numbers = batch.numbers
         at = np.arange(len(batch.steps))[:, np.newaxis] + edge_of_block[numbers]
-        sums[at], levels[at] = smoothed(batch, blocks.begun[:, numbers], after[:, numbers])
+        sums[at], levels[at] = smoothed_inside_blocks(
+            batch, blocks.begun[:, numbers], after[:, numbers]
+        )
         measured = np.array([step.measured is not None for step in batch.steps])
         leaves[at[measured]] = 1
-        squares[at[measured]] = distances(batch, chain.means[numbers], chain.covariances[numbers])
+        squares[at[measured]] = distances_inside_blocks(
+            batch, chain.means[numbers], chain.covariances[numbers]
+        )
         widths = np.cumsum([step.widths for step in batch.steps], axis=0)
         edges[at] = starts[numbers] + widths[:, batch.which]
     (begun,) = per_task.nonzero()
@@ -194,7 +201,7 @@ def _totals_of_piece(tasks: Sequence[SmoothingTask]) -> list[BlockTotals]:
     squares: FloatArray = np.empty(int(leaves.sum()))
     for batch in batches:
         numbers = batch.numbers
-        found = distances(batch, chain.means[numbers], chain.covariances[numbers])
+        found = distances_inside_blocks(batch, chain.means[numbers], chain.covariances[numbers])
         squares[firsts[numbers] + np.arange(len(found))[:, np.newaxis]] = found
     per_task = np.array(counts, dtype=np.int64)
     task_of = np.repeat(np.arange(per_task.size), per_task)

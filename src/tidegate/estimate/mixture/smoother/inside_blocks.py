@@ -23,7 +23,9 @@ from tidegate.estimate.mixture.smoother.block_batches import BlockBatch
 from tidegate.lattice import FloatArray
 
 
-def distances(batch: BlockBatch, means: FloatArray, covariances: FloatArray) -> FloatArray:
+def distances_inside_blocks(
+    batch: BlockBatch, means: FloatArray, covariances: FloatArray
+) -> FloatArray:
     """e²/s of every leaf, a column for each block, if it begins with this mean and covariance.
 
     Given the level and the swing x in which a block begins, innovations are e₀ − c·x, of
@@ -51,7 +53,7 @@ def distances(batch: BlockBatch, means: FloatArray, covariances: FloatArray) -> 
     return found
 
 
-def smoothed(
+def smoothed_inside_blocks(
     batch: BlockBatch, begun: FloatArray, after: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Posterior means of the running sums and levels at every cell, a column for each block.

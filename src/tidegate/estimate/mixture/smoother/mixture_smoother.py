@@ -4,8 +4,8 @@ The noise of a sum is Laplace noise: some draws are much larger than Gaussian on
 variance. A Laplace variable is a Gaussian one whose variance is itself random (a scale mixture),
 and a large draw points to a large variance. So the smoother runs twice, as in iteratively
 reweighted least squares: after a first pass, by the model of the largest weight, blocks whose noise
-was probably large get a larger variance (`reweighted`), and count less in the second pass. (1.05 to
-1.1 times less error on calm streams; elsewhere noise cannot be distinguished from the level.)
+was probably large get a larger variance (`reweighted_mixture`), and count less in the second pass.
+(1.05 to 1.1 times less error on calm streams; elsewhere noise cannot be told from the level.)
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def mixture_views(questions: Sequence[MixtureOf]) -> list[MixtureViews]:
     weighed = []
     for one, task, known in zip(questions, tasks, plain, strict=True):
         found_totals = next(totals) if known else _totals_with_cycle(one, task)
-        weighed.append(one._replace(blocks=reweighted(one.blocks, found_totals)))
+        weighed.append(one._replace(blocks=reweighted_mixture(one.blocks, found_totals)))
     found = iter(
         ModelSmoother.of_each([one.task(model) for one in weighed for model, _ in one.weights])
     )
@@ -118,7 +118,7 @@ def _mixture_views(of: MixtureOf, without: Sequence[ModelSmoother]) -> MixtureVi
     return found
 
 
-def variances_of_each(
+def mixture_variances_of_each(
     asked: Sequence[tuple[Smoothed, IntArray, IntArray]],
 ) -> list[FloatArray]:
     """`variances` of many smoothers at once: those of one class together."""
@@ -147,7 +147,7 @@ def _totals_with_cycle(of: MixtureOf, task: SmoothingTask) -> BlockTotals:
     return BlockTotals(seen.sums[last] - seen.sums[first], seen.variances(first, last))
 
 
-def reweighted(blocks: Sequence[MeasuredBlock], totals: BlockTotals) -> list[MeasuredBlock]:
+def reweighted_mixture(blocks: Sequence[MeasuredBlock], totals: BlockTotals) -> list[MeasuredBlock]:
     """The blocks, with a larger noise variance where the noise was probably large.
 
     With N the expected noise of the block's sum and V the variance that is left of it, the variance

@@ -35,7 +35,7 @@ from tidegate.estimate.mixture.smoother.forward_backward_passes import (
     SmoothingTask,
     SolvedPasses,
     pieces,
-    solved,
+    solved_passes,
 )
 from tidegate.lattice import FloatArray, IntArray
 
@@ -53,14 +53,14 @@ class ModelSmoother:
         self, blocks: Sequence[MeasuredBlock], horizon: int, model: int, scatter: float = SCATTER
     ) -> None:
         task = SmoothingTask(blocks, horizon, model, scatter)
-        self._keep(task, solved([task]), 0)
+        self._keep(task, solved_passes([task]), 0)
 
     @classmethod
     def of_each(cls, tasks: Sequence[SmoothingTask]) -> list[ModelSmoother]:
         """The smoothers of many streams or models at once, with the bits that each has alone."""
         smoothers = []
         for piece in pieces(tasks):
-            together = solved(piece)
+            together = solved_passes(piece)
             for number, task in enumerate(piece):
                 smoother = cls.__new__(cls)
                 smoother._keep(task, together, number)
@@ -116,7 +116,7 @@ class ModelSmoother:
             firsts = np.repeat([one._first for one in smoothers], sizes)
             starts = np.concatenate([asked[at][1] for at in same]) + firsts
             ends = np.concatenate([asked[at][2] for at in same]) + firsts
-            every = _smoothed_variances(smoothers[0]._together, tasks, starts, ends)
+            every = _model_smoother_variances(smoothers[0]._together, tasks, starts, ends)
             for at, part in zip(same, np.split(every, np.cumsum(sizes)[:-1]), strict=True):
                 found[at] = part
         return found
@@ -131,7 +131,7 @@ class ModelSmoother:
 Asked = tuple[ModelSmoother, IntArray, IntArray]  # and edges: where ranges start and end
 
 
-def _smoothed_variances(
+def _model_smoother_variances(
     of: SolvedPasses, tasks: IntArray, starts: IntArray, ends: IntArray
 ) -> FloatArray:
     """Posterior variance of sums between edges, of these tasks, counted over all tasks."""
@@ -266,11 +266,11 @@ def _cycle_posterior(
     scaled = told / variances
     information = np.array([[(one * two).sum() for two in told] for one in scaled])
     information += np.diag(1.0 / prior)
-    covariance = _cycle_inverse(information)
+    covariance = _cycle_smoother_inverse(information)
     return weighted(covariance, (scaled * innovations).sum(axis=1)), covariance
 
 
-def _cycle_inverse(matrix: FloatArray) -> FloatArray:
+def _cycle_smoother_inverse(matrix: FloatArray) -> FloatArray:
     """The inverse of a symmetric positive definite matrix, by elimination in a fixed order."""
     size = len(matrix)
     work = np.concatenate((matrix, np.eye(size)), axis=1)

@@ -88,7 +88,7 @@ def _cells_of_profiles(batch: BlockBatch) -> ProfileCells:
     told = _contracted(adjoints[:, :, :_ROWS].transpose(0, 2, 1, 3), rows)  # Λ·P·e_sum
     ends: FloatArray = np.empty_like(passed.sum_rows)
     ends[:, entry.SUM], ends[:, 1:] = 1.0, -told
-    own = passed.sum_rows[:, entry.SUM] - _inner(rows, told)
+    own = passed.sum_rows[:, entry.SUM] - _inner_of_cells(rows, told)
     leaving = _contracted(adjoints[:, :, _AFTER], rows)
     leaving[:, 0] += passed.sum_rows[:, entry.SUM]
     arriving = _contracted(batch.responses, ends)
@@ -116,7 +116,7 @@ def _contracted(columns: FloatArray, vectors: FloatArray) -> FloatArray:
     return total
 
 
-def _inner(one: FloatArray, other: FloatArray) -> FloatArray:
+def _inner_of_cells(one: FloatArray, other: FloatArray) -> FloatArray:
     """Inner products over the second axis, term after term."""
     total: FloatArray = one[:, 0] * other[:, 0]
     for row in range(1, one.shape[1]):
