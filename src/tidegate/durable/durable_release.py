@@ -14,13 +14,13 @@ from tidegate.durable.committed_reading import AGAIN
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import (
     UNCHECKED,
+    checked_ledger,
     earlier_state,
     known_anchors,
     let_go,
     opened_to_resume,
     resumed_settings,
     resumed_source,
-    trusted_ledger,
 )
 from tidegate.durable.state_stores import FolderStore, StateStore
 from tidegate.durable.ticks_and_key_changes import DurableTicks
@@ -124,7 +124,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         state = store.state()
         body = None if state is None else opened_to_resume(state, key, pipeline, store)
         anchors = [] if body is None else [(body["ledger count"], body["ledger head"])]
-        ledger = trusted_ledger(store, known_anchors(store, anchors), cap)
+        ledger = checked_ledger(store, known_anchors(store, anchors), cap)
         try:
             if body is None and store.own_ledger and ledger.charges():
                 raise StateError(
@@ -156,7 +156,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         """
         old = earlier_state(store, key)
         known = known_anchors(store, old.anchors)
-        ledger = trusted_ledger(store, known, cap, begun=old.begun)
+        ledger = checked_ledger(store, known, cap, begun=old.begun)
         try:
             name = resumed_source(ledger, source, old.source, store)
             run = cls(store, ledger, pipeline.start(), key, name)

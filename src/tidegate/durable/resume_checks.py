@@ -118,7 +118,7 @@ def known_anchors(store: StateStore, states: list[Anchor]) -> list[Anchor]:
     return sorted({*states, *([] if kept is None else [kept])})
 
 
-def trusted_ledger(
+def checked_ledger(
     store: StateStore, known: list[Anchor], cap: Any, *, begun: bool = False
 ) -> Ledger:
     """The ledger of a store, if it contains every anchor that is known.

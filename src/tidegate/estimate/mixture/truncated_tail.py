@@ -164,12 +164,12 @@ class TruncatedTail:
             if aim.share:
                 times = upper_end(level, aimed, recorded.ceiling / threshold)
             upper = times * aim.wider * light * share * caps
-            full = _between(levels / caps, _FULL, _FULL_UP)
-            grown = _between(growth, _GROWN, _GROWN_UP) * full
+            full = _tail_weight_between(levels / caps, _FULL, _FULL_UP)
+            grown = _tail_weight_between(growth, _GROWN, _GROWN_UP) * full
             if aim.following:
                 hidden = np.maximum(aim.following / threshold - levels, 0.0)
                 # A calm level that happens to lie near its cap hid nothing before it grew.
-                grown = np.maximum(grown, _between(levels / caps, _CUT, _CUT_UP))
+                grown = np.maximum(grown, _tail_weight_between(levels / caps, _CUT, _CUT_UP))
                 expected = np.maximum(expected, grown * hidden)
                 upper = np.maximum(upper, _FOLLOWED * full * hidden)
             else:
@@ -248,7 +248,7 @@ def _moved(levels: FloatArray, widths: FloatArray, home: float, scale: FloatArra
     Where they have moved, home tells little about what lies beyond an end.
     """
     squares = np.square((levels - home) / scale) * widths
-    return float(_between(np.sqrt(squares.sum() / widths.sum()), _STILL, _AWAY))
+    return float(_tail_weight_between(np.sqrt(squares.sum() / widths.sum()), _STILL, _AWAY))
 
 
 def _exponential(levels: FloatArray) -> FloatArray:
@@ -262,7 +262,7 @@ def _exponential(levels: FloatArray) -> FloatArray:
     return found
 
 
-def _between(values: FloatArray, low: float, high: float) -> FloatArray:
+def _tail_weight_between(values: FloatArray, low: float, high: float) -> FloatArray:
     """0 up to `low`, 1 from `high` on."""
     found: FloatArray = np.minimum(np.maximum((values - low) / (high - low), 0.0), 1.0)
     return found

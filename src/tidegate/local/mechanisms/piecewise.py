@@ -35,8 +35,8 @@ from tidegate.local.questions import ValueQuestion
 # Rows and columns of the table for ε up to a limit. Mixing two rows that are `gap` apart adds up
 # to gap²/4 to the variance, which itself falls with ε; cells as wide as `width` take width²/12
 # off. These sizes keep the sum of both below 1 % (benchmarks/local.py measures it).
-_SIZES = ((1.0, 17), (2.0, 25), (3.0, 37), (4.0, 53), (5.0, 73))
-_LARGEST_SIZE = 129
+_PIECEWISE_SIZES = ((1.0, 17), (2.0, 25), (3.0, 37), (4.0, 53), (5.0, 73))
+_LARGEST_PIECEWISE_SIZE = 129
 
 
 def piecewise(threshold: int, epsilon: Fraction) -> ValueQuestion:
@@ -74,7 +74,9 @@ def piecewise_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
 
 def table_size(epsilon: Fraction) -> int:
     """Rows and columns."""
-    return next((size for limit, size in _SIZES if epsilon <= limit), _LARGEST_SIZE)
+    return next(
+        (size for limit, size in _PIECEWISE_SIZES if epsilon <= limit), _LARGEST_PIECEWISE_SIZE
+    )
 
 
 def piecewise_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -254,12 +254,12 @@ class TimeTable(Tabular):
 
 def joined_columns(tables: Sequence[TimeTable]) -> dict[str, Any]:
     """The columns of these tables, one after the other: of many keys in one go."""
-    rows = _joined([one.rows for one in tables])
-    seconds = _joined([(one.edges[1:] - one.edges[:-1]) / SECOND for one in tables])
-    begun = _joined([one.edges[:-1] for one in tables])
+    rows = _joined_tables([one.rows for one in tables])
+    seconds = _joined_tables([(one.edges[1:] - one.edges[:-1]) / SECOND for one in tables])
+    begun = _joined_tables([one.edges[:-1] for one in tables])
     found: dict[str, Any] = {"time": begun.astype("datetime64[ns]"), "rows": rows}
     ends = {
-        end: _joined([getattr(one.answers, end) for one in tables])
+        end: _joined_tables([getattr(one.answers, end) for one in tables])
         for end in ("estimate", "low", "high")
     }
     for name, size in (("sum", np.ones(rows.size)), ("mean", rows), ("rate", seconds)):
@@ -269,7 +269,7 @@ def joined_columns(tables: Sequence[TimeTable]) -> dict[str, Any]:
     return found
 
 
-def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _joined_tables(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return columns[0] if len(columns) == 1 else np.concatenate(columns)
 
 

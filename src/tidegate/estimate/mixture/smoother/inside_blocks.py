@@ -68,7 +68,7 @@ def smoothed_inside_blocks(
     sums, levels = found = np.empty((2, len(batch.steps), which.size))
     for cell in range(len(batch.steps) - 1, -1, -1):
         if cell < len(batch.steps) - 1:
-            _adjoint_over_cell(adjoint, batch.entries[cell + 1].take(which, 1))
+            _adjoint_inside_cell(adjoint, batch.entries[cell + 1].take(which, 1))
         measured = batch.steps[cell].measured
         if measured is not None:
             leaf -= 1
@@ -89,7 +89,7 @@ def smoothed_inside_blocks(
     return sums, levels
 
 
-def _adjoint_over_cell(adjoint: FloatArray, entries: FloatArray) -> None:
+def _adjoint_inside_cell(adjoint: FloatArray, entries: FloatArray) -> None:
     """Fᵀ·λ, for the `entries` of F of each block."""
     kept, left, handed, length, swing_sum, decay = entries
     grown = adjoint[LEAF] + adjoint[INNER]

@@ -55,12 +55,20 @@ class ProfileCells(NamedTuple):
         every = [_cells_of_profiles(batch) for batch in batches]
         rows, ends, own, leaving, arriving, updates, entries = zip(*every, strict=True)
         measured, shares, gains = zip(*updates, strict=True)
-        joined = CellUpdates(np.concatenate(measured), _joined(shares), _joined(gains))
-        sums = _joined(rows), _joined(ends), _joined(own)
-        return cls(*sums, _joined(leaving), _joined(arriving), joined, _joined(entries))
+        joined = CellUpdates(
+            np.concatenate(measured), _joined_profiles(shares), _joined_profiles(gains)
+        )
+        sums = _joined_profiles(rows), _joined_profiles(ends), _joined_profiles(own)
+        return cls(
+            *sums,
+            _joined_profiles(leaving),
+            _joined_profiles(arriving),
+            joined,
+            _joined_profiles(entries),
+        )
 
 
-def _joined(parts: Sequence[FloatArray]) -> FloatArray:
+def _joined_profiles(parts: Sequence[FloatArray]) -> FloatArray:
     return np.concatenate(parts, axis=-1)
 
 
@@ -83,7 +91,7 @@ class Entries(NamedTuple):
 def _cells_of_profiles(batch: BlockBatch) -> ProfileCells:
     """Given the state in which a block begins, and what was measured in it."""
     passed, entries = batch.passed, batch.entries
-    adjoints = _adjoints_backward(batch)
+    adjoints = _profile_adjoints_backward(batch)
     rows = passed.sum_rows[:, 1:]
     told = _contracted(adjoints[:, :, :_ROWS].transpose(0, 2, 1, 3), rows)  # Λ·P·e_sum
     ends: FloatArray = np.empty_like(passed.sum_rows)
@@ -124,7 +132,7 @@ def _inner_of_cells(one: FloatArray, other: FloatArray) -> FloatArray:
     return total
 
 
-def _adjoints_backward(batch: BlockBatch) -> FloatArray:
+def _profile_adjoints_backward(batch: BlockBatch) -> FloatArray:
     """The adjoints of every cell; nothing is known after the block."""
     profiles, cells, passed = len(batch.profiles), len(batch.steps), batch.passed
     entries = [
