@@ -29,9 +29,9 @@ generated: change the commands, then run `python tools/cli_reference.py`.
 | 0 | done | |
 | 1 | you answered no to `state unseal` or `state erase` | nothing was changed |
 | 2 | an option, a setting or a range is wrong | correct the command; nothing was spent |
-| 3 | refused for privacy: a cap, a state or a ledger that must not be used | read the message; do not work around it |
-| 4 | input or output: missing, unreadable, not a number, disk full | mend the file; what was released stays valid |
-| 5 | the input ended before anything was measured | give more rows, or `--horizon` for a short stream (a smaller `--holdout` with `tops`) |
+| 3 | refused for privacy: a cap, a state, a ledger | read the message; do not work around it |
+| 4 | input or output: missing, unreadable, disk full | mend it; what was released stays valid |
+| 5 | the input ended before anything was measured | more rows, `--horizon` or less `--holdout` |
 | 70 | a bug in Tidegate | report it: the message holds no data |
 | 130 | interrupted (Ctrl-C) | with `--state`, run the same command again |
 """
