@@ -75,8 +75,8 @@ def test_a_state_folder_that_was_there_keeps_its_mode(tmp_path):
 
 
 def test_guides_stay_short():
-    """A guide is read from start to end; what grows beyond that is reference or research."""
+    """A guide is read from start to end; what grows beyond is reference or research (0119)."""
     words = {path.name: len(path.read_text("utf-8").split()) for path in ROOT.glob("docs/guides/*")}
     assert len(words) > 10
     assert {name: count for name, count in words.items() if count > 1500} == {}
-    assert sum(words.values()) <= 14_000
+    assert sum(words.values()) < 15_000
