@@ -5,7 +5,7 @@
 The same values, the same ε per value, 65,536 of them held out for the threshold in each. The error
 is the root mean square over random ranges of a length, against the true sum (so truncation counts),
 as a share of the mean true sum; the median over seeded runs. Prints the table of
-docs/guides/local.md. Uses pos_length of TIDEGATE_DATA, or else the bundled synthetic baskets.
+docs/research/local-accuracy.md. Uses pos_length of TIDEGATE_DATA, or else synthetic baskets.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Baskets whose sizes change over four horizons of 131,072 values, 8,192 asked before. The error is
 the root mean square over 200 random ranges of 20,000 values, relative to the true sum, in the
-horizons after the first; the median over seeded runs. The table is in docs/guides/local.md.
+horizons after the first; the median over seeded runs. See docs/research/local-accuracy.md.
 """
 
 from __future__ import annotations

@@ -20,11 +20,20 @@ Every command, argument and option of `tidegate`, as `--help` shows them. The
 [guide](../guides/command-line.md) has examples and says what the answers mean. This page is
 generated: change the commands, then run `python tools/cli_reference.py`.
 
-Exit codes: 0 done, 2 usage (an option or a range is wrong), 3 refused for privacy (a cap, a state
-or a ledger that must not be used), 4 input or output (unreadable, not a number, full disk), 5 the
-input ended before anything was measured, 1 a question answered with no, 70 a fault of Tidegate,
-130 interrupted.
 `tidegate --install-completion` sets up completion in your shell; `--show-completion` prints it.
+
+## Exit codes
+
+| exit code | meaning | what to do |
+| --- | --- | --- |
+| 0 | done | |
+| 1 | you answered no to `state unseal` or `state erase` | nothing was changed |
+| 2 | an option, a setting or a range is wrong | correct the command; nothing was spent |
+| 3 | refused for privacy: a cap, a state, a ledger | read the message; do not work around it |
+| 4 | input or output: missing, unreadable, disk full | mend it; what was released stays valid |
+| 5 | the input ended before anything was measured | more rows, `--horizon` or less `--holdout` |
+| 70 | a bug in Tidegate | report it: the message holds no data |
+| 130 | interrupted (Ctrl-C) | with `--state`, run the same command again |
 """
 # Typer's own, which differ from shell to shell.
 ELSEWHERE = ("install_completion", "show_completion")

@@ -1,6 +1,6 @@
 """Writes what the docs say about all methods: `methods_table.py [--check]`.
 
-The tables in docs/guides/choosing-methods.md, and the page docs/reference/presets.md.
+The tables in docs/reference/methods.md, and the page docs/reference/presets.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.methods import Method, names, registered, series_schemes
 from tidegate.methods._registration import SHARED
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE = DOCS / "guides" / "choosing-methods.md"
+PAGE = DOCS / "reference" / "methods.md"
 REFERENCE = DOCS / "reference" / "presets.md"
 BEGIN, END = "<!-- methods: begin (tools/methods_table.py) -->", "<!-- methods: end -->"
 BEGIN_NOISE = "<!-- noise: begin (tools/methods_table.py) -->"

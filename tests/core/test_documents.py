@@ -72,3 +72,11 @@ def test_a_state_folder_that_was_there_keeps_its_mode(tmp_path):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
         for path in (tmp_path / name).iterdir():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_guides_stay_short():
+    """A guide is read from start to end; what grows beyond is reference or research (0119)."""
+    words = {path.name: len(path.read_text("utf-8").split()) for path in ROOT.glob("docs/guides/*")}
+    assert len(words) > 10
+    assert {name: count for name, count in words.items() if count > 1500} == {}
+    assert sum(words.values()) < 15_000

@@ -35,17 +35,17 @@ def check(
     source: Source = "-",
     column: Column = None,
     bound: Annotated[
-        str | None, typer.Option(help="The bound you think of; default: a round number above all.")
+        str | None, typer.Option(help="Bound to try (default: a round number above all values).")
     ] = None,
     lower: Annotated[
         str | None,
-        typer.Option(help="The lower bound you think of; default: a round number below all."),
+        typer.Option(help="Lower bound to try (default: a round number below all values)."),
     ] = None,
     resolution: Annotated[
-        str | None, typer.Option(help="The resolution you think of (default: by the bound).")
+        str | None, typer.Option(help="Resolution to try (default: by the bound).")
     ] = None,
     epsilon: Annotated[
-        str | None, typer.Option(help="The epsilon you think of; default: several are compared.")
+        str | None, typer.Option(help="Epsilon to try (default: several are compared).")
     ] = None,
     time: Annotated[
         str | None,

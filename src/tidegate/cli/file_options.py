@@ -30,7 +30,7 @@ Header = Annotated[
     typer.Option(
         "--header/--no-header",
         help="Whether the first line of a CSV file names the columns. Default: it does if --column "
-        "or --user-column is a name, or if --column is not given and a field of it is: value.",
+        "or --user-column is a name, or if --column is not given and a field is named value.",
         show_default=False,
     ),
 ]

@@ -17,7 +17,7 @@ with_topl_options = with_options(
         ),
         "horizon": whole("Longest range to answer well (default 1048576)."),
         "threshold_epsilon": text("What an answer for the threshold costs (default: epsilon)."),
-        "threshold": text("Given instead of chosen: nobody is asked."),
+        "threshold": text("Use this threshold; no device is asked about it."),
         "scheme": text(
             "How the threshold is found: adaptive (default), published or published-authors."
         ),

@@ -59,7 +59,7 @@ def plan(
         str,
         typer.Option(
             help="How far a block's mean is from its prediction, in thresholds (adaptive: how far "
-            "the level wanders over a horizon)."
+            "the level drifts over a horizon)."
         ),
     ] = "1/3",
     mean: Annotated[
@@ -87,9 +87,9 @@ def plan(
 ) -> None:
     """Predict the errors of a release from its settings alone; no data is read.
 
-    Errors refer to the sum of truncated values. They depend on how much the level of the stream
-    drifts (--roughness); the table also shows other assumptions. With --preset tops the noise part
-    is exact, and the prediction part is what values inside a block add where a range cuts it.
+    Errors depend on how much the level of the stream drifts (--roughness); the table also shows
+    other assumptions. With --preset tops they refer to the sum of capped values: the noise part is
+    exact, and the prediction part is what values inside a block add where a range cuts it.
 
     Examples:
 

@@ -77,7 +77,7 @@ OPTIONS: dict[str, Any] = {
     "by": text("Column with the key of a row: a stream for each key (see --keys)."),
     "keys": path("With --by: file with all keys, one a line. Rows of others are dropped."),
     "keys_are_public": flag(
-        "--keys-are-public", help="With --by: take every key; which come becomes public."
+        "--keys-are-public", help="With --by: accept every key; their names become public."
     ),
     "shared_threshold": flag(
         "--shared-threshold", help="With --by: one threshold for all keys (needs --holdout)."

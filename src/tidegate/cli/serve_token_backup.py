@@ -39,7 +39,7 @@ Issuer = Annotated[
 Audience = Annotated[str, typer.Option("--openid-audience", help="This service's name there.")]
 RoleClaim = Annotated[str, typer.Option("--openid-claim", help="Claim that holds the role.")]
 LogFormat = Annotated[
-    str, typer.Option("--log-format", help="Of the log on standard error: text, or json.")
+    str, typer.Option("--log-format", help="Format of the log on standard error: text or json.")
 ]
 NewEpoch = Annotated[
     bool,
@@ -146,7 +146,7 @@ def backup(
     folder: Folder,
     target: Annotated[Path, typer.Argument(help="A new folder for the copy.")],
 ) -> None:
-    """Copy the database of a service, which may be running. Of SQLite; PostgreSQL has pg_dump.
+    """Copy the SQLite database of a service, which may be running (PostgreSQL: pg_dump).
 
     Examples:
 
@@ -163,7 +163,7 @@ def backup(
 def restore(
     copy: Annotated[Path, typer.Argument(help="The folder of a backup.")], folder: Folder
 ) -> None:
-    """Put a backup in the place of a database that is gone: its streams begin new epochs, charged.
+    """Restore a lost database from a backup; every stream begins a new, charged epoch.
 
     Examples:
 

@@ -52,7 +52,7 @@ def show(
     ] = 0.95,
     column: ReleasedColumn = None,
     key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Of a file with keys: which one.")
+        str | None, typer.Option(metavar="KEY", help="For a file with keys: the key to show.")
     ] = None,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
 ) -> None:

@@ -22,14 +22,14 @@ def shuffle(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8001,
     batch: Annotated[int, typer.Option(help="Reports that leave together.", min=1)] = 1000,
-    every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1)] = 60.0,
+    every: Annotated[float, typer.Option(help="Seconds between checks.", min=0.1)] = 60.0,
     certificate: Annotated[Path | None, typer.Option(help="TLS certificate, PEM.")] = None,
     private_key: Annotated[Path | None, typer.Option(help="TLS private key, PEM.")] = None,
 ) -> None:
     """Take reports of devices, strip names, mix them, and send them to a service in batches.
 
-    Devices call it as they would call the service. Let somebody else run it than who runs the
-    service: who has both knows who reported what.
+    Devices call it as they would call the service. Whoever runs both the
+    shuffler and the service knows who reported what, so let somebody else run the shuffler.
 
     Examples:
 
