@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from experiments.compare import Entry
-from experiments.rivals import LOST, Cell, cell_of, ours
+from experiments.ranking import LEVEL, judged
+from experiments.rivals import Cell, cell_of, ours
 
 CLOSE = 1.1  # the best rival's squared error over ours, up to which a cell is looked at again
-_RESAMPLED = 2000
 _NEW_SEEDS = 7919  # what is added to the base seed
 
 
@@ -54,7 +51,7 @@ def confirmed(
         close = []
         for short in (False, True):
             best = cell.best(own, short)
-            ratio = _error(best, short) / cell.least(own, short)
+            ratio = (best.short if short else best.typical) / cell.least(own, short)
             if ratio < CLOSE:
                 close.append((short, best.name, ratio))
         if not close:
@@ -65,38 +62,10 @@ def confirmed(
             runs=runs, ranges=ranges, everything=True, seed=seed + _NEW_SEEDS, only=names,
         )  # fmt: skip
         found += [
-            Verdict(again, short, name, ratio, *judged(again, own, name, short))
+            Verdict(again, short, name, ratio, *judged(again.entries, own, name, short))
             for short, name, ratio in close
         ]
     return found
-
-
-def judged(
-    cell: Cell, own: Sequence[str], rival: str, short: bool, seed: int = 1
-) -> tuple[float, float, float]:
-    """The ratio of median squared errors, and its 95 % interval by resampling runs."""
-    mine = [_errors(entry, short) for name in own if (entry := cell.of(name)) is not None]
-    other = cell.of(rival)
-    if other is None:
-        raise AssertionError(f"{rival} was not run")
-    theirs = _errors(other, short)
-    ratio = float(np.median(theirs) / min(np.median(one) for one in mine))
-    random = np.random.default_rng(seed)
-
-    def medians(errors: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.median(random.choice(errors, (_RESAMPLED, errors.size)), axis=1)
-
-    ratios = medians(theirs) / np.min([medians(one) for one in mine], axis=0)
-    low, high = np.quantile(ratios, (0.025, 0.975)).tolist()
-    return ratio, low, high
-
-
-def _errors(entry: Entry, short: bool) -> NDArray[np.float64]:
-    return np.array([one["short mse"] for one in entry.scores] if short else entry.mse)
-
-
-def _error(entry: Entry, short: bool) -> float:
-    return entry.short if short else entry.typical
 
 
 def verdicts(found: Sequence[Verdict]) -> str:
@@ -109,7 +78,7 @@ def verdicts(found: Sequence[Verdict]) -> str:
         row = [
             *(one.cell.course.name, f"{one.cell.epsilon:g}", "short" if one.short else "long"),
             *(one.rival, f"{one.picked:.2f}", f"{one.ratio:.2f} ({one.low:.2f} to {one.high:.2f})"),
-            "the rival" if one.ratio < LOST else "ours",
+            "the rival" if one.ratio < LEVEL else "ours",
         ]
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)

@@ -30,12 +30,12 @@ from experiments.compare import Entry, measured, zeros
 from experiments.datasets import folder
 from experiments.errors import ExperimentError
 from experiments.plots.rival_lines import draw
+from experiments.ranking import LEVEL
 from experiments.sample import load
 
 PROMISES = ("event", "window", "concentrated")
 OURS = "adaptive"
 WINDOW = 60
-LOST = 0.95
 _LIST = Path(__file__).with_name("rivals.toml")
 # Without --all: the strongest of each kind, as the full comparison has found them.
 _QUICK = {
@@ -229,7 +229,7 @@ def table(promise: str, cells: Sequence[Cell]) -> str:
 
 def _ratio(ratio: float) -> str:
     text = f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
-    return f"**{text}**" if ratio < LOST else text
+    return f"**{text}**" if ratio < LEVEL else text
 
 
 def lost(promise: str, cells: Sequence[Cell]) -> str:
@@ -242,7 +242,7 @@ def lost(promise: str, cells: Sequence[Cell]) -> str:
             best = cell.best(ours(promise), short)
             error = best.short if short else best.typical
             ratio = error / cell.least(ours(promise), short)
-            if ratio < LOST:
+            if ratio < LEVEL:
                 row = (cell.course.name, f"{cell.epsilon:g}", "short" if short else "long")
                 lines.append(f"| {' | '.join(row)} | {best.name} | {ratio:.2f} |")
     return "\n".join(lines) if len(lines) > 2 else "No rival has 5 % less squared error anywhere."
