@@ -16,7 +16,7 @@ from rich.progress import track
 from experiments.ranking import LEVEL, judged
 from experiments.rivals import Cell, cell_of, ours
 
-CLOSE = 1.1  # the best rival's squared error over ours, up to which a cell is looked at again
+CLOSE = 1.5  # the best rival's squared error over ours, up to which a cell is looked at again
 _NEW_SEEDS = 7919  # what is added to the base seed
 
 
