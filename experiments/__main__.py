@@ -96,6 +96,7 @@ def _compare(options: argparse.Namespace, console: Console) -> None:
 
 
 def _rivals(options: argparse.Namespace, console: Console) -> None:
+    from experiments.confirmation import confirmed, verdicts
     from experiments.rivals import PROMISES, courses, lost, run, table, write
 
     for promise in options.promises or PROMISES:
@@ -111,6 +112,12 @@ def _rivals(options: argparse.Namespace, console: Console) -> None:
         console.print(f"\n{lost(promise, cells)}", markup=False, soft_wrap=True)
         for path in write(promise, cells, options.output):
             console.print(str(path))
+        if options.confirm:
+            judged = confirmed(
+                *(promise, cells, console),
+                runs=options.confirm, ranges=options.ranges, seed=options.seed,
+            )  # fmt: skip
+            console.print(f"\n{verdicts(judged)}", markup=False, soft_wrap=True)
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
@@ -203,6 +210,9 @@ def _add_rivals_parser(commands: argparse._SubParsersAction[argparse.ArgumentPar
     rivals.add_argument("--ranges", type=_count, default=600, help="ranges of every run")
     rivals.add_argument("--seed", type=_whole, default=1, help="base seed")
     rivals.add_argument("--all", action="store_true", help="every method that compare knows")
+    rivals.add_argument(
+        "--confirm", type=_count, metavar="RUNS", help="judge close cells by this many new runs"
+    )
     rivals.add_argument("--output", type=Path, default=Path("rivals-output"), help="folder")
 
 

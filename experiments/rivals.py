@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,12 +30,12 @@ from experiments.compare import Entry, measured, zeros
 from experiments.datasets import folder
 from experiments.errors import ExperimentError
 from experiments.plots.rival_lines import draw
+from experiments.ranking import LEVEL
 from experiments.sample import load
 
 PROMISES = ("event", "window", "concentrated")
 OURS = "adaptive"
 WINDOW = 60
-_LOST = 0.95
 _LIST = Path(__file__).with_name("rivals.toml")
 # Without --all: the strongest of each kind, as the full comparison has found them.
 _QUICK = {
@@ -163,23 +163,42 @@ def run(
     seed: int = 1,
 ) -> list[Cell]:
     """Every method on every stream at every ε."""
-    cells = []
     pairs = [(course, epsilon) for course in streams for epsilon in epsilons]
+    return [
+        cell_of(
+            *(promise, course, epsilon),
+            runs=runs, ranges=ranges, everything=everything, seed=seed,
+        )
+        for course, epsilon in track(pairs, f"rivals, {promise}", console=console)
+    ]  # fmt: skip
+
+
+def cell_of(
+    promise: str,
+    course: Course,
+    epsilon: float,
+    *,
+    runs: int,
+    ranges: int,
+    everything: bool,
+    seed: int,
+    only: Container[str] | None = None,
+) -> Cell:
+    """Every method, or `only` these, on one stream at one ε; and zeros."""
     unit = f"window of {WINDOW} consecutive values" if promise == "window" else "event"
-    for course, epsilon in track(pairs, f"rivals, {promise}", console=console):
-        question = Question(
-            *(epsilon, course.bound), runs=runs, ranges=ranges, seed=seed,
-            window=WINDOW if promise == "window" else None,
-        )  # fmt: skip
-        values = np.clip(course.values, 0, course.bound)
-        holdout = values.size // 8
-        builds = _builds(promise, question, holdout, values.size - holdout, everything)
-        entries = [
-            measured(unit, name, build, values, holdout, question, scored_from=holdout)
-            for name, build in builds.items()
-        ]
-        cells.append(Cell(course, epsilon, [*entries, zeros(unit, values[holdout:], question)]))
-    return cells
+    question = Question(
+        *(epsilon, course.bound), runs=runs, ranges=ranges, seed=seed,
+        window=WINDOW if promise == "window" else None,
+    )  # fmt: skip
+    values = np.clip(course.values, 0, course.bound)
+    holdout = values.size // 8
+    builds = _builds(promise, question, holdout, values.size - holdout, everything)
+    entries = [
+        measured(unit, name, build, values, holdout, question, scored_from=holdout)
+        for name, build in builds.items()
+        if only is None or name in only
+    ]
+    return Cell(course, epsilon, [*entries, zeros(unit, values[holdout:], question)])
 
 
 def table(promise: str, cells: Sequence[Cell]) -> str:
@@ -210,7 +229,7 @@ def table(promise: str, cells: Sequence[Cell]) -> str:
 
 def _ratio(ratio: float) -> str:
     text = f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
-    return f"**{text}**" if ratio < _LOST else text
+    return f"**{text}**" if ratio < LEVEL else text
 
 
 def lost(promise: str, cells: Sequence[Cell]) -> str:
@@ -223,7 +242,7 @@ def lost(promise: str, cells: Sequence[Cell]) -> str:
             best = cell.best(ours(promise), short)
             error = best.short if short else best.typical
             ratio = error / cell.least(ours(promise), short)
-            if ratio < _LOST:
+            if ratio < LEVEL:
                 row = (cell.course.name, f"{cell.epsilon:g}", "short" if short else "long")
                 lines.append(f"| {' | '.join(row)} | {best.name} | {ratio:.2f} |")
     return "\n".join(lines) if len(lines) > 2 else "No rival has 5 % less squared error anywhere."

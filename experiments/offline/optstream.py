@@ -5,9 +5,11 @@ values lie side by side. Of each, k values are sampled (evenly: by position), me
 by lines; the window's sum is measured too; then the lines are moved until they agree with the sum
 as well as both deserve by their noise.
 
-Any w consecutive values, all replaced at once, lie in two windows at most: each window has ε/2, one
-half of it for the k samples (L1 sensitivity kθ: scale 4kθ/ε), the other for the sum (wθ: 4wθ/ε).
-The rest is post-processing. Computed in floats.
+Any w consecutive values, all replaced at once, lie in two windows at most. Samples are at the same
+places of every window, so exactly k of any w consecutive values are sampled: they move by kθ in the
+1-norm, and noise of scale 2kθ/ε costs ε/2. With a of the values in one window and w − a in the
+next, the two sums move by aθ and (w − a)θ, wθ together: noise of scale 2wθ/ε costs ε/2. The rest is
+post-processing. Computed in floats.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def optstream(
     padded[: values.size] = np.clip(values, 0, theta)
     blocks = padded.reshape(count, window)
     kept = min(kept, window)
-    places = np.linspace(0, window - 1, kept).round().astype(np.int64)
+    places = sampled_places(window, kept)
     scale, sum_scale = sample_scale(epsilon, theta, kept), sum_noise(epsilon, theta, window)
     samples = blocks[:, places] + random.laplace(scale=scale, size=(count, kept))
     sums = blocks.sum(axis=1) + random.laplace(scale=sum_scale, size=count)
@@ -41,14 +43,19 @@ def optstream(
     return joined.ravel()[: values.size]
 
 
+def sampled_places(window: int, kept: int) -> NDArray[np.int64]:
+    """Which values of every window are sampled."""
+    return np.linspace(0, window - 1, kept).round().astype(np.int64)
+
+
 def sample_scale(epsilon: float, theta: float, kept: int) -> float:
-    """Of the noise of a sample: a quarter of ε for all samples of a window."""
-    return 4 * kept * theta / epsilon
+    """Of the noise of a sample: half of ε for the `kept` samples of any window of values."""
+    return 2 * kept * theta / epsilon
 
 
 def sum_noise(epsilon: float, theta: float, window: int) -> float:
-    """The scale of the noise of a window's sum, which has a quarter of ε."""
-    return 4 * window * theta / epsilon
+    """The scale of the noise of a window's sum: half of ε for the two that values can lie in."""
+    return 2 * window * theta / epsilon
 
 
 def lines_through(places: NDArray[np.int64], window: int) -> Floats:

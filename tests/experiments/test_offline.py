@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.offline import efpa, fourier, fpa, optstream
-from experiments.offline.optstream import lines_through, sample_scale, sum_noise
+from experiments.offline.optstream import lines_through, sample_scale, sampled_places, sum_noise
 
 
 @pytest.mark.parametrize("size", [4, 5, 64, 101])
@@ -69,28 +69,28 @@ def test_the_number_of_coefficients_follows_the_stream() -> None:
 def test_optstream_by_hand() -> None:
     """Two samples of a window of three, nearly no noise: the line through both ends."""
     published = optstream(np.array([0.0, 9.0, 4.0]), 1e12, 10.0, 1, window=3, kept=2)
-    # The line has the sum 6, the window 13; noise: 4·2·θ and 4·3·θ over ε, so the line takes
-    # 2·8²·(1.5² + 1.5²)/(2·8²·4.5 + 2·12²) = 2/3 of the difference of 7.
+    # The line has the sum 6, the window 13; noise: 2·2·θ and 2·3·θ over ε, so the line takes
+    # 2·4²·(1.5² + 1.5²)/(2·4²·4.5 + 2·6²) = 2/3 of the difference of 7.
     assert np.allclose(published, np.array([0, 2, 4]) + 7 * (2 / 3) / 3)
     assert lines_through(np.array([0, 2]), 3).sum(axis=1).tolist() == [1.5, 1.5]
 
 
-def test_optstream_costs_a_window_at_most_epsilon() -> None:
-    """Any w values lie in two windows: k samples and a sum of each, for what is replaced in it."""
-    epsilon, theta, window, kept = 2.0, 10.0, 12, 4
-    worst = max(
-        min(kept, inside) * theta / sample_scale(epsilon, theta, kept)
-        + inside * theta / sum_noise(epsilon, theta, window)
-        + min(kept, window - inside) * theta / sample_scale(epsilon, theta, kept)
-        + (window - inside) * theta / sum_noise(epsilon, theta, window)
-        for inside in range(window + 1)
-    )
-    assert epsilon / 2 < worst <= epsilon
+@pytest.mark.parametrize(("window", "kept"), [(12, 4), (60, 4), (7, 3), (5, 5), (1, 1)])
+def test_optstream_costs_a_window_exactly_epsilon(window: int, kept: int) -> None:
+    """Any w values, wherever they begin: their samples, and what they move of two sums."""
+    epsilon, theta = 2.0, 10.0
+    sampled = np.tile(np.isin(np.arange(window), sampled_places(window, kept)), 3)
+    for start in range(2 * window):
+        inside = -start % window or window  # of the first of the two windows
+        sums = inside * theta + (window - inside) * theta
+        samples = np.count_nonzero(sampled[start : start + window]) * theta
+        cost = samples / sample_scale(epsilon, theta, kept)
+        assert cost + sums / sum_noise(epsilon, theta, window) == pytest.approx(epsilon)
 
 
 def test_optstream_noise_has_its_scale() -> None:
     """Of zeros, in windows of one value: the mean of a sample and the same sum."""
     noise = optstream(np.zeros(4000), 8.0, 1.0, 3, window=1, kept=1)
-    # Both scales are 4/8: half of each, so a variance of 2·0.5²/2.
-    assert noise.var() == pytest.approx(0.25, rel=0.12)
-    assert abs(noise.var() / 0.7**2 / 0.25 - 1) > 0.3
+    # Both scales are 2/8: half of each, so a variance of 2·0.25²/2.
+    assert noise.var() == pytest.approx(0.0625, rel=0.12)
+    assert abs(noise.var() / 0.7**2 / 0.0625 - 1) > 0.3

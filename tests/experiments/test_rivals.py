@@ -88,7 +88,7 @@ def test_the_command_writes_table_numbers_and_picture(
     promise = "concentrated"
     monkeypatch.setenv("TIDEGATE_DATA", str(tmp_path))
     given = ["--values", "800", "--ranges", "20", "--epsilons", "1", "--output", str(tmp_path)]
-    assert main(["rivals", promise, *given]) == 0
+    assert main(["rivals", promise, *given, "--confirm", "2"]) == 0
     with (tmp_path / f"rivals-{promise}.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     names = {row["method"] for row in rows}

@@ -10,11 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 import tidegate as tg
-from tidegate import methods
+from tidegate import methods, released
 from tidegate.cli.app import app
 from tidegate.cli.pipeline_from_options import PRESETS, build_pipeline
 from tidegate.errors import SettingError
 from tidegate.local import series
+from tidegate.local.report_variance import MECHANISMS
+from tidegate.methods._parts import parts
 from tools import methods_table
 
 ALL = methods.registered()
@@ -52,8 +54,11 @@ def test_choices_of_the_command_line():
 
 def test_the_command_lists_them():
     listed = json.loads(CliRunner().invoke(app, ["methods", "--json"]).stdout)
-    assert [row["name"] for row in listed] == [method.name for method in (*ALL, *SERIES)]
-    found = {row["name"]: (row["model"], row["protects"], row["guarantee"]) for row in listed}
+    methods_listed = [row for row in listed if row["kind"] == "method"]
+    assert [row["name"] for row in methods_listed] == [one.name for one in (*ALL, *SERIES)]
+    found = {
+        row["name"]: (row["model"], row["protects"], row["guarantee"]) for row in methods_listed
+    }
     assert found["tops"] == ("central", "event", "ε")
     assert found["pak"] == ("central", "event", "(ε, δ), float")
     assert found["fast"] == ("central", "window", "ε")
@@ -64,6 +69,30 @@ def test_the_command_lists_them():
     text = CliRunner().invoke(app, ["methods"]).stdout
     assert all(f"\n{method.name} " in text for method in (*ALL, *SERIES))
     assert all(method.when in text and method.reference in text for method in (*ALL, *SERIES))
+
+
+def test_the_command_lists_thresholds_reports_and_what_can_be_made_afterwards():
+    listed = json.loads(CliRunner().invoke(app, ["methods", "--json"]).stdout)
+    kinds = {}
+    for row in listed:
+        assert all(row[name] for name in ("summary", "when", "reference"))
+        kinds.setdefault(row["kind"], {})[row["name"]] = row["guarantee"]
+    rules = {name.partition(".")[2].partition("(")[0] for name in kinds["threshold"]}
+    assert rules == set(tg.threshold.__all__)
+    assert kinds["threshold"]["threshold.AboveThreshold"] == "ε"
+    assert kinds["threshold"]["threshold.CauchyQuantile"] == "ε, float"
+    assert kinds["threshold"]["threshold.GaussianQuantile"] == "(ε, δ), float"
+    assert kinds["threshold"]['threshold.NoisyMax(selection="laplace")'] == "ε, float"
+    assert kinds["threshold"]["threshold.Fixed"] == "free"
+    assert set(kinds["report"]) == {f'topl(report="{name}")' for name in MECHANISMS}
+    schemes = {name.split('"')[1] for name in kinds["survey"]}
+    assert schemes <= {"published", "percentile"}
+    for name in kinds["report"] | kinds["survey"]:
+        key, value = name.removeprefix("topl(").split("=")
+        tg.topl(1, 100, **{key: value.split('"')[1]})  # it can be chosen so
+    assert all(hasattr(released, name.partition(".")[2]) for name in kinds["afterwards"])
+    text = CliRunner().invoke(app, ["methods"]).stdout
+    assert all(part.name in text and part.reference in text for part in parts())
 
 
 @pytest.mark.parametrize("scheme", SERIES, ids=lambda scheme: scheme.name)

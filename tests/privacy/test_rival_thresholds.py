@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 import tidegate as tg
+from tidegate.errors import SettingError
 from tidegate.lattice import Lattice
 from tidegate.threshold import above_threshold, gaussian_quantile, log_histogram
 from tidegate.threshold.smooth_sensitivity import smooth_sensitivity
@@ -178,6 +179,49 @@ def test_gaussian_noise_costs_epsilon_and_delta(epsilon: float) -> None:
     assert gaussian_quantile.shift_failure(epsilon / 2, stage.shift) == pytest.approx(delta / 2)
     nissim = epsilon / (5 * math.sqrt(2 * math.log(2 / delta)))
     assert stage.shift > 1.5 * nissim  # less noise than the constants of the paper
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+@pytest.mark.parametrize("delta", [1e-6, 1e-12, 1e-15, 1e-20])
+def test_a_tiny_delta_is_kept(epsilon: float, delta: float) -> None:
+    """δ of the largest shift and stretch, with tails from logarithms: at most what is claimed."""
+    stage = tg.threshold.GaussianQuantile(epsilon=epsilon, delta=delta, bound=9)
+    half, a, beta = epsilon / 2, stage.shift, stage.decay
+    first = stats.norm.logsf(half / a - a / 2)
+    second = half + stats.norm.logsf(half / a + a / 2)
+    shift = -math.exp(first) * math.expm1(second - first)
+    limit = math.sqrt((epsilon + 2 * beta) / math.expm1(2 * beta))
+    stretch = 2 * math.exp(half + stats.norm.logsf(limit))
+    assert shift + stretch <= delta * (1 + 1e-9)
+    assert shift + stretch > 0.99 * delta or beta == half
+    assert stretch <= delta / 2 * (1 + 1e-9)
+    # What the sampler cannot reach: by how much a neighbour's noise ends earlier.
+    end = 13.1 * math.exp(-beta) - a
+    assert 2 * stats.norm.sf(end) < delta / 2
+
+
+def test_normal_noise_reaches_far_and_is_even() -> None:
+    class Words:
+        bits = 64
+
+        def __init__(self, *words: int) -> None:
+            self.words = words
+
+        def take(self, count: int) -> np.ndarray:
+            return np.array(self.words[:count], dtype=np.uint64)
+
+    far = 13.0 < gaussian_quantile.normal(Words(1, 0)) < 13.2
+    assert far
+    assert gaussian_quantile.normal(Words(0, 0)) == -gaussian_quantile.normal(Words(1, 0))
+    middle = [gaussian_quantile.normal(Words(2**64 - 1 - sign, 2**64 - 1)) for sign in (0, 1)]
+    assert middle == pytest.approx([0, 0], abs=1e-15)
+    quarter = gaussian_quantile.normal(Words(2**63 + 1, 0))  # a share of ¼
+    assert quarter == pytest.approx(stats.norm.isf(0.25))
+
+
+def test_a_delta_beyond_the_tails_is_refused() -> None:
+    with pytest.raises(SettingError, match="delta: must be at least 1e-20"):
+        tg.threshold.GaussianQuantile(epsilon=1, delta="1e-21", bound=9)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import Method, registered, series_schemes
+from tidegate.methods._parts import Part, parts
 from tidegate.tables.plain_text import table
 
 
@@ -25,7 +26,9 @@ def methods(
 
     "Protects" is the unit that the noise is made for. Most methods can protect larger units
     (--unit), by group privacy. Methods of the local model have their own commands (`tidegate
-    local`); schemes for series of users are in the library (`tidegate.local.series`).
+    local`); schemes for series of users are in the library (`tidegate.local.series`). Below the
+    methods come their parts: rules for thresholds, reports of devices, and sums that can be made of
+    what was released.
 
     Examples:
 
@@ -38,7 +41,8 @@ def methods(
         known = {method.name: method for method in (*registered(), *series_schemes())}
         if name is None:
             rows = [_method_facts(method) for method in known.values()]
-            typer.echo(_json(rows) if as_json else _list(rows))
+            more = [_part_facts(part) for part in parts()]
+            typer.echo(_json([*rows, *more]) if as_json else f"{_list(rows)}\n\n{_parts(more)}")
             return
         if name not in known:
             raise SettingError("name", f"must be one of {', '.join(known)}, not {said(name)}")
@@ -49,12 +53,24 @@ def methods(
 def _method_facts(method: Method) -> dict[str, Any]:
     return {
         "name": method.name,
+        "kind": "method",
         "model": method.model,
         "protects": method.unit,
         "guarantee": method.promise,
         "summary": method.summary,
         "when": method.when,
         "reference": method.reference,
+    }
+
+
+def _part_facts(part: Part) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "kind": part.kind,
+        "guarantee": part.promise,
+        "summary": part.summary,
+        "when": part.when,
+        "reference": part.reference,
     }
 
 
@@ -80,6 +96,13 @@ def _list(rows: list[dict[str, Any]]) -> str:
     listed = table(head, [[row[column] for column in columns] for row in rows], left=len(head))
     advice = [f"{row['name']}: {row['when']}\n    {row['reference']}" for row in rows]
     return "\n".join((listed, "", "Choose it when, and where it was published:", "", *advice))
+
+
+def _parts(rows: list[dict[str, Any]]) -> str:
+    head = ("part", "kind", "guarantee", "what it does", "choose it when", "where it was published")
+    columns = ("name", "kind", "guarantee", "summary", "when", "reference")
+    listed = table(head, [[row[column] for column in columns] for row in rows], left=len(head))
+    return f"Parts, for programs (`import tidegate`):\n\n{listed}"
 
 
 def _one_method(facts: dict[str, Any]) -> str:

@@ -90,9 +90,7 @@ class Method:
     @property
     def promise(self) -> str:
         """The kind of guarantee, in short: what is bounded, and in which arithmetic."""
-        found = self.guarantee
-        kind = "ρ (zCDP)" if found.rho is not None else "(ε, δ)" if found.delta else "ε"
-        return kind if found.arithmetic == "exact" else f"{kind}, {found.arithmetic}"
+        return promise_of(self.guarantee)
 
     @property
     def unit(self) -> str:
@@ -110,6 +108,16 @@ class Method:
         shared = {**SHARED, **getattr(self.preset, "meanings", {})}
         said = {**shared, **described_registration(self.preset.__doc__ or "", "Args:")}
         return {name: said.get(name, "") for name in signature(self.preset).parameters}
+
+
+def promise_of(guarantee: Guarantee) -> str:
+    """The kind of a guarantee, in short.
+
+    >>> promise_of(Guarantee(epsilon=1, delta="1e-6", arithmetic="float"))
+    '(ε, δ), float'
+    """
+    kind = "ρ (zCDP)" if guarantee.rho is not None else "(ε, δ)" if guarantee.delta else "ε"
+    return kind if guarantee.arithmetic == "exact" else f"{kind}, {guarantee.arithmetic}"
 
 
 def _paragraph(docstring: str, heading: str) -> str:

@@ -126,8 +126,7 @@ def adaptive_gaussian(
     ρ-zCDP in exact arithmetic. ρ is the largest (to six digits) that implies (`epsilon`,
     `delta`)-DP for the unit.
 
-    When: ρ-zCDP is wanted, or many releases compose; alone, at δ = 10⁻⁶, `adaptive` has less noise;
-        `banded_root` is better in long ranges of values with heavy tails or bursts.
+    When: ρ-zCDP is wanted, or many releases compose; alone, at δ = 10⁻⁶, `adaptive` has less noise.
     Reference: this project (docs/privacy/adaptive.md); Bun, Steinke, Concentrated Differential
         Privacy, TCC 2016.
 

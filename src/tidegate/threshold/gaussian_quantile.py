@@ -12,14 +12,16 @@ from typing import ClassVar
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray, Lattice
-from tidegate.randomness import Keystream
+from tidegate.randomness import Keystream, WordSource
 from tidegate.settings import Delta, Epsilon, Exact, Spec, Whole
 from tidegate.threshold.percentiles import Percentile
-from tidegate.threshold.smooth_sensitivity import noisy_quantile, open_uniform
+from tidegate.threshold.smooth_sensitivity import noisy_quantile
 
 _NORMAL = NormalDist()
 _HALVINGS = 60
-_LARGEST_EPSILON = 20  # e^ε·δ would lose all digits of the search beyond
+_LARGEST_EPSILON = 20  # the rule is for comparison: nobody needs it beyond
+_SMALLEST_DELTA = 1e-20  # noise ends at 13.1 standard deviations: see `normal`
+_ROUNDING = 1e-12  # relative, of a tail: its argument is rounded, and e^(−x²/2) squares that
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -57,6 +59,8 @@ class GaussianQuantile(Spec):
     def __post_init__(self) -> None:
         if self.epsilon > _LARGEST_EPSILON:
             raise SettingError("epsilon", f"must be at most {_LARGEST_EPSILON} for this rule")
+        if self.delta < _SMALLEST_DELTA:
+            raise SettingError("delta", f"must be at least {_SMALLEST_DELTA:g} for this rule")
 
     @property
     def guarantee(self) -> Guarantee:
@@ -80,10 +84,21 @@ class GaussianQuantile(Spec):
 
     def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:
         """θ in lattice units."""
-        noise = _NORMAL.inv_cdf(open_uniform(keystream.at()))
+        noise = normal(keystream.at())
         return noisy_quantile(
             values, self.percentile, self.decay, noise / self.shift, lattice.top, lattice.top
         )
+
+
+def normal(words: WordSource) -> float:
+    """A standard normal number; its tails reach to 13.1, which has a chance of 2^-128.
+
+    A sign, and P(Z < −|z|) from two words. (One float between 0 and 1 ends at 8.2. At ε = 20 noise
+    is shifted by 1.3: what lies beyond 6.9, 2.6e-12 of all, would be impossible for a neighbour.)
+    """
+    first, second = map(int, words.take(2))
+    share = ((first >> 1) + (second + 0.5) * 2.0**-words.bits) * 2.0**-words.bits
+    return math.copysign(_NORMAL.inv_cdf(share), -0.5 + (first & 1))
 
 
 def shift_failure(epsilon: float, shift: float) -> float:
@@ -92,9 +107,8 @@ def shift_failure(epsilon: float, shift: float) -> float:
     >>> round(shift_failure(1.0, 1.0), 6)
     0.126937
     """
-    return _NORMAL.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * _NORMAL.cdf(
-        -shift / 2 - epsilon / shift
-    )
+    above = tail(epsilon / shift - shift / 2)
+    return above - math.exp(epsilon) * tail(epsilon / shift + shift / 2) + _ROUNDING * above
 
 
 def stretch_failure(epsilon: float, decay: float) -> float:
@@ -104,7 +118,18 @@ def stretch_failure(epsilon: float, decay: float) -> float:
     0.00162
     """
     limit = math.sqrt(2 * (epsilon + decay) / math.expm1(2 * decay))
-    return 2 * _NORMAL.cdf(-limit)
+    return 2 * tail(limit) * (1 + _ROUNDING)
+
+
+def tail(limit: float) -> float:
+    """P(Z > limit) of a standard normal Z, to 15 digits however small it is.
+
+    (`NormalDist.cdf` is ½ + ½·erf: off by 1e-16 whatever its value, so a δ of 1e-17 counts as 0.)
+
+    >>> f"{tail(10.0):.4g}"
+    '7.62e-24'
+    """
+    return math.erfc(limit / math.sqrt(2)) / 2
 
 
 @lru_cache(maxsize=64)
