@@ -192,12 +192,16 @@ def _keys_with_length(
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options, None
-    from tidegate.io.file_kind_and_row_count import rows_at_most
+    from tidegate.io.file_kind_and_row_count import is_standard, kind_of, rows_at_most
     from tidegate.methods._preset import HORIZON
 
-    held, rows = None, rows_at_most(source, options.get("format"))
-    if rows is not None and keys is not None:
+    kind, held = kind_of(source, options.get("format")), None
+    lines = kind.recoverable and not is_standard(source) and Path(source).is_file()
+    if lines and keys is not None:  # then its lines need not be counted first
         held = _held(source, opening)
+    rows = held.rows if held is not None else rows_at_most(source, options.get("format"))
+    if rows is not None and keys is not None:
+        held = held if lines else _held(source, opening)
         rows = _rows_of_declared(source, options, keys, held)
     if rows is None or rows < FEW_ROWS:
         return options, held
@@ -228,15 +232,19 @@ def _rows_of_declared(
     """How many rows of a file have a declared key; None: it cannot be read to its end."""
     from tidegate.io.open_source import open_keys
     from tidegate.keyed.key_names import Names, declared_keys
+    from tidegate.tables.repeated_items import RepeatedItems
 
     names = ("format", "by", "header", "delimiter", "decimal")
     reading: dict[str, Any] = {name: options.get(name) for name in names}
 
     def declared_in(batches: Iterable[Batch]) -> int:
-        return sum(
-            int(np.count_nonzero(declared.codes(batch.users, len(batch), 0) >= 0))
-            for batch in batches
-        )
+        found = 0
+        for batch in batches:
+            items = RepeatedItems.of(batch.users)
+            known = declared.codes(items.distinct, len(items.distinct), 0) >= 0
+            every = bool(known.all())
+            found += len(batch) if every else int(np.count_nonzero(known[items.places]))
+        return found
 
     try:
         declared = Names(declared_keys(keys), more=False)

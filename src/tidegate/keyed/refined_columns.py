@@ -45,7 +45,7 @@ class RefinedColumns(OutgrownEnds):
     # -- rows ------------------------------------------------------------------------------------
 
     def push(self, groups: Groups, units: IntArray) -> Released:
-        """Release the rows: values and levels in lattice units.
+        """Release the rows, given in lattice units; values and levels are in the unit of the data.
 
         As many rounds as the busiest key has cells in them.
         """
@@ -87,14 +87,17 @@ class RefinedColumns(OutgrownEnds):
         waiting = self._noise.waiting(units.size // _MADE_AHEAD + 1)
         self._make(waiting[self.measuring[waiting]])
         every = np.ones(units.size, dtype=np.bool_)
+        lattice = self._pipeline.lattice
         if once:
-            return Released(every, positions, values, levels)
+            lattice.bounded(levels)
+            return Released(every, positions, values * lattice.step, levels)
         starts = np.flatnonzero(begins)
         lengths = np.diff(starts, append=units.size)
         of_row = groups.as_given(np.repeat(np.arange(starts.size, dtype=np.int32), lengths))
         runs = Runs(of_row, groups.order[starts])
-        numbers = values[starts][of_row], levels[starts][of_row]
-        return Released(every, groups.as_given(positions), *numbers, runs)
+        values, levels = values[starts] * lattice.step, levels[starts]  # few: there are many rows
+        lattice.bounded(levels)
+        return Released(every, groups.as_given(positions), values[of_row], levels[of_row], runs)
 
     def _inside(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
         """Rows that end neither a cell nor a warm-up: so many of each key, key by key."""
