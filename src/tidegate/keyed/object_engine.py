@@ -113,8 +113,8 @@ class Objects:
                 alone[rows[: columns.rows_before(release)]] = True
                 new.append((code, rows[-1]))
         together, some_alone = ~alone, bool(alone.any())
+        out = Released.empty(numbers.size if some_alone else 0)
         if some_alone:
-            out = Released.empty(numbers.size)
             some = None if times is None else Times(times.ticks[alone], times.clock)
             out.put(alone, self._push_each(Groups(groups.codes[alone]), numbers[alone], some, late))
             groups = Groups(groups.codes[together])
