@@ -13,7 +13,7 @@ import typer
 import tidegate as tg
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
-from tidegate.cli.file_options import plain_size, refuse_bad_rows
+from tidegate.cli.file_options import output_format, plain_size, refuse_bad_rows
 from tidegate.cli.pipeline_from_options import (
     DEFAULT_PRESET,
     FEW_ROWS,
@@ -65,7 +65,7 @@ def check_by_key(options: Mapping[str, Any]) -> None:
             raise SettingError(name, "cannot be used with --by")
 
 
-def run_by_key(source: str, options: dict[str, Any], output_format: str | None) -> None:
+def run_by_key(source: str, options: dict[str, Any]) -> None:
     """Release a file with keys, and write the output."""
     from tidegate.cli.progress import Progress
     from tidegate.io import open_source
@@ -91,7 +91,7 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
         stopping(opened if follow else None) as stop,
     ):
         into: dict[str, Any] = {
-            "format": output_format,
+            "format": output_format(opened, source, options),
             "late": options.get("late", "refuse"),
             "progress": stop.then(progress.advance),
             "until": release_events.clock(options) if with_ticks else None,
@@ -239,11 +239,9 @@ def _rows_of_declared(
 
     def declared_in(batches: Iterable[Batch]) -> int:
         found = 0
-        for batch in batches:
-            items = RepeatedItems.of(batch.users)
+        for items in (RepeatedItems.of(batch.users) for batch in batches):
             known = declared.codes(items.distinct, len(items.distinct), 0) >= 0
-            every = bool(known.all())
-            found += len(batch) if every else int(np.count_nonzero(known[items.places]))
+            found += len(items) if known.all() else int(np.count_nonzero(known[items.places]))
         return found
 
     try:
