@@ -89,3 +89,15 @@ def test_show_has_times_below_its_line(tmp_path: Path) -> None:
     assert len(axis) == 90
     short = run("show", out, "--width", 60).output
     assert "2024-01-01T00:00:00+01:00          2024-01-01T06:39:00+01:00\n" in short
+
+
+def test_counts_and_bounds_of_events_are_told_apart(tmp_path: Path) -> None:
+    """`--count --bound` asked for a bound, which was there."""
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines(nested=False))
+    words = ["release", source, "--time", "at", "--every", "1h"]
+    words += ["--start", "2024-01-01", "--until", "2024-01-02", "--epsilon", 1]
+    both = run(*words, "--count", "--bound", 10).output
+    assert "count: counts events" in both
+    assert "is required" not in both
+    assert "bound: is required for sums of events" in run(*words, "--column", "fare").output
