@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,3 +105,11 @@ def test_rows_of_keys_without_a_zone_stay_without() -> None:
     run = tg.keyed(tg.adaptive(epsilon=20, bound=10, horizon=64), keys=[1, 2]).start()
     rows = run.push(np.arange(COUNT) % 2 + 1, ROWS["fare"], times)
     assert rows.to_arrow()["time"].type == pa.timestamp("ns")
+
+
+def test_opening_the_name_of_several_columns_says_which_files_there_are(tmp_path: Path) -> None:
+    tg.release(ROWS, ["fare", "tip"], **SETTINGS).save(tmp_path / "out.csv")
+    with pytest.raises(tg.TidegateError, match=r"out\.fare\.csv, out\.tip\.csv"):
+        tg.open(tmp_path / "out.csv")
+    with pytest.raises(tg.TidegateError, match="no such file"):
+        tg.open(tmp_path / "other.csv")

@@ -86,10 +86,10 @@ def file_of(released: Path, column: str | None) -> Path:
 
         return Path(column_file(released, column))
     if not released.exists():
-        stem, _, rest = released.name.partition(".")
-        found = sorted(released.parent.glob(f"{stem}.*.{rest}"))
-        if found:
-            names = ", ".join(one.name for one in found)
+        from tidegate.released.released_columns import columns_beside
+
+        if found := columns_beside(released):
+            names = ", ".join(found)
             raise SettingError("column", f"is needed, as several were released: {names}")
     return released
 
