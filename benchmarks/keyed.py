@@ -4,6 +4,7 @@
     python -m benchmarks.keyed --keys 1000000 --ticks 20
     python -m benchmarks.keyed --adaptive --keys 10000
     python -m benchmarks.keyed --refined --keys 10000 --ticks 4096
+    python -m benchmarks.keyed --frozen             # without Python's collector looking at modules
 
 A tick is one value for each key. Time is that of the processor, since machines are shared: compare
 ratios within one run. Memory is what Python and numpy hold for the run (tracemalloc), names of keys
@@ -130,6 +131,9 @@ if __name__ == "__main__":
     parser.add_argument("--few", type=int, default=500)
     parser.add_argument("--adaptive", action="store_true")
     parser.add_argument("--refined", action="store_true")
+    parser.add_argument("--frozen", action="store_true")
     given = parser.parse_args()
+    if given.frozen:
+        gc.freeze()
     chosen = refined() if given.refined else adaptive() if given.adaptive else pipeline()
     report(given.keys, given.ticks, given.few, chosen)

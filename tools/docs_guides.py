@@ -1,4 +1,4 @@
-"""Draws the pictures of the guides about events, keys and queries: `python tools/docs_guides.py`.
+"""Draws pictures of the guides, each named after its guide: `python tools/docs_guides.py`.
 
 Made-up data and seeded noise: a second run gives the same files. Each picture comes in two colour
 schemes, for light and for dark pages.
@@ -116,10 +116,65 @@ def queries(colours: Colours) -> Figure:
     return figure
 
 
+def planning(colours: Colours) -> Figure:
+    """Errors to expect by the length of a range: noise, and prediction at two roughnesses."""
+    pipeline = tg.tops(epsilon="0.1", bound=1657)
+    lengths = np.unique(np.geomspace(10, 604_800, 40).astype(np.int64)).tolist()
+    rough = tg.plan.expect(pipeline, lengths, threshold=50)
+    calm = tg.plan.expect(pipeline, lengths, threshold=50, roughness="0.02")
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
+    axes = figure.subplots()
+    noise = [one.noise_error for one in rough]
+    axes.loglog(lengths, noise, color=colours["blue"], lw=1.8, label="noise: exact")
+    for expected, style, name in ((rough, "-", "1/3, the default"), (calm, "--", "0.02")):
+        errors = [one.prediction_error for one in expected]
+        label = f"prediction: roughness {name}"
+        axes.loglog(lengths, errors, style, color=ORANGE, label=label)
+    axes.set(xlabel="length of the range, in values", ylabel="standard error of a sum")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def choosing_methods(colours: Colours) -> Figure:
+    """Errors of sums by the length of the range, of some methods on one made-up meter.
+
+    After the first tenth of the rows, which some of them hold out.
+    """
+    _, watts = tg.synthetic.meter()
+    lengths = np.array([HOUR, 3 * HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY])
+    shades = (colours["blue"], ORANGE, "#009e73", "#cc79a7")
+    methods = ("adaptive", "tops", "binary_tree", "flat")
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for method, shade in zip(methods, shades, strict=True):
+        squares = np.zeros(lengths.size)
+        for seed in range(_RUNS):
+            settings: dict[str, Any] = {"randomness": tg.seeded(seed), "method": method}
+            released = tg.release(watts, epsilon=1, bound=40_000, **settings)
+            held, first = watts.size - len(released), watts.size // 10
+            before = np.concatenate(([0.0], np.cumsum(np.nan_to_num(watts))))
+            random = np.random.default_rng(seed)
+            for at, length in enumerate(lengths.tolist()):
+                starts = random.integers(first, watts.size - length, 200)
+                found = released.queries(starts - held, starts - held + length).estimate
+                squares[at] += np.mean((found - before[starts + length] + before[starts]) ** 2)
+        errors = np.sqrt(squares / _RUNS)
+        axes.loglog(lengths / HOUR, errors, "o-", color=shade, label=method.replace("_", "-"))
+    axes.set_xticks(lengths / HOUR, ["1 h", "3 h", "6 h", "1 d", "3 d", "1 w", "2 w"])
+    axes.minorticks_off()
+    axes.set(xlabel="length of the range", ylabel="RMSE of its sum, in W")
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9)
+    return figure
+
+
+_RUNS = 5
+
 PICTURES: dict[str, Callable[[Colours], Figure]] = {
     "guide-events": events,
     "guide-keys": keys,
     "guide-queries": queries,
+    "guide-planning": planning,
+    "guide-choosing-methods": choosing_methods,
 }
 
 

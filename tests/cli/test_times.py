@@ -108,7 +108,8 @@ def test_small_comforts(tmp_path):
     nested = ["--epsilon", "1", "--bound", "50", "--column", "a.value", "--quiet"]
     result = run("release", *nested, stdin=lines)  # JSON on standard input, nested keys
     assert result.exit_code == 0
-    assert len(result.stdout.splitlines()) == COUNT + 1
+    rows = [json.loads(line) for line in result.stdout.splitlines()]  # as the input
+    assert [row["position"] for row in rows] == list(range(COUNT))
     assert "no key" not in result.stderr
     misspelt = run("release", *nested[:5], "a.valeu", "--quiet", stdin=lines)
     assert "no key 'a.valeu'" in misspelt.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,23 +86,46 @@ def file_of(released: Path, column: str | None) -> Path:
 
         return Path(column_file(released, column))
     if not released.exists():
-        stem, _, rest = released.name.partition(".")
-        found = sorted(released.parent.glob(f"{stem}.*.{rest}"))
-        if found:
-            names = ", ".join(one.name for one in found)
+        from tidegate.released.released_columns import columns_beside
+
+        if found := columns_beside(released):
+            names = ", ".join(found)
             raise SettingError("column", f"is needed, as several were released: {names}")
     return released
 
 
 def check_output(source: str, output: str | None, output_format: str | None) -> None:
     """Refuse an output that cannot be, before anything is read or spent."""
-    from tidegate.io.file_kind_and_row_count import kind_of  # on demand: `--help` needs no files
+    from tidegate.io.file_kind_and_row_count import (  # on demand: `--help` needs no files
+        has_tabs,
+        kind_of,
+    )
 
     kind_of(output, output_format, setting="output-format")
+    if has_tabs(output) and output_format is None:
+        raise SettingError("output", "is written with commas: give it the extension .csv")
     if output in (None, "-") or source == "-":
         return
     if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
         raise SettingError("output", "is the input: it would be overwritten")
+
+
+def output_format(
+    opened: Any, source: str, options: Mapping[str, Any]
+) -> str | Callable[[], str] | None:
+    """The format of the output: as given; else on standard output that of the input.
+
+    That of a pipe is known when its first row was read: so it is asked for later. Not with --state:
+    after a restart rows are written again before any is read.
+    """
+    from tidegate.io.file_kind_and_row_count import is_standard, kind_of
+
+    given: str | None = options.get("output-format")
+    if given or not is_standard(options.get("output")):
+        return given
+    if is_standard(source) and "format" not in options and "state" not in options:
+        return lambda: str(opened.format)
+    return "jsonl" if kind_of(source, options.get("format")).format == "jsonl" else None
 
 
 def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from tidegate.cli.file_options import (
     Source,
     check_output,
     holds_something,
+    output_format,
     refuse_bad_rows,
     warn_of_released,
 )
@@ -82,7 +83,7 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
     if not release_events.of_events(options):
         options = with_rows(options, source, source_options(options))
     if "by" in options:
-        run_by_key(source, options, options.get("output-format") or _followed(source, options))
+        run_by_key(source, options)
         return
     refuse_bad_rows(source, source_options(options), options)
     replaced = holds_something(str(options.get("output") or ""))
@@ -102,7 +103,7 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
     ):
         into: dict[str, Any] = {
             "sink": options.get("output"),
-            "format": options.get("output-format") or _followed(source, options),
+            "format": output_format(opened, source, options),
             "progress": stop.then(progress.advance),
             "warn": complain,
             "until": until,
@@ -124,14 +125,6 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
         complain(f"warning: {doubt}")
     if replaced and options.get("overwrite") and not quiet:
         complain("--overwrite: epsilon was spent anew; it adds up with what the old output spent")
-
-
-def _followed(source: str, options: dict[str, Any]) -> str | None:
-    """The format of standard output: JSON Lines from JSON Lines; None: the usual one."""
-    from tidegate.io.file_kind_and_row_count import kind_of
-
-    to_file = options.get("output") not in (None, "-")
-    return None if to_file or kind_of(source, options.get("format")).format != "jsonl" else "jsonl"
 
 
 def state_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import typer
 import tidegate as tg
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
-from tidegate.cli.file_options import plain_size, refuse_bad_rows
+from tidegate.cli.file_options import output_format, plain_size, refuse_bad_rows
 from tidegate.cli.pipeline_from_options import (
     DEFAULT_PRESET,
     FEW_ROWS,
@@ -65,7 +65,7 @@ def check_by_key(options: Mapping[str, Any]) -> None:
             raise SettingError(name, "cannot be used with --by")
 
 
-def run_by_key(source: str, options: dict[str, Any], output_format: str | None) -> None:
+def run_by_key(source: str, options: dict[str, Any]) -> None:
     """Release a file with keys, and write the output."""
     from tidegate.cli.progress import Progress
     from tidegate.io import open_source
@@ -91,7 +91,7 @@ def run_by_key(source: str, options: dict[str, Any], output_format: str | None) 
         stopping(opened if follow else None) as stop,
     ):
         into: dict[str, Any] = {
-            "format": output_format,
+            "format": output_format(opened, source, options),
             "late": options.get("late", "refuse"),
             "progress": stop.then(progress.advance),
             "until": release_events.clock(options) if with_ticks else None,
@@ -192,12 +192,16 @@ def _keys_with_length(
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options, None
-    from tidegate.io.file_kind_and_row_count import rows_at_most
+    from tidegate.io.file_kind_and_row_count import is_standard, kind_of, rows_at_most
     from tidegate.methods._preset import HORIZON
 
-    held, rows = None, rows_at_most(source, options.get("format"))
-    if rows is not None and keys is not None:
+    kind, held = kind_of(source, options.get("format")), None
+    lines = kind.recoverable and not is_standard(source) and Path(source).is_file()
+    if lines and keys is not None:  # then its lines need not be counted first
         held = _held(source, opening)
+    rows = held.rows if held is not None else rows_at_most(source, options.get("format"))
+    if rows is not None and keys is not None:
+        held = held if lines else _held(source, opening)
         rows = _rows_of_declared(source, options, keys, held)
     if rows is None or rows < FEW_ROWS:
         return options, held
@@ -228,15 +232,17 @@ def _rows_of_declared(
     """How many rows of a file have a declared key; None: it cannot be read to its end."""
     from tidegate.io.open_source import open_keys
     from tidegate.keyed.key_names import Names, declared_keys
+    from tidegate.tables.repeated_items import RepeatedItems
 
     names = ("format", "by", "header", "delimiter", "decimal")
     reading: dict[str, Any] = {name: options.get(name) for name in names}
 
     def declared_in(batches: Iterable[Batch]) -> int:
-        return sum(
-            int(np.count_nonzero(declared.codes(batch.users, len(batch), 0) >= 0))
-            for batch in batches
-        )
+        found = 0
+        for items in (RepeatedItems.of(batch.users) for batch in batches):
+            known = declared.codes(items.distinct, len(items.distinct), 0) >= 0
+            found += len(items) if known.all() else int(np.count_nonzero(known[items.places]))
+        return found
 
     try:
         declared = Names(declared_keys(keys), more=False)

@@ -97,7 +97,13 @@ def build_event_pipeline(options: dict[str, Any]) -> tg.Pipeline:
         if name in options:
             raise SettingError(name, "is not for events (--every)")
     counts = bool(options.get("count"))
-    if counts == ("bound" in options):
+    if counts and "bound" in options:
+        raise SettingError(
+            "count",
+            "counts events, each as 1, and --bound is for their values: choose one. For means, use "
+            "tidegate.event_means in Python, which splits epsilon between sums and counts",
+        )
+    if not counts and "bound" not in options:
         raise SettingError("bound", "is required for sums of events; --count counts them instead")
     arguments = {name: options[name] for name in _ARGUMENTS if name in options}
     arguments["non_negative"] = bool(options.get("non-negative"))

@@ -14,7 +14,7 @@ from tidegate.cli.exit_codes_and_signals import plain_errors
 from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
 from tidegate.cli.printed_answers import spread, warned
 from tidegate.errors import QueryError, SettingError, TidegateError
-from tidegate.tables.plain_text import percent
+from tidegate.tables.plain_text import percent, time_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,10 @@ def show(
 
         means = average.estimate / length
         levels = _show_levels(file, columns)
-        typer.echo(sparkline((means if levels is None else levels[1]).tolist()))
+        drawn = means if levels is None else levels[1]
+        typer.echo(sparkline(drawn.tolist()))
+        if (times := file.record.times) is not None:  # of rows, which lie evenly along the line
+            typer.echo(time_axis(times.along(file.record.start, file.record.end), drawn.size))
         if levels is not None:
             typer.echo(f"level: {levels[1].min():.4g} to {levels[1].max():.4g}")
         below, above = (

@@ -23,22 +23,26 @@ from tidegate.record.rows_and_levels import Rows
 _GROWTH = 1.1
 
 
+Format = str | Callable[[], str] | None
+
+
 @dataclass(frozen=True)
 class Output:
     """Where released rows go.
 
     Attributes:
         path: a file; None: standard output, or `sink`.
-        format: the file format, where the extension does not tell.
+        format: the file format, where the extension does not tell; a function is asked when the
+            first row is written.
         sink: an open sink, in place of a path.
     """
 
     path: str | None
-    format: str | None = None
+    format: Format = None
     sink: Sink | None = None
 
     @classmethod
-    def to(cls, target: Any, format: str | None = None) -> Output:  # noqa: A002  # as in open_sink
+    def to(cls, target: Any, format: Format = None) -> Output:  # noqa: A002  # as in open_sink
         """The output that `transfer` was given: a path, None or "-", a sink or a function."""
         if target is None or isinstance(target, str | Path):
             return cls(None if is_standard(target) else str(target), format)
@@ -69,7 +73,8 @@ class Output:
         if self.sink is not None:
             return self.sink
         append = append_at or None
-        return open_sink(self.path, format=self.format, append_at=append, leveled=True, clock=clock)
+        kind = self.format() if callable(self.format) else self.format
+        return open_sink(self.path, format=kind, append_at=append, leveled=True, clock=clock)
 
 
 class OutputWriter:

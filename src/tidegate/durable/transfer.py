@@ -22,7 +22,7 @@ from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import Recogniser
 from tidegate.durable.output_check import check_not_ahead, output_rows_written
-from tidegate.durable.output_writer import Output, OutputWriter
+from tidegate.durable.output_writer import Format, Output, OutputWriter
 from tidegate.durable.release_in_memory import MemoryRun
 from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
@@ -82,9 +82,8 @@ class TransferPassage:
         if isinstance(release, DurableRelease):
             self.run = release
             if output.path is not None:
-                append_at = self._sent = output_rows_written(
-                    output.path, output.format, release, warn
-                )
+                kind = output.format() if callable(output.format) else output.format
+                append_at = self._sent = output_rows_written(output.path, kind, release, warn)
             check_not_ahead("the sink", self._sent, release)
         else:
             self.run = MemoryRun(release)
@@ -197,7 +196,7 @@ def transfer(
     release: DurableRelease | Release,
     sink: str | Path | Sink | Receiver | None,
     *,
-    format: str | None = None,  # noqa: A002  # as in open_sink
+    format: Format = None,  # noqa: A002  # as in open_sink
     start: int | None = None,
     written: int | None = None,
     until: Moment | Callable[[], Moment] | None = None,
@@ -227,7 +226,8 @@ def transfer(
         sink: a file, which is compared with the journal and completed; None or "-" for standard
             output; a `tidegate.io.Sink`; or a function that takes the position of the first row
             and an array of values.
-        format: the format of a file whose extension does not tell.
+        format: the format of a file whose extension does not tell; a function is asked when the
+            first row is written.
         start: the place of the source's first value, counted from 0 over the whole input; a batch
             may also have its own. Values that are delivered again are compared and skipped, a gap
             is refused. None: the source is the whole input, from its beginning.

@@ -164,7 +164,7 @@ class InputBytes:
         Privacy: it releases ticks of events, and when rows come out must not tell when events did.
         So the clock decides, four times a second, and not whether there is news.
         """
-        if self.idle is None or time.monotonic() < self._moment:
+        if not self.followed or self.idle is None or time.monotonic() < self._moment:
             return
         place, size = self._looked_at(_place_and_size) or (0, 0)
         self._goal = size if self._goal is None else self._goal

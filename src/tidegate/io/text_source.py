@@ -34,6 +34,11 @@ class CsvOrJson:
         self._known = False
 
     @property
+    def json_lines(self) -> bool:
+        """Whether the first row was an object."""
+        return isinstance(self._rows, JsonRows)
+
+    @property
     def doubt(self) -> str:
         """What is strange about the first row; may be empty."""
         return getattr(self._rows, "doubt", "")
@@ -182,6 +187,12 @@ class TextSource(Closed):
         """What is strange about the names in the first row, or about times; may be empty."""
         about_times = "" if self._times is None else self._times.doubt
         return getattr(self._layout, "doubt", "") or about_times
+
+    @property
+    def format(self) -> str:
+        """csv or jsonl; of standard input once a row was read."""
+        json_lines = getattr(self._layout, "json_lines", isinstance(self._layout, JsonRows))
+        return "jsonl" if json_lines else "csv"
 
     def fraction(self) -> float | None:
         """How much of the file has been read."""

@@ -18,12 +18,13 @@ from tidegate.clock import Clock
 from tidegate.io.output_file_or_pipe import Bytes
 from tidegate.io.released_row_text import json_number, number_as_text, texts_of
 from tidegate.keyed.rows import Groups, KeyedRows, Runs
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
 from tidegate.tables.optional_libraries import require_for_files
 
 _PIECE = 1 << 15  # rows that become lines at once: what they need fits into a cache
 _FEW = 64  # up to here plain Python is faster
+_REPEATED = 4  # times that a position comes, from which on its text is kept
 _SIGNS = ',"\n\r'  # of CSV
 
 
@@ -63,12 +64,12 @@ class RowText:
             return
         require_for_files("pyarrow")
         keys, codes = texts_to_arrow(self._keys), rows.codes.astype(np.int32)
-        numbers = self._numbers(rows)
+        positions, numbers = _whole_texts(rows.positions), self._numbers(rows)
         for start in range(0, len(rows), _PIECE):
             here = slice(start, start + _PIECE)
             texts = [keys.take(to_arrow(codes[here]))]
             texts += [texts_to_arrow(times) for times in self._times(rows, here)]
-            texts.append(to_arrow(rows.positions[here]))
+            texts.append(positions(here))
             texts += [distinct.take(to_arrow(places[here])) for distinct, places in numbers]
             yield self._joined(texts) if self._json or self._quoted else _comma_separated(texts)
 
@@ -125,6 +126,20 @@ class RowText:
                 texts = texts_of(numbers, require_for_files("pyarrow"))
             found.append((texts, of_row))
         return found
+
+
+def _whole_texts(numbers: IntArray) -> Callable[[slice], Any]:
+    """The texts of whole numbers, a slice at a time.
+
+    Keys move on side by side, so rows of a call have the same positions again and again: each text
+    is made once, if there are few enough of them.
+    """
+    lowest, highest = int(numbers.min()), int(numbers.max())
+    if _REPEATED * (highest - lowest + 1) > numbers.size:
+        return lambda here: to_arrow(numbers[here])
+    texts = to_arrow(np.arange(lowest, highest + 1)).cast("string")
+    places = (numbers - lowest).astype(np.int32)
+    return lambda here: texts.take(to_arrow(places[here]))
 
 
 def _runs(values: FloatArray, groups: Groups) -> Runs:

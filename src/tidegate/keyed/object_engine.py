@@ -112,8 +112,9 @@ class Objects:
             if code not in columns:
                 alone[rows[: columns.rows_before(release)]] = True
                 new.append((code, rows[-1]))
-        out, together = Released.empty(numbers.size), ~alone
-        if alone.any():
+        together, some_alone = ~alone, bool(alone.any())
+        out = Released.empty(numbers.size if some_alone else 0)
+        if some_alone:
             some = None if times is None else Times(times.ticks[alone], times.clock)
             out.put(alone, self._push_each(Groups(groups.codes[alone]), numbers[alone], some, late))
             groups = Groups(groups.codes[together])
@@ -121,10 +122,10 @@ class Objects:
             if together[last]:
                 columns.enter(code, self.releases[code])
         lattice = self._pipeline.lattice
-        found = columns.push_rows(groups, lattice.units(numbers[together]))
-        found.values *= lattice.step
-        lattice.bounded(found.levels)
-        out.put(together, found)
+        if some_alone:
+            out.put(together, columns.push_rows(groups, lattice.units(numbers[together])))
+        else:  # nothing to copy
+            out = columns.push_rows(groups, lattice.units(numbers))
         self._changing_positions()[groups.present] = columns.mixture.position[groups.present]
         if times is not None:
             for code, rows in parts:

@@ -84,7 +84,7 @@ class RecordedColumns(RefinedColumns):
             self.drop(code)
 
     def push_rows(self, groups: Groups, units: IntArray) -> Released:
-        """Release rows of keys that are in the columns, in units."""
+        """Release rows of keys that are in the columns; the rows are in units."""
         keys = groups.present.tolist()
         self._old.update(keys)
         found = self.push(groups, units)

@@ -107,9 +107,7 @@ class RefinedArrayEngine(ArrayEngineBase):
                 self._make_last()
 
     def _push_units(self, groups: Groups, units: IntArray) -> Released:
-        found = self._columns.push(groups, units)
-        self._in_data_unit(found.values, found.levels)
-        return found
+        return self._columns.push(groups, units)
 
     # -- public facts ----------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class RefinedColumns(OutgrownEnds):
     # -- rows ------------------------------------------------------------------------------------
 
     def push(self, groups: Groups, units: IntArray) -> Released:
-        """Release the rows: values and levels in lattice units.
+        """Release the rows, given in lattice units; values and levels are in the unit of the data.
 
         As many rounds as the busiest key has cells in them.
         """
@@ -57,8 +57,8 @@ class RefinedColumns(OutgrownEnds):
             left = np.diff(starts, append=units.size)
         first = mixture.position[keys]
         positions = first if once else np.repeat(first - starts, left) + np.arange(units.size)
-        values, levels = np.zeros(units.size), np.zeros(units.size)
-        begins = np.zeros(units.size, dtype=np.bool_)  # of rows that publish one number
+        # Rows that publish one number: where they begin, their value and their level.
+        runs = [(positions[:0], np.zeros(0), np.zeros(0))]
         while keys.size:
             room = np.where(
                 self.measuring[keys],
@@ -74,27 +74,28 @@ class RefinedColumns(OutgrownEnds):
                 firsts = np.cumsum(counts) - counts
                 rows = np.repeat(starts[some] - firsts, counts) + np.arange(int(counts.sum()))
                 self._inside(keys[some], counts, ordered[rows])
-                run = starts[some]
-                values[run] = levels[run] = mixture.prediction[keys[some]]
-                begins[run] = True
+                prediction = mixture.prediction[keys[some]]
+                runs.append((starts[some], prediction, prediction))
             if ends.any():
                 last = (starts + taken - 1)[ends]
-                values[last], levels[last] = self._end(keys[ends], ordered[last])
-                begins[last] = True
+                runs.append((last, *self._end(keys[ends], ordered[last])))
             going = left > taken
             starts = (starts + taken)[going]
             keys, left = keys[going], (left - taken)[going]
         waiting = self._noise.waiting(units.size // _MADE_AHEAD + 1)
         self._make(waiting[self.measuring[waiting]])
         every = np.ones(units.size, dtype=np.bool_)
+        begins, values, levels = (np.concatenate(one) for one in zip(*runs, strict=True))
+        order = np.argsort(begins)
+        begins, values, levels = begins[order], values[order], levels[order]
+        values *= self._pipeline.lattice.step
+        self._pipeline.lattice.bounded(levels)
         if once:
             return Released(every, positions, values, levels)
-        starts = np.flatnonzero(begins)
-        lengths = np.diff(starts, append=units.size)
-        of_row = groups.as_given(np.repeat(np.arange(starts.size, dtype=np.int32), lengths))
-        runs = Runs(of_row, groups.order[starts])
-        numbers = values[starts][of_row], levels[starts][of_row]
-        return Released(every, groups.as_given(positions), *numbers, runs)
+        lengths = np.diff(begins, append=units.size)
+        of_row = groups.as_given(np.repeat(np.arange(begins.size, dtype=np.int32), lengths))
+        found = Runs(of_row, groups.order[begins])
+        return Released(every, groups.as_given(positions), values[of_row], levels[of_row], found)
 
     def _inside(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
         """Rows that end neither a cell nor a warm-up: so many of each key, key by key."""
@@ -111,8 +112,9 @@ class RefinedColumns(OutgrownEnds):
         if codes.size == units.size:
             self.raw[codes] += np.minimum(self._raised(codes, units), mixture.cap[codes])
         else:
-            owners = np.repeat(codes, counts)
-            capped = np.minimum(self._raised(owners, units), mixture.cap[owners])
+            if self.lower is not None:
+                units = self._raised(np.repeat(codes, counts), units)
+            capped = np.minimum(units, np.repeat(mixture.cap[codes], counts))
             self.raw[codes] += np.add.reduceat(capped, np.cumsum(counts) - counts)
 
     def _raised(self, codes: IntArray, units: IntArray) -> IntArray:

@@ -25,6 +25,7 @@ from tidegate.keyed.query_table_plot import PlottedKeys
 from tidegate.keyed.released_file_index import KeyIndex, read_blocks
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.record import Record
+from tidegate.released.released_columns import columns_beside
 from tidegate.released.released_file import ReleasedFile
 from tidegate.released.scan_into_block_sums import DAMAGED
 from tidegate.run.pipeline import Pipeline
@@ -200,4 +201,12 @@ def open_released(
         metadata = read_metadata(path, format)
         if metadata is not None and isinstance(metadata.get("keys"), dict):
             return KeyedFile.of(path, metadata, format)
+    elif columns := columns_beside(path):
+        files = ", ".join(columns)
+        raise SourceError(
+            None,
+            f"no such file, but one for each column: {files}. Open one of these, or several with "
+            "tidegate.released.open_columns(path, names)",
+            str(path),
+        )
     return ReleasedFile.open(path, format)

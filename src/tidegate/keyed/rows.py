@@ -63,6 +63,11 @@ class KeyedRows(Tabular):
         return f"<KeyedRows of {len(self)} rows>"
 
     @property
+    def zone(self) -> str | None:
+        """The zone of the times, if they have one."""
+        return None if self.clock is None else self.clock.zone
+
+    @property
     def keys(self) -> NDArray[Any]:
         """The key of each row."""
         return np.array(self.names, dtype=np.str_)[self.codes]

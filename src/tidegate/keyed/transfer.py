@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tidegate.durable.folder_lock import StateError
+from tidegate.durable.output_writer import Format
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
 from tidegate.io.file_kind_and_row_count import kind_of
@@ -135,7 +136,7 @@ def transfer_keyed(
     release: KeyedRelease,
     output: str | Path | None,
     *,
-    format: str | None = None,  # noqa: A002  # as in open_sink
+    format: Format = None,  # noqa: A002  # as in `durable.transfer`
     late: str = "refuse",
     progress: Callable[[int], None] | None = None,
     until: Until = None,
@@ -152,7 +153,8 @@ def transfer_keyed(
     def write(rows: KeyedRows) -> None:
         nonlocal sink
         if len(rows):
-            sink = sink or open_keyed_sink(output, format=format, clock=release.clock)
+            kind = format() if callable(format) else format
+            sink = sink or open_keyed_sink(output, format=kind, clock=release.clock)
             sink.write(rows)
             following.news = True
 

@@ -61,7 +61,7 @@ def refuse_below(numbers: NDArray[Any], lower: float) -> None:
         raise SettingError(
             "lower",
             f"{wrong.size:,} values lie below it ({lower:g}), the first at position "
-            f"{int(wrong[0]):,}: give a lower that no value is below, or clamp=True",
+            f"{int(wrong[0]):,}: give a lower that no value is below, or clamp=True (--clamp)",
         )
 
 

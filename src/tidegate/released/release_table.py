@@ -20,10 +20,12 @@ from tidegate.run.column_budgets import checked_names, per_column, shares_of
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables.table_input import (
     check_kind,
+    columns_at_once,
     index_times,
     is_table,
     only_name,
     picked_columns,
+    without_capsules,
 )
 from tidegate.tables.to_numpy import plain
 from tidegate.timestamps import read_times
@@ -104,6 +106,7 @@ def release(
     >>> list(released.columns())
     ['position', 'value', 'level']
     """
+    table = without_capsules(table)
     check_kind(table, value)
     if isinstance(value, list | tuple) and is_table(table):
         common = {"users": users, "zone": zone, "late": late, "method": method, **settings}
@@ -165,6 +168,8 @@ def _columns_of_table(
     shares = shares_of(names, budget["share"])
     bounds = per_column("bound", names, budget["bound"])
     own = {name: per_column(name, names, common.pop(name)) for name in _OWN if name in common}
+    time = index_times(table, time)
+    table = columns_at_once(table, [*names, time, common["users"]])
     released: dict[str, Released] = {}
     for name in names:
         if bounds[name] is None:

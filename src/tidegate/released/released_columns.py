@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,15 @@ def column_file(path: str | Path, name: str) -> str:
     place = Path(path)
     stem, dot, extensions = place.name.partition(".")
     return str(place.with_name(f"{stem}.{label(name)}{dot}{extensions}"))
+
+
+def columns_beside(path: str | Path) -> list[str]:
+    """Files of columns that were released under this name, which itself is none."""
+    place = Path(path)
+    stem, _, extensions = place.name.partition(".")
+    if place.exists() or not extensions:
+        return []
+    return sorted(one.name for one in place.parent.glob(f"{escape(stem)}.*.{escape(extensions)}"))
 
 
 def open_columns(

@@ -36,3 +36,19 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> 
         ).rstrip()
         for row in cells
     )
+
+
+def time_axis(texts: Sequence[str], width: int) -> str:
+    """Times below a line of so many characters: at its start, its middle and its end, if they fit.
+
+    >>> time_axis(["2024-01-01", "2024-01-16", "2024-02-01"], 40)
+    '2024-01-01     2024-01-16     2024-02-01'
+    >>> time_axis(["2024-01-01", "2024-01-16", "2024-02-01"], 30)
+    '2024-01-01          2024-02-01'
+    """
+    first, middle, last = texts
+    room = width - len(first) - len(last)
+    if room >= len(middle) + 4:
+        left = max(2, width // 2 - len(middle) // 2 - len(first))
+        return f"{first}{' ' * left}{middle}{' ' * (room - left - len(middle))}{last}"
+    return f"{first}{' ' * max(2, room)}{last}"

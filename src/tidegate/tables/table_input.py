@@ -7,7 +7,7 @@ said about a push that is refused must not depend on a value.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -46,10 +46,32 @@ def check_kind(table: Any, value: Any) -> None:
         raise InputError(
             "the table is a list of rows: give columns, such as pandas.DataFrame(rows)"
         )
-    if isinstance(value, str) and not is_table(table):
+    if value is not None and not is_table(table):  # a column beside it would be ignored
         raise InputError(
             f"a {type(table).__name__} has no columns: give a table, or leave value out"
         )
+
+
+def without_capsules(table: Any) -> Any:
+    """What Arrow's PyCapsule interface gives, as a table or column of pyarrow; all else as it is.
+
+    A table is a column of structures there, so whether this is one shows only now.
+
+    Raises:
+        InputError: it names the kind of the error, and nothing that is inside.
+    """
+    streams = hasattr(table, "__arrow_c_stream__")
+    if library_of(table) or not (streams or hasattr(table, "__arrow_c_array__")):
+        return table
+    arrow = require("pyarrow", "Arrow's PyCapsule interface")
+    try:
+        column = arrow.chunked_array(table if streams else [arrow.array(table)])
+        if arrow.types.is_struct(column.type):
+            return arrow.Table.from_struct_array(column)
+        return column
+    except Exception as error:  # noqa: BLE001  # whatever the library raises may quote a value
+        problem = type(error).__name__
+    raise InputError(f"the table cannot be read ({problem} of its library)")
 
 
 def is_table(table: Any) -> bool:
@@ -60,7 +82,7 @@ def is_table(table: Any) -> bool:
         return any(kind.__name__ == kinds[library] for kind in type(table).__mro__)
     if library == "pyarrow":
         return hasattr(table, "column_names") or hasattr(table, "schema")
-    return isinstance(table, Mapping) or hasattr(table, "__arrow_c_stream__")
+    return isinstance(table, Mapping)
 
 
 def index_times(table: Any, time: Any) -> Any:
@@ -103,18 +125,24 @@ def picked_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
         SettingError: there is no such column. It does not list the others: where a file has no
             line with names, another library took a row of data for them.
     """
-    wanted = [name for name in names.values() if _is_name(name)]
+    columns = columns_at_once(table, names.values())
+    for setting, name in names.items():
+        if _is_name(name) and columns.get(name) is None:
+            raise SettingError(setting, f"the table has no column {said(name)}, or two of them")
+    return [columns[name] if _is_name(name) else name for name in names.values()]
+
+
+def columns_at_once(table: Any, names: Iterable[Any]) -> dict[Any, Any]:
+    """Those columns of these names that are there exactly once; what is no name is left out.
+
+    A reader gives its rows once, and a query in another order each time.
+    """
     try:
-        columns = _table_columns(table, wanted)
+        return _table_columns(table, [name for name in names if _is_name(name)])
     except TidegateError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever the library raises may quote a value
         problem = type(error).__name__
-    else:
-        for setting, name in names.items():
-            if _is_name(name) and columns.get(name) is None:
-                raise SettingError(setting, f"the table has no column {said(name)}, or two of them")
-        return [columns[name] if _is_name(name) else name for name in names.values()]
     raise InputError(
         f"the table cannot be read ({problem} of {library_of(table) or 'its library'})"
     )
@@ -131,9 +159,6 @@ def _table_columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:
         return dict(table.select(*map(expression, dict.fromkeys(there))).fetchnumpy())
     if library == "polars" and hasattr(table, "collect"):
         raise InputError("the table is lazy: collect() it first")
-    if not library and not isinstance(table, Mapping):
-        table = require("pyarrow", "Arrow's PyCapsule interface").table(table)
-        library = "pyarrow"
     if library == "pyarrow" and hasattr(table, "read_all"):
         table = table.read_all()
     if library == "pyarrow":
