@@ -266,6 +266,7 @@ def test_live_readers_resume_where_they_were(http: Clients) -> None:
     headers = {"Authorization": f"Bearer {http.tokens['reader']}", "Last-Event-ID": "45"}
     with http.client.stream("GET", f"{path}/live", headers=headers) as live:
         lines = live.iter_lines()
+        assert [next(lines), next(lines)] == ["id: 45", ""]  # where it begins, before rows come
         assert next(lines) == "id: 50"
         assert json.loads(next(lines).removeprefix("data: "))["first"] == 45
         http("producer", "POST", f"{path}/values", json=[1, 2, 3])

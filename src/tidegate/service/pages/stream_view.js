@@ -121,12 +121,12 @@ export class StreamView {
     if (problem) this.#say(`Levels are shown without sums: ${problem}`);
     else this.#told();
     this.connected(null);
-    const query = new URLSearchParams(one).toString();
+    const query = new URLSearchParams({ start: page.next, ...one });
     follow(
-      `/v1/streams/${name}/live${query ? `?${query}` : ""}`,
-      page.next,
+      `/v1/streams/${name}/live?${query}`,
       (rows) => this.chart.add(rows),
       this.connected,
+      () => this.open(name).catch(this.told),
       stop.signal,
     );
   }
