@@ -322,3 +322,18 @@ def test_who_else_says_https_is_not_believed(
     found = asyncio.run(asked())
     assert (found.status_code, "strict-transport-security" in found.headers) == (200, believed)
     service.gate.close()
+
+
+def test_ranges_are_of_positions_or_of_time_and_not_reversed(http: Clients) -> None:
+    create(http)
+    path, day = "/v1/streams/meters", "2024-02-01T0{}:00:00Z"
+    rows = {"values": [1, 2, 3], "times": [day.format(hour) for hour in range(3)]}
+    assert http("producer", "POST", f"{path}/values", json=rows).status_code == 202
+    for question in ("sum?start=0&end=2&from=2024-01-01", "sum?end=2&to=2025-01-01"):
+        answer = http("reader", "GET", f"{path}/{question}")
+        assert (answer.status_code, answer.json()["title"]) == (422, "the question is wrong")
+        assert "not of both" in answer.json()["detail"]
+    for question in ("values", "sum"):
+        ends = "from=2024-03-01&to=2024-01-01"
+        answer = http("reader", "GET", f"{path}/{question}?{ends}")
+        assert (answer.status_code, answer.json()["detail"]) == (422, "from must not be after to")

@@ -121,6 +121,7 @@ class Service:
             host=host,
             port=port,
             http=DeadlineProtocol,
+            ws="none",  # there are none; looking for a library would write a line for each request
             proxy_headers=False,  # addresses of clients are nobody's business: see `RequestFront`
             ssl_certfile=certificate,
             ssl_keyfile=private_key,

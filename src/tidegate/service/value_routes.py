@@ -140,6 +140,8 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
         def asked(run: Run) -> tuple[str, list[str] | None, list[int] | None, Any]:
             ends = (("from", question.from_), ("to", question.to))
             times = tuple(_moment(run, when, word) for word, when in ends)
+            if None not in times and times[0] > times[1]:
+                raise QueryError("from must not be after to")
             names, codes = names_of(run), codes_of(run, question.given())
             released = position_of(run)
             if codes is None and times == (None, None):
