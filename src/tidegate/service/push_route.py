@@ -143,9 +143,7 @@ def media_type(header: bytes | None, known: Collection[str]) -> str:
     given = (header or b"").decode("latin-1").partition(";")[0].strip().lower()
     given = given or request_bodies.JSON
     if given not in known:
-        raise problem_details.RefusedRequest(
-            415, f"Content-Type must be one of {', '.join(known)}"
-        )
+        raise problem_details.RefusedRequest(415, f"Content-Type must be one of {', '.join(known)}")
     return given
 
 

@@ -161,7 +161,9 @@ class Column(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    bound: str | StrictFloat = Field(examples=["100"], description="A public upper bound of a value.")
+    bound: str | StrictFloat = Field(
+        examples=["100"], description="A public upper bound of a value."
+    )
     share: str | StrictFloat | None = Field(
         None, description="Of ε; columns without one divide the rest evenly."
     )

@@ -33,7 +33,9 @@ class NewTask(BaseModel):
 
     name: str = Field(pattern=_NAME, examples=["steps"])
     epsilon: str | StrictFloat = Field(examples=["1"], description="What a report costs.")
-    bound: str | StrictFloat = Field(examples=["100"], description="A public upper bound of a value.")
+    bound: str | StrictFloat = Field(
+        examples=["100"], description="A public upper bound of a value."
+    )
     every: str = Field("1d", description="How long a round lasts: a device answers once in it.")
     zone: str = Field("UTC", description="Whose days.")
     grace: str = Field("", description="How long late reports count; a quarter of a round.")
