@@ -204,7 +204,7 @@ def test_a_body_of_unknown_length_is_read_no_further_than_it_may_be_long(
 
 def test_every_line_of_json_lines_is_checked_for_unknown_fields() -> None:
     body = b'{"value": 1}\n{"vaule": 2}\n'
-    with pytest.raises(InputError, match="^line 2 has an unknown field"):
+    with pytest.raises(InputError, match=r"^line 2 has an unknown field"):
         parsed_body(body, "application/x-ndjson", None)
     missing = parsed_body(b'{"value": 1}\n{"value": null}\n', "application/x-ndjson", None)
     assert str(missing.values.tolist()) == "[1.0, nan]"
