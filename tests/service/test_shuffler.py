@@ -135,7 +135,7 @@ def test_a_device_that_asks_the_wrong_way_is_told_before_it_draws(
     task = fleet.request("POST", f"{fleet.address}/v1/tasks", "admin", json=new).json()
     with served(Mixing(fleet, tmp_path / "mixing")) as address:  # type: ignore[arg-type]
         for url in (fleet.url, f"{address}/v1/tasks/{task['task_id']}"):
-            with pytest.raises(RefusedError, match="^url: reports of this task go to another"):
+            with pytest.raises(RefusedError, match=r"^url: reports of this task go to another"):
                 client.report(url, 17, token=token)
     assert len(client.ledger) == 0
     assert _counts(fleet) == (0, 0)
