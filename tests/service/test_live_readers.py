@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,46 @@ def test_an_id_beyond_the_end_waits_for_the_next_row() -> None:
     stream = StoredStream("meters", {}, "meters", "")
     assert first_position(stream, "99999999", None, 96) == 96
     assert first_position(stream, " 95 ", 3, 96) == 95
+
+
+def test_a_reader_shares_no_reading_that_began_before_the_news(
+    gate: Gate, monkeypatch: Any
+) -> None:
+    """A slow reading that saw nothing must not make others wait for the next row."""
+    live, begun, go = gate.service.live, threading.Event(), threading.Event()
+    real = live._page
+
+    def slow(*place: Any) -> Any:
+        found = real(*place)
+        if not begun.is_set():
+            begun.set()
+            go.wait(60)
+        return found
+
+    monkeypatch.setattr(live, "_page", slow)
+    with gate.live() as first:
+        told(first.iter_lines())
+        assert begun.wait(60)
+        gate.push(1)
+        with gate.live("0") as second:
+            lines = second.iter_lines()
+            assert told(lines) == ("0", None)
+            ended = threading.Timer(5, go.set)
+            ended.start()
+            assert told(lines) == ("1", range(1))
+            assert not go.is_set()  # it did not wait for the other one
+            ended.cancel()
+            go.set()
+
+
+def test_live_readers_end_when_the_service_stops(gate: Gate) -> None:
+    with gate.live() as live:
+        lines = live.iter_lines()
+        told(lines)
+        loop = gate.service.live._loop
+        assert loop is not None
+        loop.call_soon_threadsafe(gate.service.live.end)
+        assert not list(lines)
 
 
 def test_the_python_client_follows_over_epochs(gate: Gate) -> None:

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ _ASKED_AGAIN = 1.0  # seconds after which a reader's token is looked at again
 _ID = re.compile(r"([0-9]{1,18})(?:@([0-9]{1,9}))?")
 
 Names = Callable[[], Sequence[str] | None]
+_Place = tuple[str, int, str | None]  # stream, position, key
 
 
 def first_position(stream: StoredStream, last_id: str, start: int | None, released: int) -> int:
@@ -83,12 +85,18 @@ class LiveReaders:
         self._database = database
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news: dict[str, asyncio.Event] = {}
-        self._pages: dict[tuple[str, int, str | None], asyncio.Task[list[_Piece]]] = {}
+        self._pages: dict[_Place, tuple[asyncio.Task[list[_Piece]], asyncio.Event]] = {}
         self.readers = 0
+        self._ending = False
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Work in this loop from now on."""
         self._loop = loop
+
+    def end(self) -> None:
+        """The service stops: let all readers go. They come back to the next one by their ids."""
+        self._ending = True
+        self._wake(list(self._news))
 
     def tell(self, group: Group) -> None:
         """From the gate's thread: these streams have new rows, and they are committed."""
@@ -113,14 +121,14 @@ class LiveReaders:
         looked = time.monotonic()
         try:
             yield b"id: %d%s\n\n" % (position, _id_suffix(stream))
-            while True:
+            while not self._ending:
                 if time.monotonic() >= looked + _ASKED_AGAIN:
                     if not await reader.allowed():
                         return
                     looked = time.monotonic()
                 news = self._news.setdefault(plain, asyncio.Event())
                 newest = reader.newest()  # before rows are read: the last ones are not missed
-                pieces = await self._read(stream, position, reader.key, reader.names)
+                pieces = await self._read((stream, position, reader.key), reader.names, news)
                 if pieces:
                     position = pieces[-1].position
                     yield b"".join(piece.text for piece in pieces)
@@ -134,25 +142,26 @@ class LiveReaders:
         finally:
             self.readers -= 1
 
-    async def _read(
-        self, stream: str, position: int, key: str | None, names: Names
-    ) -> list[_Piece]:
-        """The pieces at a place: read once for all readers that stand there."""
-        place = (stream, position, key)
-        task = self._pages.get(place)
-        if task is None:
-            reading = asyncio.to_thread(self._page, stream, position, key, names)
-            task = self._pages[place] = asyncio.create_task(reading)
-            task.add_done_callback(lambda done: self._forget(place, done))
+    async def _read(self, place: _Place, names: Names, news: asyncio.Event) -> list[_Piece]:
+        """The pieces at a place: read once for all readers that stand there.
+
+        A reading that began before the last news may not have seen what they were about: who
+        shared it would wait for the next.
+        """
+        task, before = self._pages.get(place, (None, news))
+        if task is None or (before is not news and not task.done()):
+            task = asyncio.create_task(asyncio.to_thread(self._page, *place, names))
+            self._pages[place] = task, news
+            task.add_done_callback(partial(self._forget, place))
             while len(self._pages) > _KEPT:
                 self._pages.pop(next(iter(self._pages)))
         return await asyncio.shield(task)
 
-    def _forget(self, place: tuple[str, int, str | None], done: asyncio.Task[list[_Piece]]) -> None:
+    def _forget(self, place: _Place, done: asyncio.Task[list[_Piece]]) -> None:
         """Keep full pages only: they never change."""
         failed = done.cancelled() or done.exception() is not None
         full = not failed and done.result() and done.result()[-1].position >= place[1] + _PAGE
-        if not full and self._pages.get(place) is done:
+        if not full and self._pages.get(place, (None,))[0] is done:
             del self._pages[place]
 
     def _page(self, stream: str, position: int, key: str | None, names: Names) -> list[_Piece]:

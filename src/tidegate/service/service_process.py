@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.main import STARTUP_FAILURE
 
 from tidegate._version import __version__
 from tidegate.errors import SettingError
@@ -116,7 +120,7 @@ class Service:
         facts = {"version": __version__, "database": self.gate.database.kind, "port": port}
         _log.info("the service starts", extra={logs_and_traces.FACTS: facts})
         settle_memory()
-        uvicorn.run(
+        config = uvicorn.Config(
             self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,
             port=port,
@@ -129,5 +133,23 @@ class Service:
             log_level="warning",
             access_log=False,  # it would hold addresses of clients and what they ask for
             server_header=False,
-            timeout_graceful_shutdown=5,  # live readers never end by themselves
+            timeout_graceful_shutdown=5,
         )
+        server = _Server(config, self.live)
+        with suppress(KeyboardInterrupt):
+            server.run()
+        if not server.started:  # the port is in use, say
+            sys.exit(STARTUP_FAILURE)
+
+
+class _Server(uvicorn.Server):
+    """A server whose live readers end when it stops: they would never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, live: LiveReaders) -> None:
+        super().__init__(config)
+        self._live = live
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Let live readers go, then finish the requests that are there."""
+        self._live.end()
+        await super().shutdown(sockets)
