@@ -12,11 +12,12 @@ from sqlalchemy import text
 import tidegate as tg
 from tests.service.conftest import Place, sender
 from tidegate.durable import StateError, StorageError
-from tidegate.errors import MissingError, RefusedError
+from tidegate.errors import InputError, MissingError, RefusedError
 from tidegate.ledger import CapExceeded
-from tidegate.service.pending_requests import Conflict, Pending
+from tidegate.service.pending_requests import Conflict, Pending, Receipt
 from tidegate.service.released_rows import RowBlock, rows_between
 from tidegate.service.service_process import Service
+from tidegate.timestamps import read_times
 
 PIPELINE = tg.adaptive(epsilon=1, bound=100, horizon=600)
 VALUES = np.random.default_rng(3).gamma(2, 10, 700)
@@ -225,3 +226,50 @@ def test_states_are_sealed(tmp_path: Any) -> None:
     assert raw in (unsealed.folder / "service.sqlite").read_bytes()
     with pytest.raises(StateError):
         place.opened(key=b"x" * 32).gate.ask("meters", lambda run: run.seen)
+
+
+def together(service: Service, *waiting: Pending) -> list[Any]:
+    """The outcomes of requests of one transaction."""
+    service.gate.submit(*waiting)
+    return [one.answer.exception(timeout=240) or one.answer.result() for one in waiting]
+
+
+def request(*values: float, hour: int = 0, **more: Any) -> Pending:
+    times = read_times([f"2024-01-01T{hour:02d}:{minute:02d}Z" for minute in range(len(values))])
+    return Pending("meters", np.array(values), times, **more)
+
+
+def test_a_request_behind_a_refused_one_is_a_gap(place: Place) -> None:
+    service = place.opened()
+    create(service)
+    assert together(service, request(1, 2, hour=5)) == [Receipt(0, 2)]
+    early = request(3, 4, 5, hour=4, start=2)  # before the rows that are there: refused
+    behind, unplaced, right = request(6, hour=6, start=5), request(7, hour=7), request(8, hour=8)
+    right.start = 3
+    outcomes = together(service, early, behind, unplaced, right)
+    assert isinstance(outcomes[0], InputError)
+    assert isinstance(outcomes[1], Conflict)
+    assert (str(outcomes[1]), outcomes[1].seen) == (
+        "values are missing: the stream continues at 2, not at 5",
+        2,
+    )
+    assert outcomes[2:] == [Receipt(2, 1), Receipt(3, 1)]
+    service.gate.close()
+
+
+def test_a_request_that_comes_twice_in_one_transaction_is_taken_once(place: Place) -> None:
+    service = place.opened()
+    create(service)
+    key = {"key": "first"}
+    outcomes = together(service, *(request(value, value, **key) for value in (7, 7, 8)))
+    assert outcomes[:2] == [Receipt(0, 2), Receipt(0, 2, repeated=True)]
+    assert isinstance(outcomes[2], Conflict)
+    place_of = {"start": 2, "hour": 1}
+    outcomes = together(service, *(request(value, **place_of) for value in (7, 7, 8)))
+    assert outcomes[:2] == [Receipt(2, 1), Receipt(2, 1, repeated=True)]
+    assert isinstance(outcomes[2], Conflict)
+    refused = [request(9, hour=0, key="late"), request(9, hour=2, key="late")]
+    outcomes = together(service, *refused)  # the first of them took nothing, so its key is free
+    assert isinstance(outcomes[0], InputError)
+    assert outcomes[1] == Receipt(3, 1)
+    service.gate.close()

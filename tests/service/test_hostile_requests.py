@@ -10,12 +10,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from tests.fuzz.service_parsers import service
 from tidegate.durable import StorageError
 from tidegate.errors import InputError
+from tidegate.service.devices.task_routes import NewTask
+from tidegate.service.problem_details import RefusedRequest
+from tidegate.service.push_route import idempotency_key, media_type
 from tidegate.service.released_rows import unpacked_rows
-from tidegate.service.request_bodies import ARROW, MOST_BYTES, MOST_ROWS, parsed_body
+from tidegate.service.request_bodies import (
+    ARROW,
+    MEDIA_TYPES,
+    MOST_BYTES,
+    MOST_ROWS,
+    parsed_body,
+)
+from tidegate.service.stream_creation import NewStream
 
 SECRET = "Zq7secret"
 
@@ -189,3 +200,40 @@ def test_a_body_of_unknown_length_is_read_no_further_than_it_may_be_long(
     assert answer.status_code == status
     assert taken <= most + len(piece)
     assert len(answer.text) < 400
+
+
+def test_every_line_of_json_lines_is_checked_for_unknown_fields() -> None:
+    body = b'{"value": 1}\n{"vaule": 2}\n'
+    with pytest.raises(InputError, match=r"^line 2 has an unknown field"):
+        parsed_body(body, "application/x-ndjson", None)
+    missing = parsed_body(b'{"value": 1}\n{"value": null}\n', "application/x-ndjson", None)
+    assert str(missing.values.tolist()) == "[1.0, nan]"
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/csv", "text/plain", "multipart/form-data", "application/vnd.apache.arrow.file"]
+)
+def test_a_body_of_another_kind_is_refused(kind: str) -> None:
+    with pytest.raises(RefusedRequest) as caught:
+        media_type(kind.encode(), MEDIA_TYPES)
+    assert caught.value.status_code == 415
+    assert kind not in caught.value.detail
+
+
+def test_kinds_of_bodies_are_known_by_their_names() -> None:
+    for header in (None, b"", b"application/json", b"APPLICATION/JSON ; charset=utf-8"):
+        assert media_type(header, MEDIA_TYPES) == "application/json"
+    assert media_type(b"application/jsonl", MEDIA_TYPES) == "application/jsonl"
+
+
+def test_blanks_around_an_idempotency_key_do_not_count() -> None:
+    assert idempotency_key(b" first\t") == idempotency_key(b"first") == "first"
+    with pytest.raises(RefusedRequest):
+        idempotency_key(b"  ")
+
+
+def test_true_is_no_budget() -> None:
+    for model, more in ((NewStream, {"bound": 10}), (NewTask, {"bound": 10, "rounds": 3})):
+        with pytest.raises(ValidationError):
+            model.model_validate({"name": "meters", "epsilon": True, **more})
+    assert NewStream(name="meters", epsilon=1, bound=10).epsilon == 1

@@ -266,6 +266,7 @@ def test_live_readers_resume_where_they_were(http: Clients) -> None:
     headers = {"Authorization": f"Bearer {http.tokens['reader']}", "Last-Event-ID": "45"}
     with http.client.stream("GET", f"{path}/live", headers=headers) as live:
         lines = live.iter_lines()
+        assert [next(lines), next(lines)] == ["id: 45", ""]  # where it begins, before rows come
         assert next(lines) == "id: 50"
         assert json.loads(next(lines).removeprefix("data: "))["first"] == 45
         http("producer", "POST", f"{path}/values", json=[1, 2, 3])
@@ -321,3 +322,18 @@ def test_who_else_says_https_is_not_believed(
     found = asyncio.run(asked())
     assert (found.status_code, "strict-transport-security" in found.headers) == (200, believed)
     service.gate.close()
+
+
+def test_ranges_are_of_positions_or_of_time_and_not_reversed(http: Clients) -> None:
+    create(http)
+    path, hours = "/v1/streams/meters", np.arange(60) + np.datetime64("2024-02-01T00")
+    rows = {"values": [1] * 60, "times": [f"{hour}:00Z" for hour in hours]}
+    assert http("producer", "POST", f"{path}/values", json=rows).status_code == 202
+    for question in ("sum?start=0&end=2&from=2024-01-01", "sum?end=2&to=2025-01-01"):
+        answer = http("reader", "GET", f"{path}/{question}")
+        assert (answer.status_code, answer.json()["title"]) == (422, "the question is wrong")
+        assert "not of both" in answer.json()["detail"]
+    for question in ("values", "sum"):
+        ends = "from=2024-03-01&to=2024-01-01"
+        answer = http("reader", "GET", f"{path}/{question}?{ends}")
+        assert (answer.status_code, answer.json()["detail"]) == (422, "from must not be after to")

@@ -246,6 +246,8 @@ def test_check_plan_caps_and_audit(http: Clients) -> None:
     assert http("admin", "POST", "/v1/streams", json=new).status_code == 201
     refused = http("producer", "POST", "/v1/streams/meters/values", json=[1])
     assert (refused.status_code, refused.json()["title"]) == (403, "the budget is spent")
+    assert "PUT /v1/sources/NAME" in refused.json()["detail"]  # and not an option of a command
+    assert "total" not in refused.json()["detail"]  # a producer is not told what was spent
     assert http("admin", "PUT", "/v1/sources/meters", json={"cap": 2}).status_code == 200
     assert http("producer", "POST", "/v1/streams/meters/values", json=[1]).status_code == 202
     http("admin", "POST", "/v1/streams/meters/epochs")

@@ -11,6 +11,7 @@ import pytest
 
 import tidegate as tg
 from tests.service.conftest import Place, sender, served
+from tidegate.service.service_process import Service
 from tidegate.timestamps import read_times
 
 sync_api = pytest.importorskip(
@@ -70,6 +71,7 @@ def test_the_page_follows_answers_creates_and_reconnects(tmp_path: Path) -> None
             page.fill("#create-form [name=bound]", "50")
             page.click("#create-form button")
             _wait_for_text(page, "#name", "second")
+            _a_stream_begins_and_begins_anew(page, service)
             page.set_viewport_size({"width": 375, "height": 800})  # of a phone: nothing to scroll
             page.wait_for_function(  # a function: the page lets no text be evaluated
                 "() => document.querySelector('#ledger').offsetWidth > 0 && "
@@ -241,6 +243,9 @@ def _sums_that_do_not_come_are_told(page: Any, name: str) -> None:
     page.route("**/moving?*", kept)
     page.click(f"#streams [data-name={name}]")
     _wait_for_text(page, "#empty", "are being worked out")
+    with page.expect_response(f"**/v1/streams/{name}"):
+        pass  # the next look at its facts
+    _wait_for_text(page, "#empty", "are being worked out")
     page.wait_for_selector("#chart .nsewdrag")
     place = "document.querySelector('#range [name=from]').placeholder"
     page.wait_for_function(f"() => {place} === '2024-03-30T00:00'")
@@ -249,6 +254,23 @@ def _sums_that_do_not_come_are_told(page: Any, name: str) -> None:
         one.fulfill(status=503, json=said, content_type="application/problem+json")
     _wait_for_text(page, "#empty", "without sums: the database is away")
     page.unroute("**/moving?*")
+
+
+def _a_stream_begins_and_begins_anew(page: Any, service: Service) -> None:
+    """Before the first value, in the warm-up, after it; and in a new epoch, from its first row."""
+    _wait_for_text(page, "#empty", "POST /v1/streams/second/values")
+    assert page.is_hidden("#chart")
+    assert page.is_hidden("#range")
+    sender(service, "second")(*[7.0] * 10)
+    _wait_for_text(page, "#empty", "more values are needed")
+    assert page.is_visible("#chart")
+    sender(service, "second")(*[7.0] * 300)
+    page.wait_for_selector("#empty", state="hidden")
+    page.wait_for_function("() => document.querySelector('#chart').data.length > 1")
+    service.gate.call(lambda: service.gate.streams.begin_epoch("second", "asked for")).result()
+    sender(service, "second")(*[7.0] * 12)
+    _wait_for_text(page, "#empty", "more values are needed")
+    page.wait_for_function("() => document.querySelector('#chart').data[0].x.length === 12")
 
 
 def _ledger_is_drawn(page: Any) -> None:

@@ -20,6 +20,7 @@ from tests.service.test_command import free_port
 from tests.service.test_device_http import TOPL, Served, fleet_with_a_task
 from tidegate.errors import RefusedError
 from tidegate.local.report_delivery import UnreachableError
+from tidegate.local.task_messages import SHUFFLER
 from tidegate.service.shuffler.app import ShufflerApp
 from tidegate.service.shuffler.forwarding import Forwarder
 from tidegate.service.shuffler.store import ShufflerStore
@@ -99,8 +100,49 @@ def test_reports_leave_in_batches_without_names(fleet: Served, tmp_path: Path) -
     assert (direct.status_code, "shuffler" in direct.text) == (409, True)
 
 
+def test_a_batch_that_is_refused_holds_up_no_other(
+    fleet: Served, tmp_path: Path, caplog: Any
+) -> None:
+    mixing = Mixing(fleet, tmp_path / "mixing", size=1)
+    gone = "A" * 43 + ".7"  # a task that the service does not know, such as one of another service
+    later = time.time() + 3600
+    with mixing.store._changing():
+        for key in ("0" * 32, "f" * 32):  # the first and the last that are sent
+            batch = (key, gone, '{"slots": [0], "reports": [0]}')
+            mixing.store._database.execute("INSERT INTO batches VALUES (?, ?, ?)", batch)
+    mixing.store.keep_round(gone, "A" * 43, later, later)
+    with served(mixing) as address:  # type: ignore[arg-type]  # what is served has an app
+        url = fleet.url.replace(fleet.address, address)
+        TOPL.client().report(url, 17, token=fleet.tokens["device"])
+        for _ in range(2):
+            mixing.forwarder.look()
+        assert _counts(fleet) == (1, 1)
+        assert httpx.get(f"{address}/healthz", verify=PLAIN).status_code == 503
+        assert mixing.forwarder.failure == "the service answered 404 to a batch"
+        assert caplog.text.count("a batch was not taken") == 1  # not at every look
+        assert len(mixing.store.batches()) == 2
+        mixing.now = 7200  # nobody would take them any more
+        mixing.forwarder.look()
+        assert mixing.store.batches() == []
+
+
+def test_a_device_that_asks_the_wrong_way_is_told_before_it_draws(
+    fleet: Served, tmp_path: Path
+) -> None:
+    """Through a shuffler if the task has one; straight if not."""
+    token, client = fleet.tokens["device"], TOPL.client()
+    new = {"name": "plain", "epsilon": "1", "bound": 100, "settings": {"threshold": 20}}
+    task = fleet.request("POST", f"{fleet.address}/v1/tasks", "admin", json=new).json()
+    with served(Mixing(fleet, tmp_path / "mixing")) as address:  # type: ignore[arg-type]
+        for url in (fleet.url, f"{address}/v1/tasks/{task['task_id']}"):
+            with pytest.raises(RefusedError, match=r"^url: reports of this task go to another"):
+                client.report(url, 17, token=token)
+    assert len(client.ledger) == 0
+    assert _counts(fleet) == (0, 0)
+
+
 def test_a_batch_counts_once_however_often_it_is_sent(fleet: Served, tmp_path: Path) -> None:
-    name = fleet.get("/round").json()["round"]
+    name = fleet.get("/round", headers={SHUFFLER: "1"}).json()["round"]
     for place in range(3):
         fleet.get("/announcement", params={"round": name, "client": str(place)})
     batch: dict[str, Any] = {"round": name, "slots": [0, 0, 0, 0, 7], "reports": [0, 1, 0, 1, 0]}

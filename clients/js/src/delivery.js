@@ -251,5 +251,8 @@ function expected({ status, body }) {
   if (status === 401 || status === 403) {
     throw new RefusedError("token: the service does not let this device in");
   }
+  if (status === 421) {
+    throw new RefusedError("url: reports of this task go to another address: its shuffler's if it has one, else the service's");
+  }
   throw new RefusedError(`the service answered ${status}, which was not expected`);
 }

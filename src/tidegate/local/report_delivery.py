@@ -12,7 +12,7 @@ device's disk, and is sent again by the next call: the same bytes, so it costs n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 from tidegate.errors import RefusedError, SettingError, TidegateError
 from tidegate.local.announcements_and_reports import Report
 from tidegate.local.canonical_json import LONGEST, MessageError
-from tidegate.local.task_messages import REPORTS, RoundMessage, outcomes_from_json
+from tidegate.local.task_messages import MISDIRECTED, REPORTS, RoundMessage, outcomes_from_json
 from tidegate.randomness import random_bytes
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ class HttpAnswer:
             return self
         if self.status in _UNAUTHORIZED:
             raise RefusedError("token: the service does not let this device in")
+        if self.status == MISDIRECTED:
+            raise RefusedError(
+                "url: reports of this task go to another address: its shuffler's if it has one, "
+                "else the service's"
+            )
         raise RefusedError(f"the service answered {self.status}, which was not expected")
 
 
@@ -62,10 +67,11 @@ def http_call(
     longest: int,
     *,
     key: str | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> HttpAnswer:
     """Make one request; raises `OSError` if there is no answer.
 
-    `key`: a second request with it is the same request.
+    `key`: a second request with it is the same request. `more`: further headers.
 
     Redirects are not followed: a report goes where it was meant to go, and so does the token.
     """
@@ -81,7 +87,7 @@ def http_call(
         )
     else:
         connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
-    headers = {"User-Agent": "tidegate"}
+    headers = {"User-Agent": "tidegate", **(more or {})}
     if kind:
         headers["Content-Type"] = kind
     if key is not None:

@@ -17,6 +17,8 @@ REPORT = "application/vnd.tidegate.report+json"
 REPORTS = "application/vnd.tidegate.reports+jsonl"
 OUTCOMES = "application/vnd.tidegate.outcomes+json"
 SHUFFLED = "application/vnd.tidegate.shuffled+json"
+SHUFFLER = "tidegate-shuffler"  # the header of questions that come through one
+MISDIRECTED = 421  # the status of questions that come another way than reports of the task must
 
 MOST_OUTCOMES = 10_000  # reports of one request
 # What a device need not send again: it was taken, or never will be.

@@ -91,6 +91,11 @@ class Access:
             raise RefusedRequest(401, "a token is needed: Authorization: Bearer …", wanted)
         raise RefusedRequest(403, f"a token for the role {role} may not do this")
 
+    async def still(self, request: Request, permission: str) -> bool:
+        """Whether a request that takes long is still allowed: tokens expire and are revoked."""
+        header = request.headers.get("authorization", "").encode("latin-1")
+        return permission in self.permissions((await self.known(header)).role)
+
     def allowed(self, permission: str) -> Any:
         """A dependency of routes that need this permission."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat
 
 from tidegate.ledger import Ledger
 from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Entry, Opening
@@ -37,7 +37,7 @@ class Cap(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    cap: str | float = Field(examples=["1"], description="As text it is exact.")
+    cap: str | StrictFloat = Field(examples=["1"], description="As text it is exact.")
 
 
 class NewToken(BaseModel):

@@ -159,6 +159,8 @@ def sums_as_json(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The sum and the mean over a range of positions or of time."""
     confidence = asked["confidence"]
     by_time: dict[str, Any] = {"from_": asked.get("from"), "to": asked.get("to")}
+    if {"start", "end"} & asked.keys() and {"from", "to"} & asked.keys():
+        raise QueryError("a range is of positions (start, end) or of time (from, to), not of both")
     if isinstance(view, KeyedView):
         start, end = asked.get("start"), asked.get("end")
         chosen = _keys_of_answer(asked)

@@ -23,8 +23,13 @@ from tidegate.service.gate import Gate
 from tidegate.service.http_etags import tagged
 from tidegate.service.openapi_document import answers
 from tidegate.service.pending_requests import Pending, WholeRows
-from tidegate.service.push_route import idempotency_key, idempotency_parameter, read_body
-from tidegate.service.request_bodies import ARROW, parsed_body_of_columns
+from tidegate.service.push_route import (
+    idempotency_key,
+    idempotency_parameter,
+    media_type,
+    read_body,
+)
+from tidegate.service.request_bodies import ARROW, JSON, parsed_body_of_columns
 from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_creation import NewColumns
 from tidegate.service.stream_kinds import clock_of
@@ -84,8 +89,9 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
     async def push(request: Request, name: Name) -> JSONResponse:
         streams = gate.streams.columns_of(name)
         first = next(iter(streams.values()))
-        kind = request.headers.get("content-type", "application/json")
-        key = idempotency_key(dict(request.scope["headers"]).get(b"idempotency-key"))
+        headers = dict(request.scope["headers"])
+        kind = media_type(headers.get(b"content-type"), (JSON, ARROW))
+        key = idempotency_key(headers.get(b"idempotency-key"))
         if key is None:
             raise problem_details.RefusedRequest(
                 400, "Idempotency-Key is needed: rows that are sent again must be recognised"

@@ -18,6 +18,7 @@ from tidegate.errors import (
     RefusedError,
     TidegateError,
 )
+from tidegate.exact_numbers import said
 from tidegate.ledger import CapExceeded
 from tidegate.service.client.http import TITLES
 from tidegate.service.pending_requests import Busy, Conflict, Fault
@@ -65,7 +66,17 @@ def of(error: TidegateError, **more: Any) -> JSONResponse:
     headers = {"Retry-After": "1"} if status in (429, 503) else None
     if isinstance(error, Conflict) and error.seen is not None:
         more |= {"seen": error.seen}
-    return problem(status, title, str(error), headers=headers, **more)
+    detail = _spent(error) if isinstance(error, CapExceeded) else str(error)
+    return problem(status, title, detail, headers=headers, **more)
+
+
+def _spent(error: CapExceeded) -> str:
+    """What a cap means here. Producers are told it, too: what was spent is not for them."""
+    return (
+        f"source {said(error.source)}: this would cost more than its cap allows. Nothing was "
+        "released. An admin sees what was spent in GET /v1/ledger, and changes the cap with PUT "
+        "/v1/sources/NAME"
+    )
 
 
 def refused(error: HTTPException) -> JSONResponse:

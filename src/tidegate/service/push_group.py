@@ -80,35 +80,38 @@ class Group:
     # -- one stream ------------------------------------------------------------------------------
 
     def _push_all(self, run: Run, name: str, waiting: list[Pending]) -> None:
+        while waiting:  # a request that is sent again waits for the first one
+            waiting = self._push_new(run, name, waiting)
+
+    def _push_new(self, run: Run, name: str, waiting: list[Pending]) -> list[Pending]:
+        """Push these, but for those that may be others of them sent again: they come next."""
         new: list[Pending] = []
+        later: list[Pending] = []
         seen = run.seen
-        known: dict[str, Pending] = {}
+        keys: set[str] = set()
         for one in waiting:
-            earlier = known.get(one.key) if one.key is not None else None
-            outcome = self._again(run, name, one, earlier, seen)
+            if one.key in keys or _meets(one, run.seen, seen):
+                later.append(one)
+                continue
+            outcome = self._again(run, name, one, seen)
             if outcome is not None:
                 self._outcomes.append((one, outcome))
                 continue
             if one.key is not None:
-                known[one.key] = one
+                keys.add(one.key)
             new.append(one)
             seen += one.values.size
         for batch in of_one_kind_together(new):
             self._push_batch(run, name, batch)
+        return later
 
-    def _again(
-        self, run: Run, name: str, one: Pending, earlier: Pending | None, seen: int
-    ) -> Outcome | None:
+    def _again(self, run: Run, name: str, one: Pending, seen: int) -> Outcome | None:
         """The answer to a request that was sent before, or that does not follow; None: it is new.
 
-        `earlier`: a request of this group with the same key; `seen`: with all before it.
+        `seen`: how many values there are, with those of all requests before it.
         """
         events = pipeline_of(run).ticks is not None
         public = None if events else seen  # how many events others have sent is not
-        if earlier is not None:
-            if earlier.content() != one.content():
-                return Conflict(_OTHER_BODY, public)
-            return Conflict("the same request is being worked on: ask again", public)
         if one.key is not None:
             found = self._stored_request(name, one.key)
             if found is not None:
@@ -150,6 +153,14 @@ class Group:
     def _push_batch(self, run: Run, name: str, batch: list[Pending]) -> None:
         """Requests that can be pushed together: how a stream is split changes nothing."""
         start = run.seen
+        if not _follow(batch, start):  # a request before them was refused
+            for one in batch:
+                outcome = self._again(run, name, one, run.seen)
+                if outcome is None:
+                    self._push_batch(run, name, [one])
+                else:
+                    self._outcomes.append((one, outcome))
+            return
         try:
             blocks = pushed_by_kind(run, batch)
         except TidegateError as error:
@@ -188,6 +199,20 @@ class Group:
         if block.values.size:
             self.rows.setdefault(name, []).append(block)
             self._database.connection.execute(_ADD_ROWS, stored_rows(name, block))
+
+
+def _meets(one: Pending, start: int, end: int) -> bool:
+    """Whether a request says that its values lie at places in [start, end)."""
+    return one.start is not None and one.start < end and start < one.start + one.values.size
+
+
+def _follow(batch: list[Pending], place: int) -> bool:
+    """Whether each request begins where the one before it ends, the first of them at `place`."""
+    for one in batch:
+        if one.start not in (None, place):
+            return False
+        place += one.values.size
+    return True
 
 
 def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:

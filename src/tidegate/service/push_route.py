@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Collection
 from urllib.parse import parse_qsl, unquote
 
 import orjson
@@ -81,11 +82,11 @@ class PushRoute:
                 422, "start must be the place of the first value, from 0"
             )
         key = idempotency_key(headers.get(b"idempotency-key"))
+        kind = media_type(headers.get(b"content-type"), request_bodies.MEDIA_TYPES)
         body = await read_body(receive)
-        kind = headers.get(b"content-type", b"application/json").decode("latin-1")
         zone, events = asked.get("zone"), stream.pipeline.ticks is not None
         parse = (body, kind, zone or clock_of(stream.pipeline), events)
-        large = len(body) > (_SMALL_ARROW if kind.startswith(ARROW) else _SMALL)
+        large = len(body) > (_SMALL_ARROW if kind == ARROW else _SMALL)
         rows = (
             await asyncio.to_thread(request_bodies.parsed_body, *parse)
             if large
@@ -127,10 +128,23 @@ def _push_parameters(query: bytes) -> dict[str, str]:
 
 
 def idempotency_key(header: bytes | None) -> str | None:
-    """What makes a request safe to repeat; None: nothing."""
+    """What makes a request safe to repeat; None: nothing. Blanks around it do not count."""
+    header = None if header is None else header.strip(b" \t")
     if header is not None and not 0 < len(header) <= _LONGEST:
         raise problem_details.RefusedRequest(400, "Idempotency-Key must have 1 to 200 characters")
     return None if header is None else header.decode("latin-1")
+
+
+def media_type(header: bytes | None, known: Collection[str]) -> str:
+    """What a body is; without a header, JSON. Parameters such as `charset` are left out.
+
+    Another kind is refused, even if its bytes could be read: a number in a CSV file is JSON, too.
+    """
+    given = (header or b"").decode("latin-1").partition(";")[0].strip().lower()
+    given = given or request_bodies.JSON
+    if given not in known:
+        raise problem_details.RefusedRequest(415, f"Content-Type must be one of {', '.join(known)}")
+    return given
 
 
 async def read_body(receive: Receive, most: int | None = None) -> bytes:

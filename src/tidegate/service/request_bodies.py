@@ -109,9 +109,11 @@ def _signed(data: bytes, place: int) -> int:
 
 MOST_BYTES = 64 << 20
 ARROW = "application/vnd.apache.arrow.stream"
+JSON = "application/json"
 _JSON_FORM = 'send a number, a list of numbers, or {"values": […], "times": […], "keys": […]}'
 _ONE, _MANY = ("value", "time", "key"), ("values", "times", "keys")
 _LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
+MEDIA_TYPES = (JSON, *_LINES, ARROW)
 
 
 class ParsedRows(NamedTuple):
@@ -137,11 +139,10 @@ def parsed_body(body: bytes, media_type: str, zone: str | None, events: bool = F
 
 
 def _parsed_body(body: bytes, media_type: str, zone: str | None, events: bool) -> ParsedRows:
-    kind = media_type.partition(";")[0].strip().lower()
     until = None
-    if kind == ARROW:
+    if media_type == ARROW:
         values, times, keys = _arrow_body(body)
-    elif kind in _LINES:
+    elif media_type in _LINES:
         values, times, keys = _json_lines_body(body)
     else:
         (values, times, keys), until = _json_body(body)
@@ -166,7 +167,7 @@ def parsed_body_of_columns(
         InputError: the body is not in this form. It names a position, never a value.
     """
     times: Any = None
-    if media_type.partition(";")[0].strip().lower() == ARROW:
+    if media_type == ARROW:
         table = read_table(body)
         if len(set(table.column_names)) < len(table.column_names):
             raise InputError("a column comes twice")
@@ -235,8 +236,13 @@ def _json_lines_body(body: bytes) -> Columns:
     ]
     if not rows or not all(isinstance(row, dict) for row in rows):
         return _numbers_in_body(rows), None, None
-    if not set(rows[0]) <= set(_ONE):
-        raise InputError('a line is a number, or {"value": …, "time": …, "key": …}')
+    known = frozenset(_ONE)
+    for number, row in enumerate(rows, start=1):
+        if not known.issuperset(row):  # a misspelt field would count as a missing value
+            raise InputError(
+                f'line {number} has an unknown field: a line is a number, or {{"value": …, '
+                '"time": …, "key": …}'
+            )
     values, times, keys = (  # what one row has and another has not is missing there
         [row.get(name) for row in rows] if any(name in row for row in rows) else None
         for name in _ONE

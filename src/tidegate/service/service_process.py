@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import uvicorn
@@ -27,6 +30,7 @@ from tidegate.service.tokens import Tokens, make_token_in, revoke_in
 _log = logging.getLogger(__name__)
 
 
+_NOT_STARTED = 3  # as uvicorn exits
 _GARBAGE = (20_000, 20, 20)  # objects, and collections, until cycles are looked for again
 
 
@@ -116,11 +120,12 @@ class Service:
         facts = {"version": __version__, "database": self.gate.database.kind, "port": port}
         _log.info("the service starts", extra={logs_and_traces.FACTS: facts})
         settle_memory()
-        uvicorn.run(
+        config = uvicorn.Config(
             self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,
             port=port,
             http=DeadlineProtocol,
+            ws="none",  # there are none; looking for a library would write a line for each request
             proxy_headers=False,  # addresses of clients are nobody's business: see `RequestFront`
             ssl_certfile=certificate,
             ssl_keyfile=private_key,
@@ -128,5 +133,23 @@ class Service:
             log_level="warning",
             access_log=False,  # it would hold addresses of clients and what they ask for
             server_header=False,
-            timeout_graceful_shutdown=5,  # live readers never end by themselves
+            timeout_graceful_shutdown=5,
         )
+        server = _Server(config, self.live)
+        with suppress(KeyboardInterrupt):
+            server.run()
+        if not server.started:  # the port is in use, say
+            sys.exit(_NOT_STARTED)
+
+
+class _Server(uvicorn.Server):
+    """A server whose live readers end when it stops: they would never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, live: LiveReaders) -> None:
+        super().__init__(config)
+        self._live = live
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Let live readers go, then finish the requests that are there."""
+        self._live.end()
+        await super().shutdown(sockets)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat
 
 from tidegate import methods
 from tidegate.clock import SECOND
@@ -70,10 +70,10 @@ class NewStream(BaseModel):
 
     name: str = Field(examples=["meters"], max_length=200)
     method: str = Field("adaptive", max_length=100)
-    epsilon: str | float = Field(
+    epsilon: str | StrictFloat = Field(
         examples=["0.5"], description="A decimal or a fraction; as text it is exact."
     )
-    bound: str | float | None = Field(
+    bound: str | StrictFloat | None = Field(
         None, examples=["100"], description="A public upper bound of a value."
     )
     source: str | None = Field(
@@ -161,8 +161,10 @@ class Column(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    bound: str | float = Field(examples=["100"], description="A public upper bound of a value.")
-    share: str | float | None = Field(
+    bound: str | StrictFloat = Field(
+        examples=["100"], description="A public upper bound of a value."
+    )
+    share: str | StrictFloat | None = Field(
         None, description="Of ε; columns without one divide the rest evenly."
     )
     settings: dict[str, Any] = Field(
@@ -177,7 +179,7 @@ class NewColumns(BaseModel):
 
     name: str = Field(examples=["trips"], max_length=100)
     method: str = Field("adaptive", max_length=100)
-    epsilon: str | float = Field(examples=["1"], description="Of a row; as text it is exact.")
+    epsilon: str | StrictFloat = Field(examples=["1"], description="Of a row; as text it is exact.")
     columns: dict[str, Column] = Field(
         examples=[{"fare": {"bound": "100"}, "tip": {"bound": "30", "share": "0.3"}}],
         min_length=1,

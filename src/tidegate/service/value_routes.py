@@ -31,7 +31,7 @@ from tidegate.service.open_streams import Run
 from tidegate.service.openapi_document import answers, text_answers
 from tidegate.service.pending_requests import NO_VALUES, Pending
 from tidegate.service.push_route import PUSH_DESCRIPTION, refuse_clock
-from tidegate.service.server_sent_events import LiveReaders
+from tidegate.service.server_sent_events import LiveReader, LiveReaders, first_position
 from tidegate.service.stream_kinds import names_of, position_of
 from tidegate.service.stream_routes import Name
 
@@ -138,8 +138,10 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
         last = question.start + max(1, question.limit)
 
         def asked(run: Run) -> tuple[str, list[str] | None, list[int] | None, Any]:
-            ends = (("from", question.from_), ("to", question.to))
-            times = tuple(_moment(run, when, word) for word, when in ends)
+            after, before = _moment(run, question.from_, "from"), _moment(run, question.to, "to")
+            times = (after, before)
+            if after is not None and before is not None and after > before:
+                raise QueryError("from must not be after to")
             names, codes = names_of(run), codes_of(run, question.given())
             released = position_of(run)
             if codes is None and times == (None, None):
@@ -190,13 +192,18 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
     async def follow(
         request: Request, name: Name, start: Place | None = None, key: Text = None
     ) -> StreamingResponse:
-        stored = gate.streams.existing(name).name
-        position = await asyncio.to_thread(gate.ask, name, position_of)
-        seen = request.headers.get("last-event-id", "")
-        first = position if start is None else start
-        if seen.isascii() and seen.isdigit():
-            first = int(seen[:18])
-        events = live.events(stored, first, key, lambda: gate.ask(name, names_of))
+        stream = gate.streams.existing(name)
+        released = await asyncio.to_thread(gate.ask, name, position_of)
+        last_id = request.headers.get("last-event-id", "")
+        reader = LiveReader(
+            stream.name,
+            first_position(stream, last_id, start, released),
+            key,
+            names=lambda: gate.ask(name, names_of),
+            allowed=lambda: access.still(request, "read"),
+            newest=lambda: gate.streams.existing(name).name == stream.name,
+        )
+        events = live.events(reader)
         return StreamingResponse(events, media_type="text/event-stream")
 
     return routes

@@ -7,7 +7,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,6 +42,10 @@ _ERRORS: dict[str | int, type[TidegateError]] = {
 
 class ServiceError(TidegateError):
     """The service cannot be reached, or answers with an error that is not about the request."""
+
+
+class _UnansweredError(ServiceError):
+    """The service cannot be reached, broke off, or asks to come back later."""
 
 
 class Http:
@@ -114,18 +118,42 @@ class Http:
             return _http_content(status, text)
         raise AssertionError("the last try returns or raises")
 
+    def events(self, path: str, token: str | None) -> Iterator[Any]:
+        """The data of server-sent events, for ever.
+
+        A connection that ends is opened again, from the event that was seen last.
+        """
+        seen: dict[str, str] = {}
+        attempt = 0
+        while True:
+            try:
+                with self._stream(path, token, seen) as lines:
+                    for name, data in _events_in(lines):
+                        seen = seen if name is None else {"Last-Event-ID": name}
+                        attempt = 0
+                        if data is not None:
+                            yield json.loads(data)
+            except _UnansweredError:
+                if attempt == _TRIES - 1:
+                    raise
+            time.sleep(_wait(attempt))
+            attempt += 1
+
     @contextmanager
-    def stream(self, path: str, token: str | None, headers: Mapping[str, str]) -> Iterator[Any]:
+    def _stream(self, path: str, token: str | None, more: Mapping[str, str]) -> Iterator[Any]:
         """An answer that is read line by line, on a connection of its own."""
         connection = self._connect()
+        headers = {**_headers(token), "Accept": "text/event-stream", **more}
         try:
-            connection.request("GET", self._prefix + path, headers={**_headers(token), **headers})
+            connection.request("GET", self._prefix + path, headers=headers)
             response = connection.getresponse()
+            if response.status in _AGAIN:
+                raise _UnansweredError(f"{self.url} asks to come back later")
             if response.status != http.client.OK:
                 _http_content(response.status, response.read())
             yield response
         except _LOST:
-            raise ServiceError(f"{self.url} cannot be reached, or broke off") from None
+            raise _UnansweredError(f"{self.url} cannot be reached, or broke off") from None
         finally:
             connection.close()
 
@@ -158,6 +186,21 @@ class Http:
                 self._host, self._port, timeout=self._timeout, context=context
             )
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+
+def _events_in(lines: Iterable[bytes]) -> Iterator[tuple[str | None, bytes | None]]:
+    """Id and data of each event that is whole: one that broke off does not count as seen."""
+    name: str | None = None
+    data: bytes | None = None
+    for line in lines:
+        field, _, rest = line.rstrip(b"\r\n").partition(b": ")
+        if field == b"id":
+            name = rest.decode("latin-1")
+        elif field == b"data":
+            data = rest
+        elif not field and not rest:
+            yield name, data
+            name = data = None
 
 
 def _headers(token: str | None) -> dict[str, str]:

@@ -127,12 +127,8 @@ class RemoteStream:
 
     def _live(self, start: int | None) -> Iterator[dict[str, Any]]:
         position = self.position if start is None else start
-        headers = {"Last-Event-ID": str(position), "Accept": "text/event-stream"}
-        token = self._gate.token("read")
-        with self._gate.http.stream(f"{self._path}/live", token, headers) as lines:
-            for line in lines:
-                if line.startswith(b"data: "):
-                    yield json.loads(line[6:])
+        path = f"{self._path}/live?start={position}"
+        yield from self._gate.http.events(path, self._gate.token("read"))
 
 
 def page_times(pages: list[dict[str, Any]]) -> Any:

@@ -25,10 +25,12 @@ from tidegate.local.canonical_json import name_of
 from tidegate.local.shuffle import Shuffled
 from tidegate.local.task_messages import (
     ANNOUNCEMENT,
+    MISDIRECTED,
     OUTCOMES,
     REPORT,
     REPORTS,
     ROUND,
+    SHUFFLER,
     RoundMessage,
     outcomes_json,
 )
@@ -124,6 +126,10 @@ class DeviceRequests:
             facts = await asyncio.to_thread(self._queue.facts, task_id)
         if facts.retired is not None:
             raise MissingError("this task was retired: nobody is asked any more")
+        # Before a report is drawn: it would be spent, and refused.
+        if facts.shuffled != (SHUFFLER in request.headers):
+            way = "through its shuffler" if facts.shuffled else "straight, not through a shuffler"
+            raise HTTPException(MISDIRECTED, f"reports of this task come {way}")
         calendar, now = facts.calendar, self._queue.clock()
         number = calendar.number(now)
         message = RoundMessage(

@@ -7,7 +7,7 @@ import base64
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat
 
 from tidegate.errors import SettingError
 from tidegate.local.round_schedule import check_announceable
@@ -32,8 +32,10 @@ class NewTask(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(pattern=_NAME, examples=["steps"])
-    epsilon: str | float = Field(examples=["1"], description="What a report costs.")
-    bound: str | float = Field(examples=["100"], description="A public upper bound of a value.")
+    epsilon: str | StrictFloat = Field(examples=["1"], description="What a report costs.")
+    bound: str | StrictFloat = Field(
+        examples=["100"], description="A public upper bound of a value."
+    )
     every: str = Field("1d", description="How long a round lasts: a device answers once in it.")
     zone: str = Field("UTC", description="Whose days.")
     grace: str = Field("", description="How long late reports count; a quarter of a round.")

@@ -52,19 +52,20 @@ export async function post(path, body) {
 
 /**
  * Follow a stream of events until `signal` says stop; reconnects by itself, after the event that
- * was seen last. (EventSource could not send the token.)
+ * was seen last. (EventSource could not send the token.) Ends when a new epoch of the stream has
+ * begun: its positions begin at 0.
  * @param {string} path
- * @param {number} position
  * @param {(data: any) => void} told
  * @param {(connected: boolean) => void} state
+ * @param {() => void} renewed a new epoch has begun
  * @param {AbortSignal} signal
  */
-export async function follow(path, position, told, state, signal) {
+export async function follow(path, told, state, renewed, signal) {
   let wait = 500;
+  /** @type {string | null} */ let seen = null;
   while (!signal.aborted) {
     try {
-      const seen = { "Last-Event-ID": String(position) };
-      const response = await fetch(path, { headers: headers(seen), signal });
+      const response = await fetch(path, { headers: headers(seen === null ? {} : { "Last-Event-ID": seen }), signal });
       if (!response.ok || !response.body) throw new Problem(response.status, response.statusText);
       state(true);
       wait = 500;
@@ -78,8 +79,9 @@ export async function follow(path, position, told, state, signal) {
         text = events.pop() ?? "";
         for (const event of events) {
           const data = /^data: (.*)$/m.exec(event);
-          const id = /^id: (\d+)$/m.exec(event);
-          if (id) position = Number(id[1]);
+          const id = /^id: (\d+(?:@\d+)?)$/m.exec(event);
+          if (id && seen !== null && epoch(id[1]) !== epoch(seen)) return renewed();
+          if (id) seen = id[1];
           if (data) told(JSON.parse(data[1]));
         }
       }
@@ -91,4 +93,9 @@ export async function follow(path, position, told, state, signal) {
     await new Promise((resolve) => setTimeout(resolve, wait));
     wait = Math.min(2 * wait, 10_000);
   }
+}
+
+/** The epoch in the id of an event: `500` is of the first, `500@2` of the second. @param {string} id */
+function epoch(id) {
+  return id.split("@")[1] ?? "1";
 }

@@ -23,6 +23,9 @@ function written(one, facts) {
   return facts.timed ? asked(one, facts.zone !== null) : String(Math.max(0, Math.round(Number(one))));
 }
 
+const SLOW = 300; // milliseconds without an answer, after which that is said
+let questions = 0;
+
 /** Ask for what the two fields say, and show it. @param {Asked} stream */
 export async function ask(stream) {
   const [from, to] = ["from", "to"].map((name) => field("range", name).value.trim());
@@ -31,7 +34,10 @@ export async function ask(stream) {
   const query = positions ? { start: from, end: to } : { from, to };
   if (positions && !stream.keys.length) query.end = String(Math.min(Number(to), stream.facts.released));
   const place = element("answer");
+  const question = (questions += 1);
   place.setAttribute("aria-busy", "true");
+  place.classList.remove("wrong");
+  const slow = setTimeout(() => place.replaceChildren("Being worked out …"), SLOW);
   try {
     const said = await Promise.all(
       (stream.keys.length ? stream.keys : [undefined]).map(async (key) => {
@@ -39,7 +45,8 @@ export async function ask(stream) {
         return `${key === undefined ? "" : `${key}: `}${words(sum)}`;
       }),
     );
-    place.classList.remove("wrong");
+    clearTimeout(slow);
+    if (question !== questions) return; // another one was asked meanwhile
     place.replaceChildren(
       ...said.map((text) => {
         const line = document.createElement("span");
@@ -48,10 +55,12 @@ export async function ask(stream) {
       }),
     );
   } catch (error) {
+    clearTimeout(slow);
+    if (question !== questions) return;
     place.classList.add("wrong");
     place.textContent = error instanceof Error ? `No answer: ${error.message}` : "No answer.";
   } finally {
-    place.removeAttribute("aria-busy");
+    if (question === questions) place.removeAttribute("aria-busy");
   }
 }
 

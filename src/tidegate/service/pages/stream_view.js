@@ -27,6 +27,7 @@ export class StreamView {
     this.connected = connected;
     this.told = told;
     this.mayRead = true; // an auditor sees facts alone
+    this.working = false; // the first sums are on their way
     /** @type {Shown | null} */ this.current = null;
     this.chart = new Chart(
       element("chart"),
@@ -66,6 +67,7 @@ export class StreamView {
     this.chart.clear();
     element("answer").textContent = "";
     /** @type {HTMLFormElement} */ (element("range")).reset();
+    for (const end of ["from", "to"]) field("range", end).placeholder = "";
     element("sums").replaceChildren();
     element("facts").replaceChildren();
     element("name").textContent = name;
@@ -73,8 +75,8 @@ export class StreamView {
     this.#say("Loading …");
     try {
       await this.facts();
-      element("released").hidden = !this.mayRead;
       if (!this.mayRead) {
+        element("released").hidden = true;
         this.#say("This token may read facts and the ledger, not what was released.");
         return;
       }
@@ -115,18 +117,23 @@ export class StreamView {
     this.chart.draw();
     const span = this.#span();
     if (span) suggest(span.from, span.to, facts);
-    this.#say("Sums and their intervals are being worked out …");
+    this.working = true;
+    this.#told();
     const problem = await this.moving().then(() => "", (error) => (error instanceof Error ? error.message : "no answer"));
     if (stop.signal.aborted) return;
-    if (problem) this.#say(`Levels are shown without sums: ${problem}`);
+    this.working = false;
+    if (problem && !(facts.warming && facts.threshold === null)) this.#say(`Levels are shown without sums: ${problem}`);
     else this.#told();
     this.connected(null);
-    const query = new URLSearchParams(one).toString();
+    const query = new URLSearchParams({ start: page.next, ...one });
     follow(
-      `/v1/streams/${name}/live${query ? `?${query}` : ""}`,
-      page.next,
-      (rows) => this.chart.add(rows),
+      `/v1/streams/${name}/live?${query}`,
+      (rows) => {
+        this.chart.add(rows);
+        current.first ??= this.chart.x[0] ?? null; // nothing was released when it was opened
+      },
       this.connected,
+      () => this.open(name).catch(this.told),
       stop.signal,
     );
   }
@@ -150,10 +157,15 @@ export class StreamView {
 
   /** What stands in place of the chart, or beside it. */
   #told() {
-    const { facts, first } = /** @type {Shown} */ (this.current);
+    const { name, facts, first } = /** @type {Shown} */ (this.current);
+    element("released").hidden = !facts.released;
     if (!facts.released) {
-      const held = "The first values choose the cap and are withheld.";
-      this.#say(`Nothing is released yet. ${facts.withheld ? held : ""} The chart begins with the first released rows.`);
+      const held = facts.withheld ? " The first values choose the cap and are withheld." : "";
+      this.#say(`Nothing is released yet.${held} The chart begins when producers send values, with POST /v1/streams/${name}/values.`);
+    } else if (facts.warming && facts.threshold === null) {
+      this.#say(`Warm-up: ${shown(facts.warming)} more values are needed. Until then rows are placeholders of level 0, and there are no sums.`);
+    } else if (this.working) {
+      this.#say("Sums and their intervals are being worked out …");
     } else if (this.chart.x.length) {
       const all = this.chart.history !== null || this.chart.x[0] === first;
       this.#say(all ? "" : `Levels of the newest ${shown(this.chart.x.length)} rows are drawn; zoom in to see earlier ones.`);

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -15,11 +16,19 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 
+from tidegate._version import __version__
 from tidegate.errors import SettingError
 from tidegate.local.announcements_and_reports import Announcement, Report
 from tidegate.local.canonical_json import LONGEST
 from tidegate.local.report_delivery import HttpAnswer, http_call
-from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, ROUND, RoundMessage, outcomes_json
+from tidegate.local.task_messages import (
+    ANNOUNCEMENT,
+    OUTCOMES,
+    ROUND,
+    SHUFFLER,
+    RoundMessage,
+    outcomes_json,
+)
 from tidegate.service import logs_and_traces, problem_details
 from tidegate.service.devices.device_requests import device_digest
 from tidegate.service.devices.device_routes import MOST_BYTES, DeviceCORS, reports_of
@@ -183,7 +192,8 @@ class ShufflerApp:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         url = f"{self._service}/v1/tasks/{quote(request.path_params['task_id'], safe='')}{path}"
         try:
-            return await asyncio.to_thread(http_call, "GET", url, b"", "", token or None, longest)
+            asked = partial(http_call, "GET", url, b"", "", token or None, longest)
+            return await asyncio.to_thread(asked, more={SHUFFLER: __version__})
         except OSError:
             raise Busy("the service cannot be reached: send it again in a moment") from None
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable
 
-from tidegate.local.report_delivery import HttpAnswer, http_call
+from tidegate.local.report_delivery import http_call
 from tidegate.local.task_messages import SHUFFLED
 from tidegate.service.shuffler.store import ShufflerStore
 
+_log = logging.getLogger(__name__)
+
+_TAKEN = 200  # as HTTP counts
 _LONGEST = 1 << 16  # bytes of what the service says to a batch
 _LAST_SHARE = 0.5  # of the grace period, after which batches of any size leave
 
@@ -68,6 +72,7 @@ class Forwarder:
         for one in self._store.waiting():
             if one.reports >= self.size or now >= self.last_moment(one.closes, one.until):
                 self._store.mix(one.round)
+        failure: str | None = None
         for key, mixed in self._store.batches():
             body = {
                 "round": mixed.round,
@@ -75,22 +80,28 @@ class Forwarder:
                 "reports": mixed.reports.tolist(),
             }
             task = mixed.round.rpartition(".")[0]
-            answer = self._sent(f"/v1/tasks/{task}/batches", json.dumps(body).encode(), key)
-            if answer is None:
-                return  # the next look tries again
-            self._store.taken(key)
+            try:
+                status = self._sent(f"/v1/tasks/{task}/batches", json.dumps(body).encode(), key)
+            except OSError as error:
+                self._fail(f"the service cannot be reached ({type(error).__name__})")
+                break  # the next look tries again
+            if status == _TAKEN:
+                self._store.taken(key)
+            else:  # others go on: one that is refused must not hold them up
+                failure = f"the service answered {status} to a batch"
+        else:
+            self._fail(failure)
         self._store.forget(now)
 
-    def _sent(self, path: str, body: bytes, key: str) -> HttpAnswer | None:
-        try:
-            answer = http_call(
-                "POST", self._service + path, body, SHUFFLED, self._token, _LONGEST, key=key
-            )
-        except OSError as error:
-            self.failure = f"the service cannot be reached ({type(error).__name__})"
-            return None
-        if answer.status != 200:  # as HTTP counts
-            self.failure = f"the service answered {answer.status} to a batch"
-            return None
-        self.failure = None
-        return answer
+    def _sent(self, path: str, body: bytes, key: str) -> int:
+        """The status of the answer."""
+        where = self._service + path
+        return http_call("POST", where, body, SHUFFLED, self._token, _LONGEST, key=key).status
+
+    def _fail(self, failure: str | None) -> None:
+        """Remember why a batch was not taken, if one was not; said once, not at every look."""
+        if failure is not None and failure != self.failure:
+            _log.warning("a batch was not taken: %s", failure)
+        elif failure is None and self.failure is not None:
+            _log.info("batches are taken again")
+        self.failure = failure

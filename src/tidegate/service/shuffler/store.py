@@ -211,7 +211,7 @@ class ShufflerStore(Inherited):
         with self._changing():
             self._database.execute("DELETE FROM tokens WHERE until <= ?", (now,))
             for name in past:
-                for table in ("devices", "questions", "rounds"):
+                for table in ("devices", "questions", "batches", "rounds"):
                     self._database.execute(
                         f"DELETE FROM {table} WHERE round = ?",  # noqa: S608  # names of ours
                         (name,),
