@@ -13,7 +13,6 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.main import STARTUP_FAILURE
 
 from tidegate._version import __version__
 from tidegate.errors import SettingError
@@ -31,6 +30,7 @@ from tidegate.service.tokens import Tokens, make_token_in, revoke_in
 _log = logging.getLogger(__name__)
 
 
+_NOT_STARTED = 3  # as uvicorn exits
 _GARBAGE = (20_000, 20, 20)  # objects, and collections, until cycles are looked for again
 
 
@@ -139,7 +139,7 @@ class Service:
         with suppress(KeyboardInterrupt):
             server.run()
         if not server.started:  # the port is in use, say
-            sys.exit(STARTUP_FAILURE)
+            sys.exit(_NOT_STARTED)
 
 
 class _Server(uvicorn.Server):

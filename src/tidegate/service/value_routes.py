@@ -138,9 +138,9 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
         last = question.start + max(1, question.limit)
 
         def asked(run: Run) -> tuple[str, list[str] | None, list[int] | None, Any]:
-            ends = (("from", question.from_), ("to", question.to))
-            times = tuple(_moment(run, when, word) for word, when in ends)
-            if None not in times and times[0] > times[1]:
+            after, before = _moment(run, question.from_, "from"), _moment(run, question.to, "to")
+            times = (after, before)
+            if after is not None and before is not None and after > before:
                 raise QueryError("from must not be after to")
             names, codes = names_of(run), codes_of(run, question.given())
             released = position_of(run)
