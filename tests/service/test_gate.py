@@ -66,14 +66,15 @@ def test_a_repeated_request_releases_nothing(place: Place) -> None:
     assert (again.start, again.count, again.repeated) == (0, 2, True)
     with pytest.raises(Conflict, match="another request"):
         send(1.0, 2.5, key="a")
-    assert send(1.0, 2.0, start=0).repeated  # by its place, without a key
-    with pytest.raises(Conflict, match="other values") as error:
-        send(1.0, 2.5, start=0)
-    assert error.value.seen == 2
     with pytest.raises(Conflict, match="missing"):
         send(9.0, start=3)
-    assert send(9.0, start=2).start == 2
-    assert service.gate.ask("meters", lambda run: run.seen) == 3
+    assert send(9.0, 8.0, start=2).start == 2
+    assert send(9.0, 8.0, start=2).repeated  # by its place, without a key
+    for values in ((9.0, 8.5), (9.0,)):
+        with pytest.raises(Conflict, match="by another request") as error:
+            send(*values, start=2)
+        assert error.value.seen == 4
+    assert service.gate.ask("meters", lambda run: run.seen) == 4
     service.gate.close()
 
 

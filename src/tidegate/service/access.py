@@ -22,10 +22,13 @@ class Who(NamedTuple):
     Attributes:
         name: tells clients apart, for limits; nothing that could be used as a token.
         role: what they may do; None: unknown.
+        sender: whose requests may be recognised as sent before. All tokens with one label are one
+            sender's: a token that is replaced leaves nothing to be sent twice.
     """
 
     name: str
     role: str | None
+    sender: str = ""
 
 
 NOBODY = Who("", None)
@@ -54,9 +57,7 @@ class Access:
     def known_at_once(self, header: bytes) -> Who | None:
         """Who sent this `Authorization` header, if one of our tokens says it; None: ask `known`."""
         if self.tokens.loaded and header[:7] == b"Bearer ":
-            digest, role = self.tokens.find(header[7:].decode("latin-1").strip())
-            if role is not None:
-                return Who(digest, role)
+            return self._of_ours(header[7:].decode("latin-1").strip())
         return None
 
     async def known(self, header: bytes) -> Who:
@@ -66,12 +67,15 @@ class Access:
             return NOBODY
         if not self.tokens.loaded:
             await asyncio.to_thread(self.tokens.load)
-        digest, role = self.tokens.find(token.strip())
-        if role is not None:
-            return Who(digest, role)
+        if (found := self._of_ours(token.strip())) is not None:
+            return found
         if self._issued is not None and token.count(".") == 2:  # a signed token
             return await self._issued(token.strip()) or NOBODY
         return NOBODY
+
+    def _of_ours(self, token: str) -> Who | None:
+        digest, role, label = self.tokens.find(token)
+        return None if role is None else Who(digest, role, f"label {label}")
 
     def permissions(self, role: str | None) -> frozenset[str]:
         """What a role may do."""

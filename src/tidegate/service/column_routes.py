@@ -17,12 +17,12 @@ from fastapi.responses import JSONResponse, Response
 from tidegate.errors import InputError, TidegateError
 from tidegate.guarantee import sequential
 from tidegate.service import problem_details
-from tidegate.service.access import Access
+from tidegate.service.access import Access, who
 from tidegate.service.answer_models import ColumnsFacts, TakenColumns
 from tidegate.service.gate import Gate
 from tidegate.service.http_etags import tagged
 from tidegate.service.openapi_document import answers
-from tidegate.service.pending_requests import Pending, WholeRows
+from tidegate.service.pending_requests import Conflict, Pending, WholeRows
 from tidegate.service.push_route import (
     idempotency_key,
     idempotency_parameter,
@@ -101,9 +101,11 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
         found, times = await asyncio.to_thread(parsed_body_of_columns, *parse)
         if found.keys() != streams.keys():
             raise InputError(f"send the columns {', '.join(sorted(streams))}, and no others")
-        rows = WholeRows()
+        rows, sender = WholeRows(), who(request).sender
         waiting = {
-            column: Pending(streams[column].plain_name, values, times, key, rows=rows)
+            column: Pending(
+                streams[column].plain_name, values, times, key, rows=rows, sender=sender
+            )
             for column, values in found.items()
         }
         gate.submit(*waiting.values())
@@ -112,6 +114,8 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
         )
         receipts: dict[str, Any] = {}
         for column, outcome in zip(waiting, outcomes, strict=True):
+            if isinstance(outcome, Conflict):  # which column differs is nobody's business
+                return problem_details.of(outcome)
             if isinstance(outcome, TidegateError):
                 return problem_details.of(outcome, column=column)
             if isinstance(outcome, BaseException):

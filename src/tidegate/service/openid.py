@@ -89,7 +89,7 @@ class OpenId:
         if len(named) != 1:
             return None
         subject = hashlib.sha256(f"{self.issuer} {claims['sub']}".encode()).hexdigest()
-        return Who(subject, named[0])
+        return Who(subject, named[0], f"subject {subject}")
 
     def _read_keys(self) -> None:
         from joserfc.errors import JoseError

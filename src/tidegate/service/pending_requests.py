@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,12 +86,13 @@ class Pending:
         keys: of the values, in a stream with keys.
         until: the clock of the producer: ticks of an event stream that are over by then are
             released, after these events were taken.
-        key: the idempotency key; a second request with it is the same request.
+        key: the idempotency key; a second request of the sender with it is the same request.
         start: where the client thinks that the stream is.
         answer: fulfilled once everything is committed.
         trace: the span of the request, if somebody collects them.
         rows: shared by the requests for all columns of the same rows, which are taken together or
             not at all; None: it stands alone.
+        sender: whoever sent it, by `Who.sender`.
     """
 
     stream: str
@@ -103,6 +105,20 @@ class Pending:
     answer: Future[Receipt] = field(default_factory=Future)
     trace: Any = None
     rows: WholeRows | None = None
+    sender: str = ""
+
+    @property
+    def request_id(self) -> str | None:
+        """What a request that is sent again is recognised by; None: it cannot be.
+
+        Its key, or else the place of its values, and its sender: nobody is told whether somebody
+        else has used a key, or which values were taken at a place. A digest: keys may be names.
+        """
+        if self.key is None and self.start is None:
+            return None
+        kind, name = ("start", str(self.start)) if self.key is None else ("key", self.key)
+        parts = [part.encode() for part in (self.sender, kind, name)]
+        return hashlib.sha256(b"".join(b"%d " % len(part) + part for part in parts)).hexdigest()
 
     def content(self) -> bytes:
         """All that makes two requests the same, as bytes. As secret as the values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 
 from tidegate.durable import DurableRelease, StorageError
 from tidegate.errors import SettingError, TidegateError
@@ -15,13 +15,20 @@ from tidegate.service.loop_wakeups import woken_together
 from tidegate.service.open_streams import Run, Streams
 from tidegate.service.pending_requests import Conflict, Pending, Receipt, fulfil
 from tidegate.service.released_rows import RowBlock, stored_rows
-from tidegate.service.stream_kinds import of_one_kind_together, pipeline_of, pushed_by_kind
+from tidegate.service.stream_kinds import (
+    of_one_kind_together,
+    places_are_public,
+    pushed_by_kind,
+)
 from tidegate.service.whole_rows import check_even, refused_rows
 
 Outcome = Receipt | TidegateError
 _ADD_ROWS, _ADD_REQUEST = insert(database_schema.released), insert(database_schema.requests)
 _REQUESTS = database_schema.requests.c
 _FIND_REQUEST = select(_REQUESTS["digest"], _REQUESTS["start"]).where(
+    _REQUESTS["stream"] == bindparam("of"), _REQUESTS["key"] == bindparam("request")
+)
+_FORGET_REQUEST = delete(database_schema.requests).where(
     _REQUESTS["stream"] == bindparam("of"), _REQUESTS["key"] == bindparam("request")
 )
 _DIGEST, _START = range(2)  # columns of a request that was kept
@@ -88,17 +95,17 @@ class Group:
         new: list[Pending] = []
         later: list[Pending] = []
         seen = run.seen
-        keys: set[str] = set()
+        ids: set[str] = set()
         for one in waiting:
-            if one.key in keys or _meets(one, run.seen, seen):
+            if one.request_id in ids or _meets(one, run.seen, seen):
                 later.append(one)
                 continue
             outcome = self._again(run, name, one, seen)
             if outcome is not None:
                 self._outcomes.append((one, outcome))
                 continue
-            if one.key is not None:
-                keys.add(one.key)
+            if one.request_id is not None:
+                ids.add(one.request_id)
             new.append(one)
             seen += one.values.size
         for batch in of_one_kind_together(new):
@@ -109,46 +116,46 @@ class Group:
         """The answer to a request that was sent before, or that does not follow; None: it is new.
 
         `seen`: how many values there are, with those of all requests before it.
+
+        Privacy: values are compared with those of the same sender's own requests alone. To any
+        other request at a place that is taken the answer is the same, whatever its values are: it
+        would tell raw values of others, one guess after the other.
         """
-        events = pipeline_of(run).ticks is not None
-        public = None if events else seen  # how many events others have sent is not
-        if one.key is not None:
-            found = self._stored_request(name, one.key)
-            if found is not None:
-                if bytes(found[_DIGEST]) != run.fingerprint(one.content()):
-                    return Conflict(_OTHER_BODY, public)
-                # The same content, so the same number: that of events is not kept.
-                return _receipt(run, found[_START], one.values.size, repeated=True)
-        if one.start is not None and events:
+        public = places_are_public(run)
+        if one.start is not None and not public:
             return SettingError(
-                "start", "is for readings: how many events there are is not public. Use a key"
+                "start",
+                "is for streams whose number of rows is public: that of events, and of rows whose "
+                "key may not be declared, is not. Use an Idempotency-Key",
             )
+        found = self._stored_request(name, one)
+        same = found is not None and bytes(found[_DIGEST]) == run.fingerprint(one.content())
+        if same:
+            # The same content, so the same number: that of events is not kept.
+            return _receipt(run, found[_START], one.values.size, repeated=True)
+        if found is not None and one.key is not None:
+            return Conflict(_OTHER_BODY, seen if public else None)
         if one.start is None or one.start == seen:
             return None
         if one.start > seen:
             problem = f"values are missing: the stream continues at {seen}, not at {one.start}"
             return Conflict(problem, seen)
-        if one.start + one.values.size <= run.seen and self._same(run, one):
-            return Receipt(one.start, one.values.size, repeated=True)
         return Conflict(
-            f"the stream continues at {seen}, and other values were taken at {one.start}", seen
+            f"the stream continues at {seen}: values from {one.start} on were taken before, by "
+            "another request",
+            seen,
         )
 
-    def _stored_request(self, name: str, key: str) -> Any:
-        asked = {"of": name, "request": key}
+    def _stored_request(self, name: str, one: Pending) -> Any:
+        if one.request_id is None:
+            return None
+        asked = {"of": name, "request": one.request_id}
         return self._database.connection.execute(_FIND_REQUEST, asked).one_or_none()
 
     def _known(self, one: Pending) -> bool:
         """Whether this request was taken before."""
         name = self._streams.existing(one.stream).name
-        return one.key is not None and self._stored_request(name, one.key) is not None
-
-    def _same(self, run: Run, one: Pending) -> bool:
-        """Whether these values were taken at their place before."""
-        lattice = pipeline_of(run).lattice
-        units = lattice.units(lattice.numbers(one.values, 0))
-        ticks = None if one.times is None else one.times.ticks
-        return run.recogniser(one.start or 0).push(units, one.keys, ticks)
+        return self._stored_request(name, one) is not None
 
     def _push_batch(self, run: Run, name: str, batch: list[Pending]) -> None:
         """Requests that can be pushed together: how a stream is split changes nothing."""
@@ -179,17 +186,21 @@ class Group:
     def _note(self, run: Run, name: str, batch: list[Pending], start: int) -> None:
         """Receipts; where the cap allowed some of the values only, the rest is told.
 
-        What is kept to recognise a request can be read in the database: of events, no number.
+        What is kept to recognise a request can be read in the database: no number that is not
+        public. A place is taken again where a new epoch begins.
         """
-        public = pipeline_of(run).ticks is None
+        public = places_are_public(run)
         for one in batch:
             count = max(0, min(one.values.size, run.seen - start))
             if count < one.values.size:
                 self._outcomes.append((one, _partly(count)))
             else:
                 self._outcomes.append((one, _receipt(run, start, count)))
-            if one.key is not None and count == one.values.size:
-                row: dict[str, Any] = {"stream": name, "key": one.key}
+            if one.request_id is not None and count == one.values.size:
+                if one.key is None:
+                    again = {"of": name, "request": one.request_id}
+                    self._database.connection.execute(_FORGET_REQUEST, again)
+                row: dict[str, Any] = {"stream": name, "key": one.request_id}
                 row |= {"start": start if public else 0, "count": count if public else 0}
                 row["digest"] = run.fingerprint(one.content())
                 self._database.connection.execute(_ADD_REQUEST, row)
@@ -216,9 +227,8 @@ def _follow(batch: list[Pending], place: int) -> bool:
 
 
 def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:
-    """Without the place, where it would tell how many events others have sent."""
-    public = pipeline_of(run).ticks is None
-    return Receipt(start if public else None, count, repeated)
+    """Without the place, where it would tell how many events or dropped rows others have sent."""
+    return Receipt(start if places_are_public(run) else None, count, repeated)
 
 
 def _changed_something(error: TidegateError, run: Run) -> bool:

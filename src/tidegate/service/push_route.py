@@ -106,6 +106,7 @@ class PushRoute:
             rows.keys,
             until,
             trace=self._gate.telemetry.context(),
+            sender=scope["state"]["who"].sender,
         )
         self._gate.submit(pending)
         return await result_of(pending.answer)

@@ -23,6 +23,16 @@ def pipeline_of(run: Run) -> Pipeline:
     return run.specification.pipeline if isinstance(run, CommittedKeyed) else run.pipeline
 
 
+def places_are_public(run: Run) -> bool:
+    """Whether it is public how many rows were taken: not of events, nor of rows that are dropped.
+
+    Where keys are declared, rows of other keys are dropped, and nobody is told that they came.
+    """
+    if pipeline_of(run).ticks is not None:
+        return False
+    return not isinstance(run, CommittedKeyed) or run.specification.keys is None
+
+
 def of_one_kind_together(requests: list[Pending]) -> list[list[Pending]]:
     """Neighbours that can be one push: of one clock, and without ticks to close in between."""
     found: list[list[Pending]] = []

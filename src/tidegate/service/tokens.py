@@ -35,7 +35,7 @@ class Tokens:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[str, str] | None = None  # role by digest
+        self._known: dict[str, tuple[str, str]] | None = None  # role and label by digest
         self._lock = threading.Lock()
 
     def make(self, role: str, label: str) -> str:
@@ -82,13 +82,15 @@ class Tokens:
             if self._known is None:
                 table = database_schema.tokens
                 with self._database.reading() as connection:
-                    rows = connection.execute(select(table.c.digest, table.c.role)).all()
-                self._known = {str(row[0]): str(row[1]) for row in rows}
+                    columns = table.c.digest, table.c.role, table.c.label
+                    rows = connection.execute(select(*columns)).all()
+                self._known = {str(row[0]): (str(row[1]), str(row[2])) for row in rows}
 
-    def find(self, token: str) -> tuple[str, str | None]:
-        """The digest of a token, and its role; None: it is unknown."""
-        known, digest = self._known, _digest(token)
-        return digest, None if known is None else known.get(digest)
+    def find(self, token: str) -> tuple[str, str | None, str]:
+        """The digest of a token, its role (None: it is unknown) and its label."""
+        digest = _digest(token)
+        role, label = (self._known or {}).get(digest, (None, ""))
+        return digest, role, label
 
     def role(self, token: str) -> str | None:
         """The role of a token; None: it is unknown."""
