@@ -25,6 +25,7 @@ ADDED = "event that is added or removed"
 PUBLIC = "length, positions, times and arrival times, all settings, and the chosen threshold"
 PUBLIC_OF_EVENTS = "the ticks of the clock, when it was advanced, all settings, and the threshold"
 OF_ANY_KEY = " of any key"
+OF_USERS = "user"  # how units begin that hold values of one user, wherever they are
 _NEIGHBOURS = {
     ADDED: "two logs that differ in one event (it is in one of them and not in the other)",
     ADDED + OF_ANY_KEY: "two logs that differ in one event of one key (it is in one of them)",

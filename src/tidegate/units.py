@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.guarantee import ADDED, EVENT, Guarantee, grouped
+from tidegate.guarantee import ADDED, EVENT, OF_USERS, Guarantee, grouped
 from tidegate.settings import Spec, Whole
 
 _COUNTED = "values count; every further horizon adds ε"
@@ -162,7 +162,7 @@ class UserHorizon(_Group, Spec):
     @property
     def name(self) -> str:
         """As guarantees say it."""
-        return f"user and horizon (at most {self.most} {_COUNTED})"
+        return f"{OF_USERS} and horizon (at most {self.most} {_COUNTED})"
 
 
 Unit = Event | AddedEvent | Window | UserHorizon

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tidegate as tg
+from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.ledger.composition import ComposedAmount, most
@@ -72,3 +75,15 @@ def test_parts_under_a_cap(tmp_path: Path) -> None:
         assert (again.head, again.left("city"), again.cap_of("other")) == (head, 0, 2)
         (spent,) = again.ranges("city")
         assert spent.total.epsilon == 3
+
+
+def test_parts_are_refused_where_a_user_may_be_in_several(tmp_path: Path) -> None:
+    per_user = tg.tops(epsilon=1, bound=10, unit=tg.units.UserHorizon(most=4)).guarantee
+    with Ledger.open(tmp_path / "book", cap=1) as book:
+        charge: dict[str, Any] = {"source": "cards", "epoch": "e", "stage": "s", "start": 0}
+        with pytest.raises(SettingError, match="part: must be left out where a user"):
+            book.charge(**charge, guarantee=per_user, part="shop 1")
+        with pytest.raises(SettingError, match="part: must be left out"):
+            book.check("cards", [(0, None, per_user)], part="shop 1")
+        assert not book.charges()
+        book.charge(**charge, guarantee=per_user)

@@ -54,6 +54,13 @@ def test_a_shared_threshold_says_what_it_costs(spark: Any) -> None:
     assert apart.guarantee.unit == "event of any key"
     both = ts.shared_threshold(sample, pipeline, value="watts", released=True)
     assert both.guarantee.epsilon == 2
+    # A window may lie across sample and stream: both count, as where values are held out.
+    windows = tg.sampling(epsilon=1, bound=50, holdout=256)
+    found = ts.shared_threshold(sample, windows, value="watts", released=False)
+    assert found.guarantee.epsilon == windows.guarantee.epsilon == 1
+    users = tg.tops(epsilon=1, bound=50, holdout=256, unit=tg.units.UserHorizon(most=2))
+    with pytest.raises(SettingError, match="must not protect users"):
+        ts.shared_threshold(sample, users, value="watts", released=False)
     with pytest.raises(SettingError, match="sample: has 10 rows, but 256 are needed"):
         ts.shared_threshold(sample.limit(10), pipeline, value="watts", released=True)
     with pytest.raises(SettingError, match="must have a hold-out"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from tidegate.errors import NAME, SettingError, shortened
 from tidegate.exact_numbers import Number, positive
-from tidegate.guarantee import Guarantee
+from tidegate.guarantee import OF_USERS, Guarantee
 from tidegate.ledger import composition
 from tidegate.ledger.entries import (
     CapChange,
@@ -119,7 +119,13 @@ class Account:
             (self._disjoint.add if entry.disjoint else self._disjoint.discard)(entry.source)
         self._entries.append(entry)
 
-    def _check_composes(self, source: str, guarantee: Guarantee) -> None:
+    def _check_composes(self, source: str, guarantee: Guarantee, part: str) -> None:
+        if part and guarantee.unit.startswith(OF_USERS):
+            raise SettingError(
+                "part",
+                f"must be left out where a {guarantee.unit} is protected: parts share no value, "
+                "but a user may have values in several, and spends what all of them cost",
+            )
         charges = self._charges.get(source, {}).values()
         before = next((charge.guarantee for charge in charges), guarantee)
         if (before.unit, before.model) != (guarantee.unit, guarantee.model):
@@ -149,7 +155,7 @@ class Account:
         cap, amounts = self.cap_of(source), composition.amounts_of(self.charges(source))
         for start, end, guarantee in charges:
             exact = chargeable(guarantee)
-            self._check_composes(source, exact)
+            self._check_composes(source, exact, part)
             epsilon = Fraction(exact.epsilon)
             amounts.append(composition.ComposedAmount(part, start, end, epsilon))
             if cap is not None and (total := composition.most(amounts)) > cap:
@@ -187,7 +193,8 @@ class Declarations(Account, ABC):
     def declare(self, source: str, *, disjoint: bool, note: str = "") -> None:
         """Declare that a source has no value in common with any other, or take that back.
 
-        The total over all sources then takes the larger cost instead of the sum.
+        The total over all sources then takes the larger cost instead of the sum. Where users are
+        protected, it must have no user in common with any other either.
         """
         check_text("source", source)
         with self._writing:

@@ -185,7 +185,8 @@ class Ledger(Declarations, Closed, NotCopied):
             end: the position after the last; None: no end, until `close_charge`.
             guarantee: the cost. That of a simulation is refused.
             part: of the source, if only this is read: parts have no value in common, so the
-                source has spent the maximum over them.
+                source has spent the maximum over them. Refused where users are protected: a user
+                may be in several.
             note: free text.
 
         Raises:
@@ -202,7 +203,7 @@ class Ledger(Declarations, Closed, NotCopied):
         last = None if end is None else whole("end", end, first + 1)
         exact = chargeable(guarantee)
         with self._writing:
-            self._check_composes(source, exact)
+            self._check_composes(source, exact, part)
             total = self._spent_with(source, part, first, last, Fraction(exact.epsilon))
             cap = self.cap_of(source)
             if cap is not None and total > cap:

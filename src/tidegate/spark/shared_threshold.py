@@ -44,8 +44,10 @@ def shared_threshold(
     **Privacy.** Released: θ, by the pipeline's own rule, from the first `holdout` values of the
     sample; it costs each of them what the rule costs (`Pipeline.choice_guarantee`). Where the rows
     of the sample are `released`, too, a value is used twice: budgets add up. Where they are left
-    out, every value is used once: the larger counts. Which rows are in the sample must not depend
-    on values.
+    out, every value is used once: the larger counts. A method that protects a window natively adds
+    up all the same: a window may lie across sample and stream, as in `Pipeline.guarantee`. Users
+    are refused: nobody counts whose values the sample has. Which rows are in the sample must not
+    depend on values.
 
     Args:
         sample: rows of any keys; as many as the pipeline holds out are needed.
@@ -56,6 +58,8 @@ def shared_threshold(
     needed = pipeline.threshold.holdout
     if not needed or pipeline.reselect is not None or pipeline.ticks is not None:
         raise SettingError("pipeline", "must have a hold-out: tidegate.tops(..., holdout=4096)")
+    if pipeline.unit.counted_per_user is not None:
+        raise SettingError("pipeline", "must not protect users: nobody knows whose sample it is")
     check_number(sample, value)
     rows = sample.select(F.col(value).cast("double")).limit(needed).collect()
     if len(rows) < needed:
@@ -72,6 +76,6 @@ def shared_threshold(
     if chosen.below:
         raise SettingError("pipeline", "must not have values below 0 (lower)")
     fixed = replace(pipeline, threshold=Fixed(chosen.above * pipeline.resolution))
-    compose = sequential if released else parallel
+    compose = sequential if released or pipeline.native else parallel
     both = compose(pipeline.unit.widen(pipeline.choice_guarantee), fixed.guarantee)
     return SharedThreshold(fixed, by_key(both), needed)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from tidegate.guarantee import Guarantee
+from tidegate.guarantee import OF_USERS, Guarantee
 from tidegate.local.mechanisms import hybrid
 from tidegate.local.questions import ValueQuestion
 from tidegate.settings import Choice, Epsilon, Exact, Spec, Whole
 from tidegate.units import Window
 
-WHOLE_SERIES = "user's whole series"
+WHOLE_SERIES = f"{OF_USERS}'s whole series"
 REPORTS = 2  # of a user of `Patterns`, within a window
 
 
