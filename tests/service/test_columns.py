@@ -66,7 +66,7 @@ def test_columns_over_http(http: Clients) -> None:
     assert (first.status_code, first.json()["columns"]["tip"]["start"]) == (202, 0)
     assert all(one["repeated"] for one in push(body).json()["columns"].values())
     other = push({"columns": {"fare": [9, 8], "tip": [1, 2]}})
-    assert (other.status_code, other.json()["column"]) == (409, "tip")
+    assert (other.status_code, "column" in other.json()) == (409, False)
     table = pa.table({"tip": [3.0], "fare": [30.0]})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:

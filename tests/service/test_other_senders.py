@@ -79,9 +79,9 @@ def test_a_conflict_does_not_say_which_column_differs(senders: Senders) -> None:
     new = {"name": "trips", "epsilon": "1", "columns": columns}
     assert senders("admin", "/v1/columns", new)[0] == 201
     path = "/v1/columns/trips/values"
-    assert senders("clinic", path, {"fare": [10], "tip": [1]}, "a")[0] == 202
-    others = ({"fare": [10], "tip": [2]}, {"fare": [11], "tip": [1]})
-    answers = [senders("clinic", path, other, "a") for other in others]
+    rows = [{"columns": {"fare": [fare], "tip": [tip]}} for fare, tip in ((9, 1), (9, 2), (8, 1))]
+    assert senders("clinic", path, rows[0], "a")[0] == 202
+    answers = [senders("clinic", path, other, "a") for other in rows[1:]]
     assert answers[0] == answers[1]
     assert answers[0][0] == 409
     assert "column" not in answers[0][1]
