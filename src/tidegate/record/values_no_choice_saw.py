@@ -42,6 +42,8 @@ _SAME = 1.5  # another θ that saw enough says that one was right, if it is not 
 # hardly anything else could have lifted it.
 _NEAR_START, _FEW = 16, 0.1
 _AGAIN = Fraction(1, 2)  # of ε: what a later warm-up pays for its choice; a first one pays more
+# A segment whose sum is this part of its caps is cut nearly everywhere, or θ fits it closely.
+_FULL = 0.8
 _LITTLE = 1e-9  # a share that is not 0
 _SURE = 2.0  # standard errors of a released sum, and of a number of large values
 
@@ -142,7 +144,8 @@ def _unseen_values(segment: Segment, evidence: Evidence) -> float:
     share = min(1.0, max(held, 0.0) + error)
     times = HARDLY if share > _FEW else _NEAR_START
     stayed = has_fallen(theta, bound, evidence.known, times, first=evidence.first)
-    return share if stayed and (held - error) * known <= climb else 0.0
+    full = held >= _FULL
+    return share if (stayed or full) and (held - error) * known <= climb else 0.0
 
 
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:

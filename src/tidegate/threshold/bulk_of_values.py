@@ -14,21 +14,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.lattice import IntArray, Lattice
+from tidegate.lattice import COARSE, IntArray, Lattice
 from tidegate.threshold.price_of_thresholds import SCORE_PARTS, log_of
 
 if TYPE_CHECKING:
     from tidegate.threshold.tail_quantile import TailQuantile
 
 # What a value far below θ costs, as a part of one above it, and how far below: this many times.
-FAR_BELOW, WIDE = Fraction(1, 2), 128
+FAR_BELOW, WIDE = Fraction(1, 3), 128
 # The same for values of at most one unit, as a part of that: most of them are 0.
 ZERO = Fraction(2, 5)
+# Never more than this part of the values may lie above θ without being counted.
+MOST = Fraction(1, 8)
+FREE, ARTIFICIAL = 16, 10 * COARSE
 # ε × values below which not even the bulk can be seen.
 LEAST_KNOWN = 10
 # The price of a θ that is e times larger, in 1/ε, at least and at most; and what the bulk is ahead
 # by where the price is in between.
-CHEAP, DEAR, AHEAD = Fraction(6, 5), Fraction(9, 2), 5
+CHEAP, DEAR, PAYERS, AHEAD = Fraction(6, 5), Fraction(9, 2), Fraction(2, 3), 5
 _WEIGHT = 1 << 12  # weights are multiples of this fraction
 _LOG = 1 << 20
 _DIGITS = 40
@@ -55,7 +58,9 @@ def bulk_scores(
     steps = tuple(stage.candidates(lattice).tolist())
     known = Fraction(stage.epsilon * stage.holdout)
     public = _prices(steps, stage.epsilon, known)
-    scores: IntArray = -(cells @ _weights(steps) + public)
+    target = round(min(stage.target, MOST * stage.holdout) * SCORE_PARTS)
+    cut = np.maximum(above * _WEIGHT, target)
+    scores: IntArray = -(cut + cells @ _weights(steps) + public)
     return scores[..., allowed], int(SCORE_PARTS * (1 + FAR_BELOW))
 
 
@@ -68,19 +73,18 @@ def _weights(steps: tuple[int, ...]) -> IntArray:
     part = np.full(len(steps), int(FAR_BELOW * _WEIGHT), dtype=np.int64)
     part[0] = int(FAR_BELOW * ZERO * _WEIGHT)
     found = far * part[:, np.newaxis] // wide
-    above = np.tri(len(steps), k=-1, dtype=np.bool_)  # cells above the candidate
-    found[above] = _WEIGHT
     found.flags.writeable = False
     return found
 
 
 @lru_cache(maxsize=64)
 def _prices(steps: tuple[int, ...], epsilon: Fraction, known: Fraction) -> IntArray:
-    length = Fraction(max(log_of(steps[-1]), log_of(2)))
-    price = min(max(CHEAP, (known / 2 - AHEAD) / length), DEAR) / epsilon
+    start = log_of(FREE if steps[-1] > ARTIFICIAL else 1)
+    length = Fraction(max(log_of(steps[-1]) - start, log_of(2)))
+    price = min(max(CHEAP, (PAYERS * known - AHEAD) / length), DEAR) / epsilon
     with localcontext(Context(prec=_DIGITS)):
         each = Decimal(price.numerator) / Decimal(price.denominator) * SCORE_PARTS
-        return np.array([_rounded(each * log_of(step)) for step in steps], dtype=np.int64)
+        return np.array([_rounded(each * max(log_of(step) - start, 0)) for step in steps], dtype=np.int64)
 
 
 def _rounded(number: Decimal) -> int:
