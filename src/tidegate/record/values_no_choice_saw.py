@@ -9,7 +9,9 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   up to bound/θ times as large. Values that are mostly 0 are of this kind.
 - θ has *fallen*: it stayed where it began (`has_fallen`). A climb costs 3/ε′ values for each factor
   of e, so it is h·W·ε′ ≤ target + 3 + 3·ln(bound/θ) that says so then. A θ that has climbed was not
-  stopped by that price halfway: where it began was cheaper still.
+  stopped by that price halfway: where it began was cheaper still. A first choice that looked for
+  the bulk (`bulk_of_values`) began at one step.
+- h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
 The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is

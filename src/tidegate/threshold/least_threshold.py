@@ -29,12 +29,13 @@ def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     """The least θ that a first choice may give, in lattice units.
 
     1 where it looks for the bulk of the values (`bulk_of_values`), or can climb up to the bound.
-    Where it knows less than that, bound/exp((ε·(values − target) − 5)/3): with few values θ cannot climb far from the smallest
-    candidate, and would stay there: a small sum that is sure of itself. It starts where it can get
-    away from instead (`TailQuantile.reach`), as if all values lay above 0. The bound is public, and
-    so is this; a θ that is too high costs noise, which intervals show. Later choices know more and
-    may go below it. Where a step of the lattice is a unit of the data, and no part of the bound,
-    it is at most 16 steps: a bound that is far away must not decide.
+
+    Where it knows less than that, bound/exp((ε·(values − target) − 5)/3): θ cannot climb far from
+    the smallest candidate, and would stay there: a small sum that is sure of itself. It starts
+    where it can get away from instead (`TailQuantile.reach`), as if all values lay above 0. The
+    bound is public, and so is this; a θ that is too high costs noise, which intervals show. Later
+    choices know more and may go below it. Where a step of the lattice is a unit of the data, and no
+    part of the bound, it is at most 16 steps: a bound that is far away must not decide.
 
     And it is at most bound·ε·n/2048 for a stream of n values. Noise of scale θ/ε, through a tree,
     puts about 6·θ/ε on a range, whose values sum to n·mean/3: with θ above ε·n·mean/18 what is

@@ -80,5 +80,6 @@ def _logs(steps: tuple[int, ...]) -> tuple[Decimal, ...]:
 
 @lru_cache(maxsize=1024)
 def log_of(step: int) -> Decimal:
+    """ln of a whole number, with the same digits on every machine."""
     with localcontext(Context(prec=_DIGITS)):
         return Decimal(step).ln()
