@@ -53,8 +53,8 @@ LEAST_KNOWN = 10
 # the values can pay for the climb to the bound, and is ahead by so much, in 1/ε.
 CHEAP, DEAR, PAYERS, AHEAD = Fraction(6, 5), Fraction(9, 2), Fraction(2, 3), 5
 # Where there are more steps than a default resolution makes of a bound, they are a unit of the
-# data, and the first ones have no price. Else candidates up to this part of the bound have none.
-ARTIFICIAL, FREE, FREE_PART = 10 * COARSE, 16, 64
+# data: the first ones have no price.
+ARTIFICIAL, FREE = 10 * COARSE, 16
 _WEIGHT = 1 << 12  # weights are multiples of this fraction
 _FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down, and h is what is left
 _LOG = 1 << 20  # and logarithms of this one
@@ -113,7 +113,7 @@ def _weights(steps: tuple[int, ...]) -> IntArray:
 @lru_cache(maxsize=256)
 def _prices(steps: tuple[int, ...], epsilon: Fraction, known: Fraction) -> IntArray:
     """What candidates cost by themselves, in parts of a value; `known`: ε × values."""
-    start = log_of(FREE if steps[-1] > ARTIFICIAL else max(1, steps[-1] // FREE_PART))
+    start = log_of(FREE if steps[-1] > ARTIFICIAL else 1)
     length = Fraction(max(log_of(steps[-1]) - start, log_of(2)))
     price = min(max(CHEAP, (PAYERS * known - AHEAD) / length), DEAR) / epsilon * SCORE_PARTS
     with localcontext(Context(prec=_DIGITS)):
