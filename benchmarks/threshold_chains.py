@@ -65,7 +65,18 @@ def chains(pipeline: tg.Pipeline, units: Ints, runs: int, random: np.random.Gene
     epsilon, first = float(pipeline.perturber.epsilon), pipeline.warm_up
     stage, _ = stage_of_choice(pipeline, refinement, first, WARM_SHARE, age=first)
     least = least_threshold(stage, lattice)
-    theta = drawn(random, runs, stage, stage.above(units[:first], lattice), lattice, least)
+    theta = drawn(
+        random,
+        runs,
+        stage,
+        stage.above(units[:first], lattice),
+        lattice,
+        least,
+        None,
+        1,
+        None,
+        True,
+    )
     starts, thresholds, parts = [0], [theta], []
     at, evidence = first, int(16 * WARM_SHARE * first)
     while due := refinement.window(horizon, at=at, first=first, warm_up_start=0, evidence=evidence):

@@ -18,12 +18,13 @@ def test_the_least_threshold_is_public_and_fades_with_what_is_known() -> None:
     lattice = Lattice(Fraction(1000), Fraction(1))
     least = [
         least_threshold(TailQuantile(epsilon=1, bound=1000, holdout=count, horizon=2048), lattice)
-        for count in (1, 14, 20, 100)
+        for count in (1, 9, 10, 20, 100)
     ]
-    assert least == [1000, 135, 18, 1]  # 1000/exp((count − 3 − 5)/3)
+    # 1000/exp((9 − 9/4 − 5)/3); from 10 on the bulk of the values is looked for, at any height.
+    assert least == [1000, 558, 1, 1, 1]
     far = Lattice(Fraction(10**6), Fraction(1))
-    few = TailQuantile(epsilon=1, bound=10**6, holdout=14, horizon=1000)
-    assert least_threshold(few, far) == 16  # of 135,335: whole numbers are a unit of the data
+    few = TailQuantile(epsilon=1, bound=10**6, holdout=9, horizon=1000)
+    assert least_threshold(few, far) == 16  # of 558,035: whole numbers are a unit of the data
 
 
 def test_the_least_threshold_leaves_more_than_noise_of_a_short_stream() -> None:
@@ -69,6 +70,9 @@ def test_a_threshold_that_stayed_where_it_began_has_fallen_and_gets_more_time() 
         True,
         False,
     ]
+    # A first choice that looked for the bulk could have stayed at one step.
+    assert [has_fallen(theta, 1000, Fraction(20), first=True) for theta in (4, 5)] == [True, False]
+    assert has_fallen(1000, 1000, Fraction(8), first=True)  # it knew too little for that
     facts = {"at": 1000, "first": 100, "warm_up_start": 0, "evidence": 16 * 100}
     assert Refinement().window(3000, **facts) is None  # 800 values more are beyond a third
     assert Refinement().window(3000, **facts, fallen=1) == (935, Fraction(1, 4))

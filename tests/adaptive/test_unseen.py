@@ -9,8 +9,15 @@ import pytest
 
 import tidegate as tg
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
-from tidegate.record.values_no_choice_saw import NOTHING, HiddenValues, _evidence, unseen_values
+from tidegate.record.values_no_choice_saw import (
+    NO_EVIDENCE,
+    NOTHING,
+    HiddenValues,
+    _evidence,
+    unseen_values,
+)
 from tidegate.run.refinement_run import RefinementRun
+from tidegate.run.refinement_state import chose_first
 
 
 def _released(values, epsilon, bound, seed, **settings):
@@ -140,15 +147,18 @@ def test_what_chose_a_threshold_can_be_read_off_the_record(lower: int, rises: bo
     for piece in np.split(values, 512):
         release.push(piece)
         if not release.warming:
-            known[run.number] = run.segments[-1], Fraction(run.evidence, 16)
+            first = chose_first(release.pipeline, run.evidence, run.warm_up_start)
+            known[run.number] = run.segments[-1], Fraction(run.evidence, 16), first
     stage = run._trees
     assert isinstance(stage, RefinementTrees)
     assert len(known) > 3
-    before, found, kept = None, Fraction(0), 0
-    for segment, evidence in known.values():
+    before, found, kept = None, NO_EVIDENCE, 0
+    assert [first for *_, first in known.values()].index(False) > 0
+    for segment, evidence, first in known.values():
         # A phase that a risen level began has the θ, and the evidence, of the one before.
         kept += before is not None and segment.threshold == before.threshold
         found = _evidence(before, segment, found)
-        assert 0 <= found / stage.epsilon - evidence < Fraction(1, 16)
+        assert 0 <= found.known / stage.epsilon - evidence < Fraction(1, 16)
+        assert found.first == first
         before = segment
     assert not rises or kept

@@ -28,7 +28,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Keystream
 from tidegate.run.phased_run import choice_identity, noise_identity
 from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
-from tidegate.run.refinement_state import CLIMBING, climbs_from
+from tidegate.run.refinement_state import CLIMBING, chose_first, climbs_from
 from tidegate.run.selection_counts import facts_of_window, stage_of_choice
 from tidegate.run.two_sided_caps import Ends
 from tidegate.stages import Layout
@@ -95,9 +95,11 @@ class RefinedChoices(RefinedKeyRuns):
     def _warm_up_facts(self, codes: IntArray, stage: TailQuantile) -> list[Facts]:
         if not self.phase[codes[0]]:
             lowest = least_threshold(stage, self._pipeline.lattice)
-            return [(max(floor, lowest), None, 1, None) for floor in self.floor[codes].tolist()]
+            return [
+                (max(floor, lowest), None, 1, None, True) for floor in self.floor[codes].tolist()
+            ]
         crowd = stage.holdout // 2
-        return [(floor, crowd, floor, None) for floor in self.floor[codes].tolist()]
+        return [(floor, crowd, floor, None, False) for floor in self.floor[codes].tolist()]
 
     def _right_caps(
         self, codes: IntArray, thetas: IntArray, stage: TailQuantile, evidence: int
@@ -216,7 +218,7 @@ class RefinedChoices(RefinedKeyRuns):
         words = first_words(keys, words_of_choice(stage, lattice))
         found, others = choose_rows(stage, above, lattice, facts, words)
         for row in others:
-            least, positive, start, end = facts[row]
+            least, positive, start, end, begins = facts[row]
             found[row] = stage.choose_from(
                 above[row],
                 lattice,
@@ -225,6 +227,7 @@ class RefinedChoices(RefinedKeyRuns):
                 positive=positive,
                 climbing_from=start,
                 climbing_to=end,
+                first=begins,
             )
         return found
 
@@ -239,9 +242,13 @@ class RefinedChoices(RefinedKeyRuns):
         found: IntArray = np.zeros(codes.size, dtype=np.int64)
         thetas, evidence = self.mixture.threshold[codes], self.evidence[codes]
         low = (self.home[codes] < MOSTLY_ZERO).tolist()
-        for (theta, known, _), same in groups_alike(thetas.tolist(), evidence.tolist(), low):
+        starts = self.mixture.warm_up_start[codes].tolist()
+        facts = thetas.tolist(), evidence.tolist(), starts, low
+        for (theta, known, begun, _), same in groups_alike(*facts):
             home = self.home.item(codes[same[0]])
-            found[same] = how_fallen(home, theta, top, Fraction(known, 16) * epsilon)
+            first = chose_first(self._pipeline, known, begun)
+            information = Fraction(known, 16) * epsilon
+            found[same] = how_fallen(home, theta, top, information, first=first)
         return [int(one) for one in found]
 
     def _begin_climbs(self, codes: IntArray) -> None:

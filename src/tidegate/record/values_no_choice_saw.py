@@ -9,7 +9,9 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   up to bound/θ times as large. Values that are mostly 0 are of this kind.
 - θ has *fallen*: it stayed where it began (`has_fallen`). A climb costs 3/ε′ values for each factor
   of e, so it is h·W·ε′ ≤ target + 3 + 3·ln(bound/θ) that says so then. A θ that has climbed was not
-  stopped by that price halfway: where it began was cheaper still.
+  stopped by that price halfway: where it began was cheaper still. A first choice that looked for
+  the bulk (`bulk_of_values`) began at one step.
+- h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
 The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is
@@ -41,6 +43,9 @@ _SAME = 1.5  # another θ that saw enough says that one was right, if it is not 
 # far in one of 250: chances fall as f^−2 at least. The latter where so few values may be large that
 # hardly anything else could have lifted it.
 _NEAR_START, _FEW = 16, 0.1
+_AGAIN = Fraction(1, 2)  # of ε: what a later warm-up pays for its choice; a first one pays more
+# A segment whose sum is this part of its caps is cut nearly everywhere, or θ fits it closely.
+_FULL = 0.8
 _LITTLE = 1e-9  # a share that is not 0
 _SURE = 2.0  # standard errors of a released sum, and of a number of large values
 
@@ -80,12 +85,22 @@ class HiddenValues(NamedTuple):
 NOTHING = HiddenValues()
 
 
+class Evidence(NamedTuple):
+    """ε′ × values of a choice of θ (0: not known), and whether it was that of a first warm-up."""
+
+    known: Fraction = Fraction(0)
+    first: bool = False
+
+
+NO_EVIDENCE = Evidence()
+
+
 def unseen_values(segments: Sequence[Segment]) -> list[HiddenValues]:
     """What may be hidden in each segment.
 
     Nothing where the choice of θ saw enough, and where θ was not chosen by a refined release.
     """
-    shares, evidence, climbs = [], Fraction(0), False
+    shares, evidence, climbs = [], NO_EVIDENCE, False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
         evidence = _evidence(before, segment, evidence)
         climbs = before is not None and _climbed(before, segment, climbs)
@@ -114,15 +129,15 @@ def _short(segment: Segment, highest: int) -> tuple[float, float]:
     return max(above - cap, 0) * method.step, max(beneath - below, 0) * method.step
 
 
-def _unseen_values(segment: Segment, evidence: Fraction) -> float:
+def _unseen_values(segment: Segment, evidence: Evidence) -> float:
     """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
     method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
     stage, bound = method.budgets, max(method.ceiling, method.depth)
     if stage is None or not segment.blocks or theta >= bound:
         return 0.0
-    if not evidence:
+    if not evidence.known:
         return 0.0  # what chose θ is not part of the record any more
-    known = float(evidence)
+    known = float(evidence.known)
     seen = max(_TARGET, WANTED * known / (float(stage.epsilon) * stage.horizon)) + _CHANCE
     climb = seen + _PRICE * math.log(bound / theta)
     if segment.below:
@@ -130,8 +145,9 @@ def _unseen_values(segment: Segment, evidence: Fraction) -> float:
     held, error = _held(segment)
     share = min(1.0, max(held, 0.0) + error)
     times = HARDLY if share > _FEW else _NEAR_START
-    stayed = has_fallen(theta, bound, evidence, times)
-    return share if stayed and (held - error) * known <= climb else 0.0
+    stayed = has_fallen(theta, bound, evidence.known, times, first=evidence.first)
+    full = held >= _FULL
+    return share if (stayed or full) and (held - error) * known <= climb else 0.0
 
 
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
@@ -162,23 +178,24 @@ def _held(segment: Segment) -> tuple[float, float]:
     return segment.leaves.total / full, _SURE * math.sqrt(variance) / full
 
 
-def _evidence(before: Segment | None, segment: Segment, known: Fraction) -> Fraction:
-    """ε′ × values of the choice of θ; 0: not known. `known`: of the segment before.
+def _evidence(before: Segment | None, segment: Segment, known: Evidence) -> Evidence:
+    """What chose θ. `known`: of the segment before.
 
     A phase that a risen level began has the θ of the one before, at whose end no window was open.
     """
     stage = segment.method.budgets
     if stage is None or not segment.blocks:
-        return Fraction(0)
+        return NO_EVIDENCE
     warm_up = _paid(stage, segment)
     if warm_up < 0:
-        return (1 + warm_up) * stage.epsilon * segment.blocks[0].layout.length
+        values = segment.blocks[0].layout.length
+        return Evidence((1 + warm_up) * stage.epsilon * values, 1 + warm_up > _AGAIN)
     if before is None or not before.blocks or before.start != before.origin:
-        return Fraction(0)
+        return NO_EVIDENCE
     warm_up = _paid(stage, before)
     opened = before.origin + (before.blocks[0].layout.length if warm_up < 0 else 0)
     share = 1 - _paid(stage, before, -1)
-    return share * stage.epsilon * (segment.origin - opened) if share else known
+    return Evidence(share * stage.epsilon * (segment.origin - opened)) if share else known
 
 
 def _paid(stage: BlockBudgets, segment: Segment, number: int = 0) -> Fraction:

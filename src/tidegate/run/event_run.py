@@ -134,7 +134,8 @@ class EventRun(EventState):
         stage = self._choice(CHOICE_SHARE, self.counted, length, length)
         sizes = np.abs(self.events.values(0, length))
         keystream = self._keys.choice(self.number, length)
-        return stage.choose(sizes, grid, keystream, at_least=least_threshold(stage, grid))
+        least = least_threshold(stage, grid)
+        return stage.choose(sizes, grid, keystream, at_least=least, first=True)
 
     def _end_warm_up(self, *, publish: bool) -> tuple[Trace, int]:
         """Choose θ, measure the sum, set the running sum right; and begin a block."""

@@ -240,6 +240,7 @@ class RefinementRun(RefinementLevelPhases):
             at_least=least,
             positive=crowd,
             climbing_from=1 if crowd is None else least,
+            first=first,
         )
         ends = Ends(above)
         if self._signed:

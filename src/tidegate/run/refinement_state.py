@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import how_fallen
 
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
+
 # From so few lattice steps θ climbs by released sums (`refinement_level_phases`); `evidence` then.
 LOWEST, CLIMBING = 64, -1
 Past = tuple[list[Phase], list[Segment]]
@@ -37,6 +40,12 @@ def climbs_from(lattice: Lattice, theta: int) -> bool:
     On a lattice that is a part of the bound: steps of 1 are often a unit of the data.
     """
     return lattice.step < 1 and theta <= min(LOWEST, lattice.top - 1)
+
+
+def chose_first(pipeline: Pipeline, evidence: int, begun: int) -> bool:
+    """Whether θ is that of the first warm-up, by what its choice knew and where that began."""
+    share = Fraction(pipeline.threshold.guarantee.epsilon) / pipeline.perturber.epsilon
+    return begun == 0 and evidence <= int(16 * share * pipeline.warm_up)
 
 
 class RefinementState(PhasedRun):
@@ -120,9 +129,13 @@ class RefinementState(PhasedRun):
     @property
     def _fallen(self) -> int:
         """`how_fallen`; 0 where values below 0 hide how many there are."""
+        if self._signed:
+            return 0
         known = Fraction(self.evidence, 16) * self._trees.epsilon
         watch, top = self._watch, self._pipeline.lattice.top
-        return 0 if self._signed else how_fallen(watch.home, watch.threshold, top, known)
+        begun = self.warm_up_start - self._origin
+        first = chose_first(self._pipeline, self.evidence, begun)
+        return how_fallen(watch.home, watch.threshold, top, known, first=first)
 
     def _climbs_from(self, theta: int) -> bool:
         """Whether a θ that has fallen lies so low that released sums raise it, and no window.

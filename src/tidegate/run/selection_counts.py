@@ -15,6 +15,7 @@ from tidegate.randomness import Keystream
 from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
 from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped_caps
 from tidegate.threshold import TailQuantile
+from tidegate.threshold.choices_of_many_streams import Facts
 from tidegate.threshold.least_threshold import lifted
 from tidegate.threshold.tail_quantile import PARTS, last_exceeded
 
@@ -33,26 +34,26 @@ def facts_of_window(
     positive: int | None,
     fallen: bool,
     level: float | None,
-) -> tuple[int, int | None, int, int | None]:
+) -> Facts:
     """What is public about the choice of a window, as `TailQuantile.choose_from` takes it.
 
     Candidates from `floor` on; θ was `before`; so many values are thought to be `positive`, and
     their `level` surely is this; None: not known.
     """
     if positive is None:
-        return floor, None, 1, None
+        return floor, None, 1, None, False
     lift = max(floor, lifted(stage, grid, positive, fallen=fallen))
     if fallen:
-        return lift, positive, 1, None
+        return lift, positive, 1, None, False
     if floor >= before > 0:
         # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
-        return lift, stage.holdout, before, None
+        return lift, stage.holdout, before, None, False
     if level is None:
-        return lift, positive, 1, None
+        return lift, positive, 1, None, False
     # θ is not below half of the level, and as many values lie above that as could be if the
     # others lay at the present θ: they pay for the climb up to there.
     start = max(floor, int(level / 2))
-    return max(lift, start), positive // 2, start, before
+    return max(lift, start), positive // 2, start, before, False
 
 
 class _Tally(NamedTuple):
@@ -139,7 +140,7 @@ class SelectionCounts:
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
         climb = at_least.above, before.above, known, fallen, level
-        least, payers, start, end = facts_of_window(stage, self._grid, *climb)
+        least, payers, start, end, _ = facts_of_window(stage, self._grid, *climb)
         theta = stage.choose_from(
             self._tally.counts,
             self._grid,

@@ -13,8 +13,8 @@ from tidegate.threshold.tail_quantile import PARTS, TailQuantile, last_exceeded
 
 _AT_ONCE = 1 << 16  # values, which is for less memory
 
-# `at_least`, `positive`, `climbing_from` and `climbing_to` of `choose_from`
-Facts = tuple[int, int | None, int, int | None]
+# `at_least`, `positive`, `climbing_from`, `climbing_to` and `first` of `choose_from`
+Facts = tuple[int, int | None, int, int | None, bool]
 
 
 def counts_above(values: IntArray, grid: IntArray) -> IntArray:
@@ -77,16 +77,16 @@ def choose_rows(
     alike: dict[Facts, list[int]] = {}
     for row, each in enumerate(facts):
         alike.setdefault(each, []).append(row)
-    denominator = 1
+    denominators: IntArray = np.empty(len(facts), dtype=np.int64)
     for each, rows in alike.items():
-        grid, found, denominator = stage.scores(above[rows], lattice, *each)
+        grid, found, denominators[rows] = stage.scores(above[rows], lattice, *each)
         first[rows] = size - grid.size
         scores[rows, size - grid.size :] = found
     outcomes = np.array([stage.outcome(step, lattice) for step in stage.candidates(lattice)])
     thetas: IntArray = np.empty(len(facts), dtype=np.int64)
     others: list[int] = []
-    for begin in np.unique(first).tolist():
-        mine = np.flatnonzero(first == begin)
+    for begin, denominator in sorted(set(zip(first.tolist(), denominators.tolist(), strict=True))):
+        mine = np.flatnonzero((first == begin) & (denominators == denominator))
         used = words[mine, : size - begin + SPARE_WORDS]
         best, left = permute_and_flip_rows(used, scores[mine, begin:], stage.epsilon / denominator)
         thetas[mine] = outcomes[begin + best]

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from tidegate.lattice import COARSE, Lattice
+from tidegate.threshold.bulk_of_values import LEAST_KNOWN, sees_bulk
 from tidegate.threshold.price_of_thresholds import LEAST_PRICE
 from tidegate.threshold.tail_quantile import SURE, VISIBLE, TailQuantile
 
@@ -27,12 +28,14 @@ CLIMB = 16  # the factor by which θ climbs at a time, by released sums (`refine
 def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     """The least θ that a first choice may give, in lattice units.
 
-    bound/exp((ε·(values − target) − 5)/3): with few values θ cannot climb far from the smallest
-    candidate, and would stay there: a small sum that is sure of itself. It starts where it can get
-    away from instead (`TailQuantile.reach`), as if all values lay above 0. The bound is public, and
-    so is this; a θ that is too high costs noise, which intervals show. Later choices know more and
-    may go below it. Where a step of the lattice is a unit of the data, and no part of the bound,
-    it is at most 16 steps: a bound that is far away must not decide.
+    1 where it looks for the bulk of the values (`bulk_of_values`), or can climb up to the bound.
+
+    Where it knows less than that, bound/exp((ε·(values − target) − 5)/3): θ cannot climb far from
+    the smallest candidate, and would stay there: a small sum that is sure of itself. It starts
+    where it can get away from instead (`TailQuantile.reach`), as if all values lay above 0. The
+    bound is public, and so is this; a θ that is too high costs noise, which intervals show. Later
+    choices know more and may go below it. Where a step of the lattice is a unit of the data, and no
+    part of the bound, it is at most 16 steps: a bound that is far away must not decide.
 
     And it is at most bound·ε·n/2048 for a stream of n values. Noise of scale θ/ε, through a tree,
     puts about 6·θ/ε on a range, whose values sum to n·mean/3: with θ above ε·n·mean/18 what is
@@ -40,6 +43,8 @@ def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     ε·n is that small, θ is too low rather than far too high: an error like that of publishing
     zeros, with an upper end that reaches as far as values may lie (`unseen`).
     """
+    if sees_bulk(choice, lattice):
+        return 1
     budget = choice.stream_epsilon or choice.epsilon
     drowned = max(1, math.floor(lattice.top * budget * choice.horizon / _USEFUL))
     return min(drowned, _part_of_bound(lattice.top, choice.reach(choice.holdout, choice.visible)))
@@ -63,23 +68,29 @@ def _lifted(choice: TailQuantile, top: int, positive: int, fallen: bool) -> int:
 
 
 @lru_cache(maxsize=256)  # every phase of every key asks
-def has_fallen(theta: int, top: int, information: Fraction, times: int = HARDLY) -> bool:
+def has_fallen(
+    theta: int, top: int, information: Fraction, times: int = HARDLY, *, first: bool = False
+) -> bool:
     """Whether θ stayed where it began, or hardly left: so few values could pay for the climb.
 
     `information` is ε × values of its choice: the smallest candidate follows from it, as for a
-    first one (`least_threshold`). `top` is the bound, in lattice units.
+    first one (`least_threshold`). `top` is the bound, in lattice units. `first`: it was one.
     """
+    if first and information >= LEAST_KNOWN:
+        return theta <= times
     reach = max(Fraction(0), information - VISIBLE - SURE) / VISIBLE
     return theta <= times * _part_of_bound(top, reach)
 
 
-def how_fallen(home: float, theta: int, top: int, information: Fraction) -> int:
+def how_fallen(
+    home: float, theta: int, top: int, information: Fraction, *, first: bool = False
+) -> int:
     """1: θ stayed where it began, which is public.
 
     2: or left it by chance, and the level, a share `home` of θ, is so small that most values are 0.
     """
     kind, times = (2, STRAYED) if home < MOSTLY_ZERO else (1, HARDLY)
-    return kind * has_fallen(theta, top, information, times)
+    return kind * has_fallen(theta, top, information, times, first=first)
 
 
 @lru_cache(maxsize=256)

@@ -52,7 +52,7 @@ def penalties(
             for one in (price * SCORE_PARTS, min(price, FAR_PRICE / stage.epsilon) * SCORE_PARTS)
         )
         logs = _logs(tuple(stage.candidates(Lattice(Fraction(top), Fraction(1))).tolist()))
-        last = _log(known)
+        last = log_of(known)
         near = [each * log for log in logs if log <= last]
         costs = near + [each * last + far * (log - last) for log in logs[len(near) :]]
         found = [int(cost.to_integral_value(ROUND_HALF_EVEN)) for cost in costs]
@@ -64,7 +64,7 @@ def _price(
 ) -> Fraction:
     """The penalty of a θ that is e times larger, in values."""
     # At least a factor of 2, as if the end were as far.
-    length = Fraction(max(_log(max(climb[1], 2)) - _log(climb[0]), _log(2)))
+    length = Fraction(max(log_of(max(climb[1], 2)) - log_of(climb[0]), log_of(2)))
     many = stage.holdout if positive is None else positive
     affordable = AFFORDABLE * (many - stage.target) / length
     if positive is None:
@@ -75,10 +75,11 @@ def _price(
 @lru_cache(maxsize=64)
 def _logs(steps: tuple[int, ...]) -> tuple[Decimal, ...]:
     """Of candidates, which grow."""
-    return tuple(map(_log, steps))
+    return tuple(map(log_of, steps))
 
 
 @lru_cache(maxsize=1024)
-def _log(step: int) -> Decimal:
+def log_of(step: int) -> Decimal:
+    """ln of a whole number, with the same digits on every machine."""
     with localcontext(Context(prec=_DIGITS)):
         return Decimal(step).ln()

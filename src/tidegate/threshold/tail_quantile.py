@@ -16,6 +16,7 @@ from tidegate.lattice import IntArray, Lattice, steps_by_information
 from tidegate.noise import permute_and_flip
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
+from tidegate.threshold.bulk_of_values import bulk_scores, sees_bulk
 from tidegate.threshold.price_of_thresholds import SCORE_PARTS, penalties
 
 # How many values of a whole horizon should lie above θ, in units of 1/ε of the stream. The best
@@ -55,7 +56,8 @@ class TailQuantile(Spec):
     by at most 1 for every candidate, and for all in the same direction. x → max(x, target) neither
     turns the direction round nor stretches a step, so scores are monotone with sensitivity 1, and
     permute-and-flip with acceptance e^(−ε·(best − score)) costs ε instead of 2ε. Exact: integers
-    decide every coin.
+    decide every coin. A first choice of a release that knows too little for a tail has other scores
+    and a lower rate: `bulk_of_values` has their argument, for the same ε.
 
     Args:
         epsilon: the budget of the choice.
@@ -171,10 +173,13 @@ class TailQuantile(Spec):
         positive: int | None = None,
         climbing_from: int = 1,
         climbing_to: int | None = None,
+        first: bool = False,
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers (of one stream, or in rows), and the denominator."""
         grid = self.candidates(lattice)
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
+        if first and sees_bulk(self, lattice):
+            return grid[allowed], *bulk_scores(self, above, lattice, allowed)
         target = round(self.target * SCORE_PARTS)
         counts = np.maximum(above[..., allowed] * (SCORE_PARTS // PARTS), target)
         climb = climbing_from, climbing_to, positive
@@ -190,11 +195,12 @@ class TailQuantile(Spec):
         at_least: int = 1,
         positive: int | None = None,
         climbing_from: int = 1,
+        first: bool = False,
     ) -> int:
         """θ in lattice units.
 
         `at_least` is a public lower limit, such as a cap that released sums have shown to be full;
-        `positive` and `climbing_from` as in `choose_from`.
+        `positive`, `climbing_from` and `first` as in `choose_from`.
         """
         return self.choose_from(
             self.above(values, lattice),
@@ -203,6 +209,7 @@ class TailQuantile(Spec):
             at_least=at_least,
             positive=positive,
             climbing_from=climbing_from,
+            first=first,
         )
 
     def choose_from(
@@ -215,6 +222,7 @@ class TailQuantile(Spec):
         positive: int | None = None,
         climbing_from: int = 1,
         climbing_to: int | None = None,
+        first: bool = False,
     ) -> int:
         """Choose θ from counts instead of values.
 
@@ -222,9 +230,10 @@ class TailQuantile(Spec):
         pay for the climb from the smallest candidate, which is why the price depends on it. That
         candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
         pay, and the rarer is a θ that is too high by chance. `climbing_to`: they need not pay for
-        more than the climb up to there; None: to the bound.
+        more than the climb up to there; None: to the bound. `first`: nothing is known; if the
+        values could not pay for a climb, their bulk chooses (`bulk_of_values`).
         """
-        facts = at_least, positive, climbing_from, climbing_to
+        facts = at_least, positive, climbing_from, climbing_to, first
         grid, scores, denominator = self.scores(above, lattice, *facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return self.outcome(int(grid[best]), lattice)

@@ -1,0 +1,126 @@
+"""Scores of a first choice of θ that knows too little for a tail: where most values lie.
+
+A choice that climbs from 1 unit to a tail quantile pays 3/ε values for each factor of e
+(`price_of_thresholds`), and 20/ε values cannot pay for the climb to a bound of 200,000. Here a
+value that lies far below θ counts against it, as one above it does, so θ need not be dear to be
+kept from being far too high, and neither a near nor a loose bound decides:
+
+    cost of θ for a value     1 ┤▔▔▔▔▔▔▔ above θ (all but a target number of values)
+                            1/3 ┤                   ▁▁▂▂▃▃ 128 times below θ and further
+                              0 ┤        ▁▁▁▁ near θ
+                                        θ    θ/10    θ/100
+
+Guarantee: pure ε-DP, with permute-and-flip at the rate ε/(1 + h), h = 1/3. Released: θ. The score
+of a candidate θ_j is −max(A_j, target) − B_j − price_j; target and prices are public. A value v
+adds a_j(v) to A_j (`TailQuantile.above`: 0 up to θ_j, then up to 1) and b_j(v) to B_j, the mean of
+h·q_j(i), 0 ≤ q ≤ 1, over the cells i ≤ j that it belongs to; so 0 ≤ b_j ≤ h·(1 − a_j). Replace v by
+w > v. A_j rises by a_j(w) − a_j(v) ≥ 0, max(A_j, target) by no more than that and not below 0, and
+B_j changes by b_j(w) − b_j(v). Hence the cost of every candidate changes by
+
+    at most   a_j(w) + h·(1 − a_j(w)) ≤ 1,     and at least   −b_j(v) ≥ −h.
+
+For w < v it is between −1 and h. So scores go up by at most x and down by at most y, x + y ≤ 1 + h;
+two monotone steps of x and of y (`permute_and_flip`) cost rate·(x + y) ≤ ε. The number of values is
+public here; where it is noisy (events), an added event of size w changes costs like a 0 that became
+w. Exact: scores are integers, weights and prices are rounded before they meet a value.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.lattice import COARSE, IntArray, Lattice
+from tidegate.threshold.price_of_thresholds import SCORE_PARTS, log_of
+
+if TYPE_CHECKING:
+    from tidegate.threshold.tail_quantile import TailQuantile
+
+# h: what a value far below θ costs, as a part of one above it; it is far this many times below.
+FAR_BELOW, WIDE = Fraction(1, 3), 128
+# The same for values of at most one unit, as a part of that: most of them are 0.
+ZERO = Fraction(2, 5)
+# Up to so many values above θ cost nothing more, if the target allows it.
+MOST = Fraction(1, 8)
+# ε × values below which not even the bulk can be seen.
+LEAST_KNOWN = 10
+# The price of a θ that is e times larger, in 1/ε, at least and at most. In between, this part of
+# the values can pay for the climb to the bound, and is ahead by so much, in 1/ε.
+CHEAP, DEAR, PAYERS, AHEAD = Fraction(6, 5), Fraction(9, 2), Fraction(2, 3), 5
+# Where there are more steps than a default resolution makes of a bound, they are a unit of the
+# data: the first ones have no price.
+ARTIFICIAL, FREE = 10 * COARSE, 16
+_WEIGHT = 1 << 12  # weights are multiples of this fraction
+_FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down, and h is what is left
+_LOG = 1 << 20  # and logarithms of this one
+_DIGITS = 40
+
+
+def sees_bulk(stage: TailQuantile, lattice: Lattice) -> bool:
+    """Whether a first choice looks for the bulk: it cannot climb to the bound, but knows enough.
+
+    Public settings decide.
+    """
+    if stage.epsilon * stage.holdout < LEAST_KNOWN:
+        return False
+    return _cannot_climb(lattice.top, stage.reach(stage.holdout, stage.visible))
+
+
+@lru_cache(maxsize=256)
+def _cannot_climb(top: int, reach: Fraction) -> bool:
+    return reach < Fraction(log_of(top))
+
+
+def bulk_scores(
+    stage: TailQuantile, above: IntArray, lattice: Lattice, allowed: NDArray[np.bool_]
+) -> tuple[IntArray, int]:
+    """Scores of allowed candidates as integers (of one stream, or in rows), and the denominator.
+
+    The latter has the factor 1 + h: a choice at the rate ε/denominator costs ε.
+    """
+    steps = tuple(stage.candidates(lattice).tolist())
+    whole = SCORE_PARTS // _WEIGHT  # what `above` counts a value as
+    first = np.full((*above.shape[:-1], 1), stage.holdout * whole)
+    cells = -np.diff(above, axis=-1, prepend=first)
+    target = round(min(stage.target, MOST * stage.holdout) * SCORE_PARTS)
+    cut = np.maximum(above * _WEIGHT, target)
+    public = _prices(steps, stage.epsilon, stage.epsilon * stage.holdout)
+    scores: IntArray = -(cut + cells @ _weights(steps) + public)
+    return scores[..., allowed], SCORE_PARTS + _FAR_BELOW * whole
+
+
+@lru_cache(maxsize=64)
+def _weights(steps: tuple[int, ...]) -> IntArray:
+    """h·q: what a value of each cell (row) costs candidates above it (columns), in 4096ths.
+
+    Cell i has the values above candidate i − 1 up to candidate i.
+    """
+    logs = np.array([_rounded(log_of(step) * _LOG) for step in steps], dtype=np.int64)
+    wide = _rounded(log_of(WIDE) * _LOG)
+    below = np.clip(logs - logs[:, np.newaxis], 0, wide)
+    most = np.full(logs.size, _FAR_BELOW, dtype=np.int64)
+    most[0] = int(_FAR_BELOW * ZERO)
+    found: IntArray = below * most[:, np.newaxis] // wide
+    found.flags.writeable = False  # everyone gets this one
+    return found
+
+
+@lru_cache(maxsize=256)
+def _prices(steps: tuple[int, ...], epsilon: Fraction, known: Fraction) -> IntArray:
+    """What candidates cost by themselves, in parts of a value; `known`: ε × values."""
+    start = log_of(FREE if steps[-1] > ARTIFICIAL else 1)
+    length = Fraction(max(log_of(steps[-1]) - start, log_of(2)))
+    price = min(max(CHEAP, (PAYERS * known - AHEAD) / length), DEAR) / epsilon * SCORE_PARTS
+    with localcontext(Context(prec=_DIGITS)):
+        each = Decimal(price.numerator) / Decimal(price.denominator)
+        costs = [_rounded(each * max(log_of(step) - start, Decimal(0))) for step in steps]
+    return np.array(costs, dtype=np.int64)
+
+
+def _rounded(number: Decimal) -> int:
+    return int(number.to_integral_value(ROUND_HALF_EVEN))
