@@ -49,7 +49,7 @@ class Phases(NamedTuple):
 
 def drawn(
     random: np.random.Generator, runs: int, stage: TailQuantile, above: Ints, lattice: Lattice,
-    *facts: int | None,
+    *facts: int | Fraction | None,
 ) -> Ints:  # fmt: skip
     """θ of so many choices from the same counts."""
     grid, scores, denominator = stage.scores(above, lattice, *facts)
@@ -82,8 +82,9 @@ def chains(pipeline: tg.Pipeline, units: Ints, runs: int, random: np.random.Gene
             same = theta == before
             surely = max(0.0, float(np.minimum(block, before).mean()) - 2 * doubt * before)
             known = math.floor(min(1.0, surely / before) * values)
-            facts = facts_of_window(stage, lattice, 1, before, known, False, surely)
-            chosen[same] = drawn(random, int(same.sum()), stage, above, lattice, *facts)
+            facts = facts_of_window(stage, lattice, 1, before, known, False, surely, end)
+            aims = stage if facts[-1] is None else stage.late
+            chosen[same] = drawn(random, int(same.sum()), aims, above, lattice, *facts)
         theta = chosen
         starts.append(end)
         thresholds.append(theta)

@@ -95,9 +95,9 @@ class RefinedChoices(RefinedKeyRuns):
     def _warm_up_facts(self, codes: IntArray, stage: TailQuantile) -> list[Facts]:
         if not self.phase[codes[0]]:
             lowest = least_threshold(stage, self._pipeline.lattice)
-            return [(max(floor, lowest), None, 1, None) for floor in self.floor[codes].tolist()]
+            return [(max(floor, lowest), None, 1, None, None) for floor in self.floor[codes].tolist()]
         crowd = stage.holdout // 2
-        return [(floor, crowd, floor, None) for floor in self.floor[codes].tolist()]
+        return [(floor, crowd, floor, None, None) for floor in self.floor[codes].tolist()]
 
     def _right_caps(
         self, codes: IntArray, thetas: IntArray, stage: TailQuantile, evidence: int
@@ -158,12 +158,18 @@ class RefinedChoices(RefinedKeyRuns):
             some, share = codes[same], 1 - self._trees.blocks[part]
             stage, _ = stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
             places = self.floor[some], theta[same], known[same].astype(np.int64)
-            levels = lost[same], np.maximum(0.0, surely[same])
+            levels = lost[same], np.maximum(0.0, surely[same]), mixture.position[some]
             each = zip(*(one.tolist() for one in (*places, *levels)), strict=True)
             facts = [facts_of_window(stage, lattice, *one) for one in each]
             above = self.windows.rows(some, stage.candidates(lattice).size)
-            mine = [secrets[at] for at in same]
-            thetas[same] = self._chosen(stage, above, facts, mine, some)
+            chosen: IntArray = np.empty(some.size, dtype=np.int64)
+            late = [one[-1] is not None for one in facts]
+            for (aims_lower,), rows in groups_alike(late):
+                rule = stage.late if aims_lower else stage
+                mine = [secrets[same[row]] for row in rows]
+                known_ = [facts[row] for row in rows]
+                chosen[rows] = self._chosen(rule, above[rows], known_, mine, some[rows])
+            thetas[same] = chosen
             above.fill(0)
             self.evidence[some] = int(16 * share * values)
         self.windows.wipe(codes)
@@ -216,7 +222,7 @@ class RefinedChoices(RefinedKeyRuns):
         words = first_words(keys, words_of_choice(stage, lattice))
         found, others = choose_rows(stage, above, lattice, facts, words)
         for row in others:
-            least, positive, start, end = facts[row]
+            least, positive, start, end, price = facts[row]
             found[row] = stage.choose_from(
                 above[row],
                 lattice,
@@ -225,6 +231,7 @@ class RefinedChoices(RefinedKeyRuns):
                 positive=positive,
                 climbing_from=start,
                 climbing_to=end,
+                late_price=price,
             )
         return found
 

@@ -281,6 +281,7 @@ class RefinementRun(RefinementLevelPhases):
             positive=self._positive(surely),
             fallen=fallen > 0 and self.floor == 1,
             level=max(0.0, surely),
+            end=self.position,
         )
         self.evidence = int(16 * window.share * window.values)
         window.wipe()

@@ -41,6 +41,10 @@ GROWTH = 2  # a choice is made again if it knows this many times as much (share 
 # Where the level has moved (`level_has_moved`) values pay for a choice again, which can only raise
 # θ; from this part of what the last one knew, and not in the last eighth of the horizon.
 MOVED_EVIDENCE, LEFT = Fraction(1, 2), Fraction(1, 8)
+# A choice whose window ends after this many values of the release has the price of a late one: the
+# released level decides how steep it is (`late_price`). It is a number of values, no part of the
+# horizon: short streams, whose tail often grows, live on the head-room of the other price.
+LATE = 65_536
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 ALIKE = 10  # and if they are no more than this many times the level that chose it
 LIKELY = 0.75  # of the forecaster's level, where θ has fallen: so many values lie above 0

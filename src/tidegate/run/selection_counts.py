@@ -12,10 +12,12 @@ import numpy as np
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
+from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE, LATE_SHARE, Refinement
 from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped_caps
 from tidegate.threshold import TailQuantile
+from tidegate.threshold.choices_of_many_streams import Facts
 from tidegate.threshold.least_threshold import lifted
+from tidegate.threshold.price_of_thresholds import late_price
 from tidegate.threshold.tail_quantile import PARTS, last_exceeded
 
 if TYPE_CHECKING:
@@ -33,26 +35,29 @@ def facts_of_window(
     positive: int | None,
     fallen: bool,
     level: float | None,
-) -> tuple[int, int | None, int, int | None]:
+    end: int,
+) -> Facts:
     """What is public about the choice of a window, as `TailQuantile.choose_from` takes it.
 
     Candidates from `floor` on; θ was `before`; so many values are thought to be `positive`, and
-    their `level` surely is this; None: not known.
+    their `level` surely is this; None: not known. The window ends after `end` values of the
+    release: where that is late, the price follows the level.
     """
     if positive is None:
-        return floor, None, 1, None
+        return floor, None, 1, None, None
     lift = max(floor, lifted(stage, grid, positive, fallen=fallen))
     if fallen:
-        return lift, positive, 1, None
+        return lift, positive, 1, None, None
     if floor >= before > 0:
         # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
-        return lift, stage.holdout, before, None
+        return lift, stage.holdout, before, None, None
     if level is None:
-        return lift, positive, 1, None
+        return lift, positive, 1, None, None
     # θ is not below half of the level, and as many values lie above that as could be if the
     # others lay at the present θ: they pay for the climb up to there.
     start = max(floor, int(level / 2))
-    return max(lift, start), positive // 2, start, before
+    late = late_price(stage.late, level, before) if end > LATE else None
+    return max(lift, start), positive // 2, start, before, late
 
 
 class _Tally(NamedTuple):
@@ -128,26 +133,29 @@ class SelectionCounts:
         positive: float | None = None,
         fallen: bool = False,
         level: float | None = None,
+        end: int = 0,
     ) -> Ends:
         """θ in lattice units, or both ends, from the counts of the whole window.
 
         Privacy: as `two_sided_caps.choose`, from counts instead of values. `positive` is the
         share of values that are thought to lie above 0, by what was released, and `level` a mean
-        that they surely have; `fallen` says that the present θ stayed where it began.
+        that they surely have; `fallen` says that the present θ stayed where it began; the window
+        ends after `end` values.
         """
         self._count()
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
         climb = at_least.above, before.above, known, fallen, level
-        least, payers, start, end = facts_of_window(stage, self._grid, *climb)
-        theta = stage.choose_from(
+        least, payers, start, last, price = facts_of_window(stage, self._grid, *climb, end)
+        theta = (stage if price is None else stage.late).choose_from(
             self._tally.counts,
             self._grid,
             keystream("threshold"),
             at_least=max(least, at_least.below),
             positive=payers,
             climbing_from=start,
-            climbing_to=end,
+            climbing_to=last,
+            late_price=price,
         )
         if not lattice.bottom:
             return Ends(theta)

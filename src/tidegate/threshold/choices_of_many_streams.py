@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,8 @@ from tidegate.threshold.tail_quantile import PARTS, TailQuantile, last_exceeded
 
 _AT_ONCE = 1 << 16  # values, which is for less memory
 
-# `at_least`, `positive`, `climbing_from` and `climbing_to` of `choose_from`
-Facts = tuple[int, int | None, int, int | None]
+# `at_least`, `positive`, `climbing_from`, `climbing_to` and `late_price` of `choose_from`
+Facts = tuple[int, int | None, int, int | None, Fraction | None]
 
 
 def counts_above(values: IntArray, grid: IntArray) -> IntArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -26,6 +26,8 @@ WANTED = 25
 MOST = Fraction(1, 4)
 # The fewest values above θ that a choice can see, in 1/ε.
 VISIBLE = 3
+# The same for a late choice with a steep price (`late_price`): that keeps chance small instead.
+LATE_VISIBLE = 2
 # What a candidate must be ahead by, in 1/ε, for noise hardly ever to take the other one.
 SURE = 5
 # Where the count that is wanted cannot be seen, θ is extrapolated as if the tail had this index.
@@ -114,6 +116,11 @@ class TailQuantile(Spec):
             factor = _decimal(ratio) ** (1 / Decimal(TAIL_INDEX))
             return Fraction(int((factor * 1024).to_integral_value(ROUND_FLOOR)), 1024)
 
+    @cached_property
+    def late(self) -> TailQuantile:
+        """The same choice where its price is that of a late one: it aims at fewer values."""
+        return replace(self, visible=LATE_VISIBLE)
+
     @property
     def steps(self) -> int:
         """How many steps a default resolution should have."""
@@ -171,13 +178,14 @@ class TailQuantile(Spec):
         positive: int | None = None,
         climbing_from: int = 1,
         climbing_to: int | None = None,
+        late_price: Fraction | None = None,
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers (of one stream, or in rows), and the denominator."""
         grid = self.candidates(lattice)
         allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
         target = round(self.target * SCORE_PARTS)
         counts = np.maximum(above[..., allowed] * (SCORE_PARTS // PARTS), target)
-        climb = climbing_from, climbing_to, positive
+        climb = climbing_from, climbing_to, positive, late_price
         public = penalties(self, lattice.top, *climb)[allowed]
         return grid[allowed], -(public + counts), SCORE_PARTS
 
@@ -215,6 +223,7 @@ class TailQuantile(Spec):
         positive: int | None = None,
         climbing_from: int = 1,
         climbing_to: int | None = None,
+        late_price: Fraction | None = None,
     ) -> int:
         """Choose θ from counts instead of values.
 
@@ -222,9 +231,10 @@ class TailQuantile(Spec):
         pay for the climb from the smallest candidate, which is why the price depends on it. That
         candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
         pay, and the rarer is a θ that is too high by chance. `climbing_to`: they need not pay for
-        more than the climb up to there; None: to the bound.
+        more than the climb up to there; None: to the bound. `late_price`: at most so much for a
+        factor of e, in 1/ε (`price_of_thresholds.late_price`).
         """
-        facts = at_least, positive, climbing_from, climbing_to
+        facts = at_least, positive, climbing_from, climbing_to, late_price
         grid, scores, denominator = self.scores(above, lattice, *facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return self.outcome(int(grid[best]), lattice)
