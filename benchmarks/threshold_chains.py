@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 import tidegate as tg
 from benchmarks.accuracy_adaptive import EPSILONS, HOLDOUT, HORIZON, bounds, stream
+from tidegate.estimate.mixture.rescaled_run import LATE, LATE_TAKEN
 from tidegate.lattice import Lattice
 from tidegate.methods.adaptive import WARM_UP_TRUNCATED
 from tidegate.perturb.adaptive.refinement_trees import block_length
@@ -106,7 +107,8 @@ class Stream:
         if theta not in self._known:
             sums = np.concatenate(([0.0], np.cumsum(np.maximum(self._units - theta, 0.0))))
             added = WARM_UP_TRUNCATED * theta / (self._epsilon * self._count)
-            self._known[theta] = sums[self._places] - added * self._places
+            late = (LATE_TAKEN - 1) * np.maximum(0, self._places - LATE)
+            self._known[theta] = sums[self._places] - added * (self._places + late)
         return self._known[theta]
 
     def errors(self, phases: Phases, tree: float = TREE) -> Floats:

@@ -95,7 +95,9 @@ class RefinedChoices(RefinedKeyRuns):
     def _warm_up_facts(self, codes: IntArray, stage: TailQuantile) -> list[Facts]:
         if not self.phase[codes[0]]:
             lowest = least_threshold(stage, self._pipeline.lattice)
-            return [(max(floor, lowest), None, 1, None, None) for floor in self.floor[codes].tolist()]
+            return [
+                (max(floor, lowest), None, 1, None, None) for floor in self.floor[codes].tolist()
+            ]
         crowd = stage.holdout // 2
         return [(floor, crowd, floor, None, None) for floor in self.floor[codes].tolist()]
 

@@ -27,6 +27,8 @@ from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets
 # Values above θ that a choice can tell from none, in 1/ε of it, and that it wants of a stretch, in
 # 1/ε of the release (`TailQuantile`); never more than this share of the values.
 _VISIBLE, _WANTED, _MOST = 3.0, 25.0, 0.25
+# A choice after so many values has a price of up to so many 1/ε, and may leave this part of that.
+_LATE, _LATE_STEEP, _LATE_PART = 65_536, 10.0, 1.5
 # The stretch is this many times the values since the warm-up (`Refinement`).
 _STRETCH = 16
 # A window is about this part of the values since the warm-up, and pays at least a quarter of ε.
@@ -72,8 +74,14 @@ def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
                     age = segment.origin - begun
                     values = segment.origin - opened if opened else _WINDOW * age
                     visible = _visible(part * epsilon * values)
+                    if segment.origin > _LATE and number and not opened:
+                        visible = min(_MOST, visible * _late_times(segments[number - 1], visible))
                 opened = 0
                 stretch = max(1, min(trees.horizon, _STRETCH * age))
+                if age > max(_LATE, values):
+                    following = 2 * values if age + 2 * values <= trees.horizon / 3 else 0.0
+                    following = following or trees.horizon - age % trees.horizon
+                    stretch = min(stretch, int(1.2 * math.sqrt(trees.horizon * following)))
                 share = math.sqrt(visible * min(_MOST, _WANTED / (epsilon * stretch)))
             sums = _part_for_sums(segment, segment.blocks[-1], trees)
             part, chosen = max(_LATE_SHARE, 1.0 - abs(sums)), abs(sums) < 1
@@ -93,6 +101,16 @@ def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
 def _visible(evidence: float) -> float:
     """The share above θ that a choice can see, by its ε × values."""
     return min(_MOST, _VISIBLE / max(evidence, 1e-9))
+
+
+def _late_times(before: Segment, visible: float) -> float:
+    """How many times as many values a late choice leaves above θ, for its price (`late_price`)."""
+    if before.below or not before.blocks:
+        return 1.0
+    mean = _mean_by(before, before.end)
+    folds = -float(log(np.array([min(1.0, visible)]))[0])
+    price = _LATE_STEEP * mean / before.threshold * folds
+    return max(1.0, _LATE_PART * min(_LATE_STEEP, price) / _VISIBLE)
 
 
 def _kept(before: Segment, segment: Segment, saw: float, sees: float) -> bool:

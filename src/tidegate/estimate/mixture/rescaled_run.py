@@ -22,9 +22,17 @@ _REST = Leaf(outer=None, inner=None, inner_share=0.0, share=1.0, variance=0.0)
 # follows is measured finely. (Caps that are tried expect half as much: they are near θ.)
 MOVED = 0.3
 
+# From this many values on, so many times as much is added for what truncation takes: choices of θ
+# leave more above it then (`price_of_thresholds.late_price`).
+LATE, LATE_TAKEN = 65_536, 25 / 16
+
 
 class RescaledRun(MixtureRun):
     """A `MixtureRun` that goes on in units of another θ, and takes the sum of a whole warm-up."""
+
+    @property
+    def _taken(self) -> float:
+        return self._truncated * LATE_TAKEN if self._age > LATE else self._truncated
 
     def rescale(self, threshold: int, below: int = 0) -> None:
         """Go on in units of another θ: means by θ/θ′, covariances by its square, caps anew.
