@@ -31,7 +31,7 @@ from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
 from tidegate.run.refinement_state import CLIMBING, climbs_from
 from tidegate.run.selection_counts import facts_of_window, stage_of_choice
 from tidegate.run.two_sided_caps import Ends
-from tidegate.stages import Layout
+from tidegate.stages import Layout, late_from
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.choices_of_many_streams import (
     Facts,
@@ -155,23 +155,20 @@ class RefinedChoices(RefinedKeyRuns):
         known = np.floor(np.clip(surely / theta, 0.0, 1.0) * self.windows.size[codes])
         secrets, thetas = self._secrets_of(codes), np.empty(codes.size, dtype=np.int64)
         ages = mixture.position[codes] - mixture.warm_up_start[codes]
+        late = mixture.position[codes] > late_from(self._trees.horizon)
         sizes = self.windows.size[codes], mixture.part[codes], ages
         for (values, part, age), same in groups_alike(*(each.tolist() for each in sizes)):
             some, share = codes[same], 1 - self._trees.blocks[part]
             stage, _ = stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
             places = self.floor[some], theta[same], known[same].astype(np.int64)
-            levels = lost[same], np.maximum(0.0, surely[same]), mixture.position[some]
+            levels = lost[same], np.maximum(0.0, surely[same]), late[same]
             each = zip(*(one.tolist() for one in (*places, *levels)), strict=True)
             facts = [facts_of_window(stage, lattice, *one) for one in each]
             above = self.windows.rows(some, stage.candidates(lattice).size)
-            chosen: IntArray = np.empty(some.size, dtype=np.int64)
-            late = [one[-1] is not None for one in facts]
-            for (aims_lower,), rows in groups_alike(late):
-                rule = stage.late if aims_lower else stage
-                mine = [secrets[same[row]] for row in rows]
-                known_ = [facts[row] for row in rows]
-                chosen[rows] = self._chosen(rule, above[rows], known_, mine, some[rows])
-            thetas[same] = chosen
+            for (aims_lower,), rows in groups_alike([int(one[-1] is not None) for one in facts]):
+                rule, these = (stage.late if aims_lower else stage), [same[row] for row in rows]
+                mine = [facts[row] for row in rows], [secrets[at] for at in these]
+                thetas[these] = self._chosen(rule, above[rows], *mine, some[rows])
             above.fill(0)
             self.evidence[some] = int(16 * share * values)
         self.windows.wipe(codes)

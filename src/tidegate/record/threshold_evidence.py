@@ -22,13 +22,13 @@ import numpy as np
 
 from tidegate.estimate.mixture.portable_exp_and_log import exp, log
 from tidegate.record.segments.segment import Segment
-from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets
+from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets, late_from
 
 # Values above θ that a choice can tell from none, in 1/ε of it, and that it wants of a stretch, in
 # 1/ε of the release (`TailQuantile`); never more than this share of the values.
 _VISIBLE, _WANTED, _MOST = 3.0, 25.0, 0.25
-# A choice after so many values has a price of up to so many 1/ε, and may leave this part of that.
-_LATE, _LATE_STEEP, _LATE_PART = 65_536, 10.0, 1.5
+# A late choice has a price of up to so many 1/ε, and is thought to leave so many times that.
+_LATE_STEEP, _LATE_TIMES = 10.0, 1.5
 # The stretch is this many times the values since the warm-up (`Refinement`).
 _STRETCH = 16
 # A window is about this part of the values since the warm-up, and pays at least a quarter of ε.
@@ -74,14 +74,10 @@ def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
                     age = segment.origin - begun
                     values = segment.origin - opened if opened else _WINDOW * age
                     visible = _visible(part * epsilon * values)
-                    if segment.origin > _LATE and number and not opened:
+                    if segment.origin > late_from(trees.horizon) and number and not opened:
                         visible = min(_MOST, visible * _late_times(segments[number - 1], visible))
                 opened = 0
                 stretch = max(1, min(trees.horizon, _STRETCH * age))
-                if age > max(_LATE, values):
-                    following = 2 * values if age + 2 * values <= trees.horizon / 3 else 0.0
-                    following = following or trees.horizon - age % trees.horizon
-                    stretch = min(stretch, int(1.2 * math.sqrt(trees.horizon * following)))
                 share = math.sqrt(visible * min(_MOST, _WANTED / (epsilon * stretch)))
             sums = _part_for_sums(segment, segment.blocks[-1], trees)
             part, chosen = max(_LATE_SHARE, 1.0 - abs(sums)), abs(sums) < 1
@@ -110,7 +106,7 @@ def _late_times(before: Segment, visible: float) -> float:
     mean = _mean_by(before, before.end)
     folds = -float(log(np.array([min(1.0, visible)]))[0])
     price = _LATE_STEEP * mean / before.threshold * folds
-    return max(1.0, _LATE_PART * min(_LATE_STEEP, price) / _VISIBLE)
+    return max(1.0, _LATE_TIMES * min(_LATE_STEEP, price) / _VISIBLE)
 
 
 def _kept(before: Segment, segment: Segment, saw: float, sees: float) -> bool:

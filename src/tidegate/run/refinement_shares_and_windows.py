@@ -41,11 +41,6 @@ GROWTH = 2  # a choice is made again if it knows this many times as much (share 
 # Where the level has moved (`level_has_moved`) values pay for a choice again, which can only raise
 # θ; from this part of what the last one knew, and not in the last eighth of the horizon.
 MOVED_EVIDENCE, LEFT = Fraction(1, 2), Fraction(1, 8)
-# A choice whose window ends after this many values of the release has the price of a late one: the
-# released level decides how steep it is (`late_price`). It is a number of values, no part of the
-# horizon: short streams, whose tail often grows, live on the head-room of the other price.
-LATE = 65_536
-LATE_STRETCH = 144  # 1.2², in hundredths (`_late_stretch`)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 ALIKE = 10  # and if they are no more than this many times the level that chose it
 LIKELY = 0.75  # of the forecaster's level, where θ has fallen: so many values lie above 0
@@ -198,23 +193,7 @@ class Refinement(ThresholdSchedule, Spec):
         if not isinstance(threshold, TailQuantile):
             raise AssertionError("the stages were checked")
         stretch = min(threshold.horizon, STRETCH * age)
-        if age > max(LATE, values):  # a window, not a warm-up
-            stretch = min(stretch, self._late_stretch(threshold, values, share, age))
         return _choosing(threshold, share * perturber.epsilon, values, stretch)
-
-    def _late_stretch(self, threshold: TailQuantile, values: int, share: Fraction, age: int) -> int:
-        """1.2·√(horizon × values up to the next choice).
-
-        N of H values with a share p above θ lose N·p·θ/κ, and the error that this adds is its
-        square; noise adds N/H·T·θ²/ε². Both are alike at p = κ·√T/(ε·√(N·H)): that of a choice for
-        √(N·H) values.
-        """
-        horizon, evidence = threshold.horizon, int(16 * share * values)
-        following = self.window(
-            horizon, at=age, first=threshold.holdout, warm_up_start=0, evidence=evidence
-        )
-        until = horizon - age % horizon if following is None else following[0]
-        return math.isqrt(LATE_STRETCH * horizon * until // 100)
 
     def window(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE, LATE_SHARE, Refinement
+from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
 from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped_caps
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.choices_of_many_streams import Facts
@@ -35,13 +35,13 @@ def facts_of_window(
     positive: int | None,
     fallen: bool,
     level: float | None,
-    end: int,
+    late: bool,
 ) -> Facts:
     """What is public about the choice of a window, as `TailQuantile.choose_from` takes it.
 
     Candidates from `floor` on; θ was `before`; so many values are thought to be `positive`, and
-    their `level` surely is this; None: not known. The window ends after `end` values of the
-    release: where that is late, the price follows the level.
+    their `level` surely is this; None: not known. Where the window ends `late`
+    (`late_from`) the price follows the level.
     """
     if positive is None:
         return floor, None, 1, None, None
@@ -56,8 +56,8 @@ def facts_of_window(
     # θ is not below half of the level, and as many values lie above that as could be if the
     # others lay at the present θ: they pay for the climb up to there.
     start = max(floor, int(level / 2))
-    late = late_price(stage.late, level, before) if end > LATE else None
-    return max(lift, start), positive // 2, start, before, late
+    price = late_price(stage.late, level, before) if late else None
+    return max(lift, start), positive // 2, start, before, price
 
 
 class _Tally(NamedTuple):
@@ -133,20 +133,20 @@ class SelectionCounts:
         positive: float | None = None,
         fallen: bool = False,
         level: float | None = None,
-        end: int = 0,
+        late: bool = False,
     ) -> Ends:
         """θ in lattice units, or both ends, from the counts of the whole window.
 
         Privacy: as `two_sided_caps.choose`, from counts instead of values. `positive` is the
         share of values that are thought to lie above 0, by what was released, and `level` a mean
-        that they surely have; `fallen` says that the present θ stayed where it began; the window
-        ends after `end` values.
+        that they surely have; `fallen` says that the present θ stayed where it began; `late`:
+        the window ended so (`late_from`).
         """
         self._count()
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
         climb = at_least.above, before.above, known, fallen, level
-        least, payers, start, last, price = facts_of_window(stage, self._grid, *climb, end)
+        least, payers, start, last, price = facts_of_window(stage, self._grid, *climb, late)
         theta = (stage if price is None else stage.late).choose_from(
             self._tally.counts,
             self._grid,
