@@ -14,6 +14,8 @@ import tidegate as tg
 from tests.laws.catalogue import bits
 from tests.privacy.scores import check_scores
 from tests.privacy.test_tail_quantile import law
+from tidegate.keyed import refined_columns
+from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.lattice import Lattice
 from tidegate.ownership import Ownership
 from tidegate.record.threshold_evidence import evidence_aims
@@ -131,7 +133,7 @@ def test_scores_are_monotone_with_sensitivity_one() -> None:
 
 
 @pytest.mark.usefixtures("early")
-def test_keys_choose_like_releases_alone() -> None:
+def test_keys_choose_like_releases_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys in arrays, row by row past late choices, stopped once; light and heavy tails: bits."""
     random, count = np.random.default_rng(4), 2200
     names = ["light", "counts", "heavy", "other"]
@@ -142,7 +144,15 @@ def test_keys_choose_like_releases_alone() -> None:
     ])  # fmt: skip
     pipeline = tg.adaptive(1, 4000, horizon=8192)
     specification = tg.keyed(pipeline, keys=names)
-    keyed = specification.start(tg.seeded(5))
+    keyed = specification.start(tg.seeded(5), record=False)
+    monkeypatch.setattr(refined_columns, "_TOGETHER", 1)
+    chosen, choose_again = [], RefinedChoices.choose_again
+
+    def counted(self: RefinedChoices, codes: np.ndarray) -> None:
+        chosen.extend(self.mixture.position[codes].tolist())
+        choose_again(self, codes)
+
+    monkeypatch.setattr(RefinedChoices, "choose_again", counted)
     found = []
     for number, row in enumerate(columns.T):
         found.append(keyed.push(names, row).values)
@@ -153,6 +163,7 @@ def test_keys_choose_like_releases_alone() -> None:
         alone = Release(pipeline, epoch.of_key(name), ownership=Ownership())
         assert bits(out) == bits(alone.push(values))
         assert sum(phase.start > 512 for phase in alone.phases) >= 1
+    assert sum(at > 512 for at in chosen) >= len(names)  # by keys in arrays
 
 
 @pytest.mark.usefixtures("early")
