@@ -52,12 +52,12 @@ class TailQuantile(Spec):
     of index 5.
 
     Guarantee: pure ε-DP. Released: θ. Candidates, target, price and the factor at the end are
-    functions of public settings. In above(θ) each value has a term between 0 and 1 (rounded down to
-    a 256th, value by value) that never falls as the value grows: replacing a value moves above(θ)
-    by at most 1 for every candidate, and for all in the same direction. x → max(x, target) neither
-    turns the direction round nor stretches a step, so scores are monotone with sensitivity 1, and
-    permute-and-flip with acceptance e^(−ε·(best − score)) costs ε instead of 2ε. Exact: integers
-    decide every coin.
+    functions of public settings and of what was released before. In above(θ) each value has a term
+    between 0 and 1 (rounded down to a 256th, value by value) that never falls as the value grows:
+    replacing a value moves above(θ) by at most 1 for every candidate, and for all in the same
+    direction. x → max(x, target) neither turns the direction round nor stretches a step, so scores
+    are monotone with sensitivity 1, and permute-and-flip with acceptance e^(−ε·(best − score))
+    costs ε instead of 2ε. Exact: integers decide every coin.
 
     Args:
         epsilon: the budget of the choice.
