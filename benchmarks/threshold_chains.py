@@ -25,11 +25,13 @@ from numpy.typing import NDArray
 
 import tidegate as tg
 from benchmarks.accuracy_adaptive import EPSILONS, HOLDOUT, HORIZON, bounds, stream
+from tidegate.estimate.mixture.rescaled_run import LATE_TAKEN
 from tidegate.lattice import Lattice
 from tidegate.methods.adaptive import WARM_UP_TRUNCATED
 from tidegate.perturb.adaptive.refinement_trees import block_length
 from tidegate.run.refinement_shares_and_windows import WARM_SHARE, Refinement
 from tidegate.run.selection_counts import facts_of_window, stage_of_choice
+from tidegate.stages import late_from
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import least_threshold
 
@@ -49,7 +51,7 @@ class Phases(NamedTuple):
 
 def drawn(
     random: np.random.Generator, runs: int, stage: TailQuantile, above: Ints, lattice: Lattice,
-    *facts: int | None,
+    *facts: int | Fraction | None,
 ) -> Ints:  # fmt: skip
     """θ of so many choices from the same counts."""
     grid, scores, denominator = stage.scores(above, lattice, *facts)
@@ -88,13 +90,14 @@ def chains(pipeline: tg.Pipeline, units: Ints, runs: int, random: np.random.Gene
         stage, _ = stage_of_choice(pipeline, refinement, values, share, age=end)
         above, block = stage.above(units[at:end], lattice), units[end - last : end]
         doubt = math.sqrt(2) / (float(1 - share) * epsilon * last)  # of the block's mean, in θ
-        chosen = np.empty_like(theta)
+        chosen, late = np.empty_like(theta), end > late_from(horizon)
         for before in np.unique(theta).tolist():
             same = theta == before
             surely = max(0.0, float(np.minimum(block, before).mean()) - 2 * doubt * before)
             known = math.floor(min(1.0, surely / before) * values)
-            facts = facts_of_window(stage, lattice, 1, before, known, False, surely)
-            chosen[same] = drawn(random, int(same.sum()), stage, above, lattice, *facts)
+            facts = facts_of_window(stage, lattice, 1, before, known, False, surely, late)
+            aims = stage if facts.late_price is None else stage.late
+            chosen[same] = drawn(random, int(same.sum()), aims, above, lattice, *facts)
         theta = chosen
         starts.append(end)
         thresholds.append(theta)
@@ -116,7 +119,8 @@ class Stream:
         if theta not in self._known:
             sums = np.concatenate(([0.0], np.cumsum(np.maximum(self._units - theta, 0.0))))
             added = WARM_UP_TRUNCATED * theta / (self._epsilon * self._count)
-            self._known[theta] = sums[self._places] - added * self._places
+            late = (LATE_TAKEN - 1) * np.maximum(0, self._places - late_from(self._count))
+            self._known[theta] = sums[self._places] - added * (self._places + late)
         return self._known[theta]
 
     def errors(self, phases: Phases, tree: float = TREE) -> Floats:

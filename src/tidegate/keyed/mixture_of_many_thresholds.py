@@ -31,9 +31,10 @@ from tidegate.estimate.mixture.many_streams.parts_of_many_streams import (
 from tidegate.estimate.mixture.many_streams.rescaled_filters_of_many_streams import (
     RescaledFiltersOfManyStreams,
 )
+from tidegate.estimate.mixture.rescaled_run import LATE_TAKEN
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length, block_lengths
-from tidegate.stages import Layout
+from tidegate.stages import Layout, late_from
 from tidegate.state_as_bytes import State
 
 _MOST_ROWS = 4096  # of the tables, unless more are in use
@@ -92,10 +93,13 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         self._clear(code)
         self.threshold[code] = 1
 
-    def _unit_of(self, codes: IntArray) -> FilterUnit:
+    def _unit_of(self, codes: IntArray, filled: int | IntArray) -> FilterUnit:
         threshold = self.threshold[codes]
         balance = threshold - 2 * self.below[codes]  # of what both ends take away
-        return FilterUnit(threshold, np.multiply(self._share, balance, dtype=np.float64))
+        taken = np.multiply(self._share, balance, dtype=np.float64)
+        ages = np.minimum(self.position[codes] - filled, self._horizon)
+        late = ages > late_from(self._horizon)
+        return FilterUnit(threshold, np.where(late, taken * LATE_TAKEN, taken))
 
     # -- blocks ----------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
 from tidegate.run.refinement_state import CLIMBING, chose_first, climbs_from
 from tidegate.run.selection_counts import facts_of_window, stage_of_choice
 from tidegate.run.two_sided_caps import Ends
-from tidegate.stages import Layout
+from tidegate.stages import Layout, late_from
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.choices_of_many_streams import (
     Facts,
@@ -95,11 +95,10 @@ class RefinedChoices(RefinedKeyRuns):
     def _warm_up_facts(self, codes: IntArray, stage: TailQuantile) -> list[Facts]:
         if not self.phase[codes[0]]:
             lowest = least_threshold(stage, self._pipeline.lattice)
-            return [
-                (max(floor, lowest), None, 1, None, True) for floor in self.floor[codes].tolist()
-            ]
+            floors = self.floor[codes].tolist()
+            return [Facts(max(floor, lowest), first=True) for floor in floors]
         crowd = stage.holdout // 2
-        return [(floor, crowd, floor, None, False) for floor in self.floor[codes].tolist()]
+        return [Facts(floor, crowd, floor) for floor in self.floor[codes].tolist()]
 
     def _right_caps(
         self, codes: IntArray, thetas: IntArray, stage: TailQuantile, evidence: int
@@ -155,17 +154,22 @@ class RefinedChoices(RefinedKeyRuns):
         known = np.floor(np.clip(surely / theta, 0.0, 1.0) * self.windows.size[codes])
         secrets, thetas = self._secrets_of(codes), np.empty(codes.size, dtype=np.int64)
         ages = mixture.position[codes] - mixture.warm_up_start[codes]
+        late = mixture.position[codes] > late_from(self._trees.horizon)
         sizes = self.windows.size[codes], mixture.part[codes], ages
         for (values, part, age), same in groups_alike(*(each.tolist() for each in sizes)):
             some, share = codes[same], 1 - self._trees.blocks[part]
             stage, _ = stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
             places = self.floor[some], theta[same], known[same].astype(np.int64)
-            levels = lost[same], np.maximum(0.0, surely[same])
+            levels = lost[same], np.maximum(0.0, surely[same]), late[same]
             each = zip(*(one.tolist() for one in (*places, *levels)), strict=True)
             facts = [facts_of_window(stage, lattice, *one) for one in each]
             above = self.windows.rows(some, stage.candidates(lattice).size)
-            mine = [secrets[at] for at in same]
-            thetas[same] = self._chosen(stage, above, facts, mine, some)
+            for (aims_lower,), rows in groups_alike(
+                [int(one.late_price is not None) for one in facts]
+            ):
+                rule, these = (stage.late if aims_lower else stage), [same[row] for row in rows]
+                mine = [facts[row] for row in rows], [secrets[at] for at in these]
+                thetas[these] = self._chosen(rule, above[rows], *mine, some[rows])
             above.fill(0)
             self.evidence[some] = int(16 * share * values)
         self.windows.wipe(codes)
@@ -218,17 +222,8 @@ class RefinedChoices(RefinedKeyRuns):
         words = first_words(keys, words_of_choice(stage, lattice))
         found, others = choose_rows(stage, above, lattice, facts, words)
         for row in others:
-            least, positive, start, end, begins = facts[row]
-            found[row] = stage.choose_from(
-                above[row],
-                lattice,
-                Keystream(keys[row]),
-                at_least=least,
-                positive=positive,
-                climbing_from=start,
-                climbing_to=end,
-                first=begins,
-            )
+            given = above[row], lattice, Keystream(keys[row])
+            found[row] = stage.choose_from(*given, **facts[row]._asdict())
         return found
 
     def _settle(self, codes: IntArray, highest: FloatArray) -> None:

@@ -22,11 +22,13 @@ import numpy as np
 
 from tidegate.estimate.mixture.portable_exp_and_log import exp, log
 from tidegate.record.segments.segment import Segment
-from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets
+from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets, late_from
 
 # Values above θ that a choice can tell from none, in 1/ε of it, and that it wants of a stretch, in
 # 1/ε of the release (`TailQuantile`); never more than this share of the values.
 _VISIBLE, _WANTED, _MOST = 3.0, 25.0, 0.25
+# A late choice has a price of up to so many 1/ε, and is thought to leave so many times that.
+_LATE_STEEP, _LATE_TIMES = 10.0, 1.5
 # The stretch is this many times the values since the warm-up (`Refinement`).
 _STRETCH = 16
 # A window is about this part of the values since the warm-up, and pays at least a quarter of ε.
@@ -72,6 +74,8 @@ def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
                     age = segment.origin - begun
                     values = segment.origin - opened if opened else _WINDOW * age
                     visible = _visible(part * epsilon * values)
+                    if segment.origin > late_from(trees.horizon) and number and not opened:
+                        visible = min(_MOST, visible * _late_times(segments[number - 1], visible))
                 opened = 0
                 stretch = max(1, min(trees.horizon, _STRETCH * age))
                 share = math.sqrt(visible * min(_MOST, _WANTED / (epsilon * stretch)))
@@ -93,6 +97,16 @@ def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
 def _visible(evidence: float) -> float:
     """The share above θ that a choice can see, by its ε × values."""
     return min(_MOST, _VISIBLE / max(evidence, 1e-9))
+
+
+def _late_times(before: Segment, visible: float) -> float:
+    """How many times as many values a late choice leaves above θ, for its price (`late_price`)."""
+    if before.below or not before.blocks:
+        return 1.0
+    mean = _mean_by(before, before.end)
+    folds = -float(log(np.array([min(1.0, visible)]))[0])
+    price = _LATE_STEEP * mean / before.threshold * folds
+    return max(1.0, _LATE_TIMES * min(_LATE_STEEP, price) / _VISIBLE)
 
 
 def _kept(before: Segment, segment: Segment, saw: float, sees: float) -> bool:

@@ -24,7 +24,7 @@ from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
 from tidegate.run.refinement_state import CLIMBING
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside, raised, shaped_caps
-from tidegate.stages import NO_SUMS, Layout
+from tidegate.stages import NO_SUMS, Layout, late_from
 from tidegate.threshold.least_threshold import least_threshold
 
 
@@ -282,6 +282,7 @@ class RefinementRun(RefinementLevelPhases):
             positive=self._positive(surely),
             fallen=fallen > 0 and self.floor == 1,
             level=max(0.0, surely),
+            late=self.position > late_from(self._trees.horizon),
         )
         self.evidence = int(16 * window.share * window.values)
         window.wipe()

@@ -17,6 +17,7 @@ from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped_caps
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.choices_of_many_streams import Facts
 from tidegate.threshold.least_threshold import lifted
+from tidegate.threshold.price_of_thresholds import late_price
 from tidegate.threshold.tail_quantile import PARTS, last_exceeded
 
 if TYPE_CHECKING:
@@ -34,26 +35,29 @@ def facts_of_window(
     positive: int | None,
     fallen: bool,
     level: float | None,
+    late: bool,
 ) -> Facts:
     """What is public about the choice of a window, as `TailQuantile.choose_from` takes it.
 
     Candidates from `floor` on; θ was `before`; so many values are thought to be `positive`, and
-    their `level` surely is this; None: not known.
+    their `level` surely is this; None: not known. Where the window ends `late`
+    (`late_from`) the price follows the level.
     """
     if positive is None:
-        return floor, None, 1, None, False
+        return Facts(floor)
     lift = max(floor, lifted(stage, grid, positive, fallen=fallen))
     if fallen:
-        return lift, positive, 1, None, False
+        return Facts(lift, positive)
     if floor >= before > 0:
         # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
-        return lift, stage.holdout, before, None, False
+        return Facts(lift, stage.holdout, before)
     if level is None:
-        return lift, positive, 1, None, False
+        return Facts(lift, positive)
     # θ is not below half of the level, and as many values lie above that as could be if the
     # others lay at the present θ: they pay for the climb up to there.
     start = max(floor, int(level / 2))
-    return max(lift, start), positive // 2, start, before, False
+    price = late_price(stage.late, level, before) if late else None
+    return Facts(max(lift, start), positive // 2, start, before, late_price=price)
 
 
 class _Tally(NamedTuple):
@@ -129,26 +133,26 @@ class SelectionCounts:
         positive: float | None = None,
         fallen: bool = False,
         level: float | None = None,
+        late: bool = False,
     ) -> Ends:
         """θ in lattice units, or both ends, from the counts of the whole window.
 
         Privacy: as `two_sided_caps.choose`, from counts instead of values. `positive` is the
         share of values that are thought to lie above 0, by what was released, and `level` a mean
-        that they surely have; `fallen` says that the present θ stayed where it began.
+        that they surely have; `fallen` says that the present θ stayed where it began; `late`:
+        the window ended so (`late_from`).
         """
         self._count()
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
         climb = at_least.above, before.above, known, fallen, level
-        least, payers, start, end, _ = facts_of_window(stage, self._grid, *climb)
-        theta = stage.choose_from(
+        facts = facts_of_window(stage, self._grid, *climb, late)
+        facts = facts._replace(at_least=max(facts.at_least, at_least.below))
+        theta = (stage if facts.late_price is None else stage.late).choose_from(
             self._tally.counts,
             self._grid,
             keystream("threshold"),
-            at_least=max(least, at_least.below),
-            positive=payers,
-            climbing_from=start,
-            climbing_to=end,
+            **facts._asdict(),
         )
         if not lattice.bottom:
             return Ends(theta)

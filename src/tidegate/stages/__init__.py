@@ -4,6 +4,7 @@
 was released and what is known of it.
 """
 
+from tidegate.stages.late_choices import late_from
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy
 from tidegate.stages.recorded_and_posterior import (
@@ -62,4 +63,5 @@ __all__ = [
     "Threshold",
     "fixed_law",
     "fulfils",
+    "late_from",
 ]

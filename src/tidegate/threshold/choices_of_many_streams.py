@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,16 @@ from tidegate.threshold.tail_quantile import PARTS, TailQuantile, last_exceeded
 
 _AT_ONCE = 1 << 16  # values, which is for less memory
 
-# `at_least`, `positive`, `climbing_from`, `climbing_to` and `first` of `choose_from`
-Facts = tuple[int, int | None, int, int | None, bool]
+
+class Facts(NamedTuple):
+    """What is public about a choice, as `TailQuantile.choose_from` takes it."""
+
+    at_least: int
+    positive: int | None = None
+    climbing_from: int = 1
+    climbing_to: int | None = None
+    first: bool = False
+    late_price: Fraction | None = None
 
 
 def counts_above(values: IntArray, grid: IntArray) -> IntArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -27,6 +27,8 @@ WANTED = 25
 MOST = Fraction(1, 4)
 # The fewest values above θ that a choice can see, in 1/ε.
 VISIBLE = 3
+# The same for a late choice with a steep price (`late_price`): that keeps chance small instead.
+LATE_VISIBLE = 2
 # What a candidate must be ahead by, in 1/ε, for noise hardly ever to take the other one.
 SURE = 5
 # Where the count that is wanted cannot be seen, θ is extrapolated as if the tail had this index.
@@ -51,13 +53,14 @@ class TailQuantile(Spec):
     of index 5.
 
     Guarantee: pure ε-DP. Released: θ. Candidates, target, price and the factor at the end are
-    functions of public settings. In above(θ) each value has a term between 0 and 1 (rounded down to
-    a 256th, value by value) that never falls as the value grows: replacing a value moves above(θ)
-    by at most 1 for every candidate, and for all in the same direction. x → max(x, target) neither
-    turns the direction round nor stretches a step, so scores are monotone with sensitivity 1, and
-    permute-and-flip with acceptance e^(−ε·(best − score)) costs ε instead of 2ε. Exact: integers
-    decide every coin. A first choice of a release that knows too little for a tail has other scores
-    and a lower rate: `bulk_of_values` has their argument, for the same ε.
+    functions of public settings and of what was released before. In above(θ) each value has a term
+    between 0 and 1 (rounded down to a 256th, value by value) that never falls as the value grows:
+    replacing a value moves above(θ) by at most 1 for every candidate, and for all in the same
+    direction. x → max(x, target) neither turns the direction round nor stretches a step, so scores
+    are monotone with sensitivity 1, and permute-and-flip with acceptance e^(−ε·(best − score))
+    costs ε instead of 2ε. Exact: integers decide every coin. A first choice of a release that knows
+    too little for a tail has other scores and a lower rate: `bulk_of_values` has their argument,
+    for the same ε.
 
     Args:
         epsilon: the budget of the choice.
@@ -115,6 +118,11 @@ class TailQuantile(Spec):
         with localcontext(Context(prec=_DIGITS)):
             factor = _decimal(ratio) ** (1 / Decimal(TAIL_INDEX))
             return Fraction(int((factor * 1024).to_integral_value(ROUND_FLOOR)), 1024)
+
+    @cached_property
+    def late(self) -> TailQuantile:
+        """The same choice where its price is that of a late one: it aims at fewer values."""
+        return replace(self, visible=LATE_VISIBLE)
 
     @property
     def steps(self) -> int:
@@ -174,6 +182,7 @@ class TailQuantile(Spec):
         climbing_from: int = 1,
         climbing_to: int | None = None,
         first: bool = False,
+        late_price: Fraction | None = None,
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers (of one stream, or in rows), and the denominator."""
         grid = self.candidates(lattice)
@@ -182,7 +191,7 @@ class TailQuantile(Spec):
             return grid[allowed], *bulk_scores(self, above, lattice, allowed)
         target = round(self.target * SCORE_PARTS)
         counts = np.maximum(above[..., allowed] * (SCORE_PARTS // PARTS), target)
-        climb = climbing_from, climbing_to, positive
+        climb = climbing_from, climbing_to, positive, late_price
         public = penalties(self, lattice.top, *climb)[allowed]
         return grid[allowed], -(public + counts), SCORE_PARTS
 
@@ -223,6 +232,7 @@ class TailQuantile(Spec):
         climbing_from: int = 1,
         climbing_to: int | None = None,
         first: bool = False,
+        late_price: Fraction | None = None,
     ) -> int:
         """Choose θ from counts instead of values.
 
@@ -231,9 +241,10 @@ class TailQuantile(Spec):
         candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
         pay, and the rarer is a θ that is too high by chance. `climbing_to`: they need not pay for
         more than the climb up to there; None: to the bound. `first`: nothing is known; if the
-        values could not pay for a climb, their bulk chooses (`bulk_of_values`).
+        values could not pay for a climb, their bulk chooses (`bulk_of_values`). `late_price`: at
+        most so much for a factor of e, in 1/ε (`price_of_thresholds.late_price`).
         """
-        facts = at_least, positive, climbing_from, climbing_to, first
+        facts = at_least, positive, climbing_from, climbing_to, first, late_price
         grid, scores, denominator = self.scores(above, lattice, *facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return self.outcome(int(grid[best]), lattice)

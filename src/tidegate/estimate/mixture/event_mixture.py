@@ -222,6 +222,10 @@ class EventMixtureRun(RescaledRun):
         self._above = self._threshold
         self._truncated = self._share * self._cap  # units per tick
 
+    @property
+    def _taken(self) -> float:
+        return self._truncated  # their cap is chosen once
+
     def choose(self, options: tuple[Layout, ...], first: bool) -> int:
         """The option with the least posterior mean of the log relative error, in this unit."""
         if first:

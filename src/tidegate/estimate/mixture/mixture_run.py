@@ -84,6 +84,11 @@ class MixtureRun:
         self._above = self._threshold - below  # the highest value that counts, without rungs
         self._truncated = self._share * (self._above - below)  # units per value
 
+    @property
+    def _taken(self) -> float:
+        """What truncation takes from a value of the present cell, by estimate, in units."""
+        return self._truncated
+
     def state(self) -> dict[str, Any]:
         """All that is needed to continue."""
         filters = self._filters
@@ -241,7 +246,7 @@ class MixtureRun:
                 cycle.update(leaf, filters)
             self._weigh()
         self._cell += 1
-        added = self._truncated * self._width
+        added = self._taken * self._width
         expected = filters.expected_sum(self._weights)
         if cycle is not None:
             expected += cycle.expected_sum()
@@ -275,7 +280,7 @@ class MixtureRun:
         if self._cycle is not None:
             self._cycle.begin_cell(width)
             forecast += self._cycle.forecast(self._transition)
-        each = forecast * self._threshold / width + self._truncated
+        each = forecast * self._threshold / width + self._taken
         self.prediction = math.floor(each * FORECAST_GRAIN + 0.5) / FORECAST_GRAIN
 
     def _transition_over(self, width: int) -> StateTransition:

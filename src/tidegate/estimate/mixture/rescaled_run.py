@@ -9,7 +9,7 @@ from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, noise_path
 from tidegate.estimate.mixture.kalman_filter.state_space_models import INNER, LEVEL
 from tidegate.estimate.mixture.mixture_run import MixtureRun
-from tidegate.stages import Layout
+from tidegate.stages import Layout, late_from
 
 # The level after a cap was full, in the new θ: the old one says little about it.
 NEW_MEAN, NEW_VARIANCE = 0.2, 0.1
@@ -22,9 +22,18 @@ _REST = Leaf(outer=None, inner=None, inner_share=0.0, share=1.0, variance=0.0)
 # follows is measured finely. (Caps that are tried expect half as much: they are near θ.)
 MOVED = 0.3
 
+# Where choices of θ are late ones (`late_from`), so many times as much is added for what truncation
+# takes: 25/ε values of a tail of index 5 exceed θ by θ/4 each, 6.25·θ/ε; before it is 3.2·θ/ε.
+LATE_TAKEN = 125 / 64
+
 
 class RescaledRun(MixtureRun):
     """A `MixtureRun` that goes on in units of another θ, and takes the sum of a whole warm-up."""
+
+    @property
+    def _taken(self) -> float:
+        late = self._age > late_from(self._horizon)
+        return self._truncated * LATE_TAKEN if late else self._truncated
 
     def rescale(self, threshold: int, below: int = 0) -> None:
         """Go on in units of another θ: means by θ/θ′, covariances by its square, caps anew.

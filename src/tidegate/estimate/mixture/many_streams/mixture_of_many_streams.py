@@ -154,7 +154,7 @@ class MixtureOfManyStreams:
         self.total[codes[closing]] += sums[closing]
         wholes = np.empty(codes.size)
         width = self.width[codes]
-        noisy = ratios(sums, self._unit_of(codes).threshold)
+        noisy = ratios(sums, self._unit_of(codes, width).threshold)
         kinds = tables.cells_alike[row, cell]
         for same in alike(kinds):
             first, leaves = int(same[0]), None
@@ -162,7 +162,7 @@ class MixtureOfManyStreams:
                 at, widths = (row[same], cell[same]), tables.leaf_widths[kinds[first]]
                 leaves = EndedLeaves(widths, tables.share[at], tables.contrast[at], noisy[same])
             some = codes[same]
-            facts = int(width[first]), self.position[some], leaves, self._unit_of(some)
+            facts = int(width[first]), self.position[some], leaves, self._unit_of(some, width[same])
             wholes[same] = self.filters.end_cells(some, *facts)
         self.cell[codes] = cell + 1
         last: NDArray[np.bool_] = cell + 1 == tables.count[row]
@@ -183,7 +183,7 @@ class MixtureOfManyStreams:
         for same in alike(width):
             each = int(width[same[0]])
             some = codes[same]
-            forecast, unit = self.filters.forecast(some, each), self._unit_of(some)
+            forecast, unit = self.filters.forecast(some, each), self._unit_of(some, 0)
             level = forecast * unit.threshold / each + unit.truncated
             grains = np.floor(level * FORECAST_GRAIN + 0.5)
             self.prediction[some] = grains / FORECAST_GRAIN
@@ -195,8 +195,8 @@ class MixtureOfManyStreams:
         facts = tables.share[at], tables.contrast[at]  # of no use here
         self.filters.open_leaves(codes, Leaves(outer, tables.inner[at], handed, *facts))
 
-    def _unit_of(self, codes: IntArray) -> FilterUnit:
-        """What the filters of these streams count in."""
+    def _unit_of(self, codes: IntArray, filled: int | IntArray) -> FilterUnit:
+        """What the filters of these streams count in: cells that have so many values by now."""
         return self._unit
 
     # -- which tree ------------------------------------------------------------------------------

@@ -1,0 +1,23 @@
+"""From which position on a choice of θ is a late one: the threshold, answers and published values.
+
+A late choice knows so much that the level tells light tails from heavy ones, and its price follows
+the level (`price_of_thresholds.late_price`). Shorter streams, whose tail often grows, live on the
+head-room of the other price (decisions 0102 and 0116).
+
+Privacy: public, a function of the horizon. It counts rows or ticks, never events.
+"""
+
+from __future__ import annotations
+
+LATE = 65_536  # values of the release; a number, no part of the horizon
+LONG = 1 << 19  # the shortest horizon that has late choices
+_NEVER = 1 << 62
+
+
+def late_from(horizon: int) -> int:
+    """Choices, and cells of published values, after more values than this are late.
+
+    >>> late_from(2**20), late_from(2**18) > 2**60
+    (65536, True)
+    """
+    return LATE if horizon >= LONG else _NEVER
