@@ -55,9 +55,21 @@ def answered_by_key(
                 raise
             rows.append((name, None))
     known = [name for name, answer in rows if answer is not None]
+    if not known:
+        _refuse_range(file, where, confidence)
     if len(known) > 1:
         rows.append(("total", file.query(keys=known, confidence=confidence, **where)))
     return _rows_by_key(file, rows, confidence, as_json=as_json)
+
+
+def _refuse_range(file: KeyedFile, where: dict[str, Any], confidence: float) -> None:
+    """Raise what is wrong with a range that no key can answer; return if it is the keys alone."""
+    asked = {key: file.record(key).end for key in file.measured}
+    if not asked:
+        return  # all keys are in their warm-up
+    if where["from_"] is not None or where["to"] is not None:
+        file.query(confidence=confidence, **where)
+    file.query(key=max(asked, key=asked.__getitem__), confidence=confidence, **where)
 
 
 def _rows_by_key(
@@ -72,7 +84,8 @@ def _rows_by_key(
             }
             for name, one in rows
         ]
-        return _json(file, confidence, "answers", answers, warnings=_warnings_by_key(rows))
+        said = [*_warnings_by_key(rows), *_unknown_keys(rows)]
+        return _json(file, confidence, "answers", answers, warnings=said)
     head = ("key", "rows", "sum", f"{percent(confidence)} interval", "std. error")
     lines = [
         (name, "", "not known", "", "")
@@ -86,10 +99,18 @@ def _rows_by_key(
         )
         for name, one in rows
     ]
-    notes = [*_warnings_by_key(rows), *_caps_by_key(file, rows)]
-    if any(one is None for _, one in rows):
-        notes.append("Some keys have too few rows in this range: nothing is known, or measured.")
+    notes = [*_warnings_by_key(rows), *_caps_by_key(file, rows), *_unknown_keys(rows)]
     return "\n".join([table(head, lines), "", *notes, f"{file.guarantee}.", *_note(file)])
+
+
+def _unknown_keys(rows: list[tuple[str, Answer | None]]) -> list[str]:
+    """How many keys have no answer."""
+    unknown = sum(one is None for _, one in rows)
+    if not unknown:
+        return []
+    keys = sum(name != "total" for name, _ in rows)
+    have = "1 key has" if unknown == 1 else f"{unknown:,} keys have"
+    return [f"{have} no sum (of {keys:,}): too few rows in this range, or in its warm-up."]
 
 
 def _warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
