@@ -193,8 +193,8 @@ def _check_settings(
     where = f"below {shown(floor)} and above {shown(cap)}" if lower else f"at about {shown(cap)}"
     if lost_above >= MUCH_LOST:
         lines.append(
-            f"Warning: --bound {float(bound):g} takes {lost_above:.1%} off a total: no estimate and "
-            "no interval has that part."
+            f"Warning: --bound {float(bound):g} takes {lost_above:.1%} off a total: no estimate "
+            "and no interval has that part."
         )
     lines += ["", f"Errors to expect, if values are cut {where}:", error_table(errors, streams)]
     lines.append(_WIDTHS)

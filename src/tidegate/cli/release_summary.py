@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.cli.exit_codes_and_signals import complain
-from tidegate.cli.printed_answers import USELESS, at_bound, printed_advice, spread
+from tidegate.cli.printed_answers import USELESS, printed_advice, spread
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
@@ -202,13 +202,12 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
             f"a sum over {rows_known} is known to {reach} ({percent(total.confidence)})"
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
-        beyond = at_bound(outcome.pipeline, total)
         if total.warning:
-            lines.append(f"warning: {total.warning}. Use {printed_advice(beyond)}")
+            lines.append(f"warning: {total.warning}. Use {printed_advice(total)}")
         elif half >= abs(total.estimate):
             lines.append(f"warning: {USELESS}")
-        if beyond:
-            lines.append(beyond.strip().rstrip("."))
+        if total.beyond_bound:
+            lines.append(total.beyond_bound.rstrip("."))
         lines += _why_wide(outcome, total)
     return lines
 

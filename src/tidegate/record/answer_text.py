@@ -35,9 +35,11 @@ def sentence(answer: Answer) -> str:
     if max(below, above) > _EVEN * min(below, above):
         error = f"({sure}: {figure(answer.low)} to {figure(answer.high)})"
     warning = f" ({answer.warning})" if answer.warning else ""
+    beyond = "" if answer.capped else answer.beyond_bound.rstrip(".")
     return (
         f"{what} {where(answer)}: {figure(answer.estimate)} {error}, "
         f"values were {answer.cut}{open_end(answer)}{warning}"
+        f"{f'. {beyond}' if beyond else ''}"
         f"{f'. {answer.note}' if answer.note else ''}"
     )
 
@@ -98,6 +100,7 @@ def moved(lowest: float, highest: float | None) -> str:
 
 def facts(answer: Answer) -> str:
     """One answer in a notebook."""
+    beyond = "" if answer.capped else answer.beyond_bound
     return html.facts(
         f"{figure(answer.estimate)}",
         [
@@ -105,6 +108,7 @@ def facts(answer: Answer) -> str:
             ("range", f"[{answer.start:,}, {answer.end:,})"),
             (f"{answer.confidence:.0%} interval", f"{figure(answer.low)} to {figure(answer.high)}"),
             ("sum of", f"values {answer.cut}" if answer.capped else "all values"),
+            *([("but", beyond)] if beyond else []),
             *([] if answer.capped else [("values were", answer.cut)]),
             *([("assumes", answer.assumption)] if answer.assumption else []),
             *([("warning", answer.warning)] if answer.warning else []),
@@ -125,14 +129,19 @@ def rows(answers: Answers) -> str:
     more = len(answers) > SHOWN
     about = _about(answers)
     picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
-    said = html.lines([*cautions(answers), open_ends(answers), answers.note])
+    said = html.lines([*cautions(answers), *_remarks(answers)])
     return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
 
 
 def lines(answers: Answers) -> str:
     """Many answers as plain plain_text."""
-    said = filter(None, (*cautions(answers), open_ends(answers), answers.note))
+    said = filter(None, (*cautions(answers), *_remarks(answers)))
     return "\n".join([_about(answers), plain_text.table(*_cells(answers)), *said])
+
+
+def _remarks(answers: Answers) -> tuple[str, ...]:
+    beyond = "" if answers.capped else answers.beyond_bound
+    return open_ends(answers), beyond, answers.note
 
 
 def _about(answers: Answers) -> str:

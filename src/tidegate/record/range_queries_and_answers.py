@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record import answer_text
+from tidegate.record import answer_text, public_bounds
 from tidegate.record.answer import Answer
 from tidegate.record.range_tables import RangeTables
 from tidegate.stages import Excess
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _ERRORS = ("noise_error", "prediction_error", "truncation_error")
 TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date
-_FARTHEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,8 @@ class Answers(Tabular):
     limit: FloatArray | None = None
     note: str = ""
     span: str = ""
+    bound: float | None = None
+    lower: float = 0.0
 
     @property
     def highest(self) -> float:
@@ -169,7 +170,13 @@ class Answers(Tabular):
         some = (("unseen", self.unseen), ("limit", self.limit))
         numbers |= {name: float(found[index]) for name, found in some if found is not None}
         numbers |= {"confidence": self.confidence, "capped": self.capped, "note": self.note}
+        numbers |= {"bound": self.bound, "lower": self.lower}
         return Answer(int(self.start[index]), int(self.end[index]), span=self.span, **numbers)
+
+    @property
+    def beyond_bound(self) -> str:
+        """What values beyond the public bound count as, where the cap reached it, in words."""
+        return public_bounds.beyond_bound(self)
 
     @property
     def warnings(self) -> dict[str, int]:
@@ -279,22 +286,3 @@ def _place(name: str, place: Any) -> int | None:
             f"{name} must be a position, a whole number; or a time, such as '2024-02-01'"
         )
     return int(place)
-
-
-def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Starts and ends as integer arrays of one length."""
-    pair = []
-    for name, positions in (("starts", starts), ("ends", ends)):
-        array = np.asarray(positions)
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise QueryError(
-                f"{name} must be a one-dimensional array of integer positions. By time, ask "
-                "query(from, to), or table(every)"
-            )
-        if array.dtype == np.uint64:  # may not fit int64; such positions are beyond every release
-            array = np.minimum(array, np.uint64(_FARTHEST))
-        pair.append(array.astype(np.int64))
-    begin, end = pair
-    if begin.size != end.size:
-        raise QueryError(f"{begin.size} starts but {end.size} ends")
-    return begin, end

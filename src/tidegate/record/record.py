@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,12 @@ from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer import out_of_range
 from tidegate.record.answer_text import noted
-from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile, paired
+from tidegate.record.public_bounds import within_bounds
+from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile
+from tidegate.record.range_tables import paired
 from tidegate.record.rows_and_levels import small_picture
 from tidegate.record.segments.segment import Segment
-from tidegate.record.segments.segment_codec_and_joining import joined_segments
+from tidegate.record.segments.segment_codec_and_joining import joined_segments, without_gaps
 from tidegate.record.segments.unmeasured_values import expected_as_before
 from tidegate.record.threshold_evidence import evidence_aims
 from tidegate.record.times import sums_over_time
@@ -48,6 +50,7 @@ class RecordSums:
         caps: lowest and highest cap, and the sum of all; the same of the floors. One row for each
             fact.
         latest: cap and floor for ranges that are empty.
+        bounds: of a value, lower first: public.
     """
 
     estimate: FloatArray
@@ -58,15 +61,18 @@ class RecordSums:
     truncated: FloatArray
     caps: FloatArray
     latest: tuple[float, float]
+    bounds: tuple[float, float]
     capped: bool = False
 
     @classmethod
-    def empty(cls, ranges: int, threshold: float, floor: float) -> RecordSums:
-        """Nothing yet; `threshold` and `floor` are said of a range without values."""
+    def empty(cls, ranges: int, last: Segment) -> RecordSums:
+        """Nothing yet; the threshold and floor of `last` are said of a range without values."""
         estimate, noise, prediction, largest, unseen = np.zeros((5, ranges))
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
-        truncated, latest = np.zeros((len(Excess._fields), ranges)), (threshold, floor)
-        return cls(estimate, noise, prediction, largest, unseen, truncated, caps, latest)
+        truncated, method = np.zeros((len(Excess._fields), ranges)), last.method
+        latest = last.threshold_value, last.floor
+        bounds = -method.depth * method.step, method.ceiling * method.step
+        return cls(estimate, noise, prediction, largest, unseen, truncated, caps, latest, bounds)
 
     def add(
         self,
@@ -127,7 +133,7 @@ class RecordSums:
         caps, (threshold, floor) = self.caps, self.latest
         nothing = np.isinf(caps[0])  # empty ranges
         caps[:2, nothing], caps[3:5, nothing] = threshold, floor
-        return Answers.around(
+        found = Answers.around(
             self.estimate,
             begin,
             end,
@@ -140,6 +146,8 @@ class RecordSums:
             caps=caps.T,
             unseen=self.unseen if self.unseen.any() else None,
         )
+        lower, bound = self.bounds
+        return within_bounds(replace(found, bound=bound, lower=lower), end - begin)
 
 
 class Record(RangeQueries):
@@ -152,7 +160,7 @@ class Record(RangeQueries):
     def __init__(
         self, segments: Sequence[Segment], guarantee: str = "", times: TimeIndex | None = None
     ) -> None:
-        self.segments = _without_gaps(segments)
+        self.segments = without_gaps(segments)
         self.guarantee, self.times, self.note = guarantee, times, users_note(guarantee)
 
     def __repr__(self) -> str:
@@ -217,7 +225,7 @@ class Record(RangeQueries):
     def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> RecordSums:
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
-        found = RecordSums.empty(begin.size, last.threshold_value, last.floor)
+        found = RecordSums.empty(begin.size, last)
         before, parts = None, (self.segments, self._unseen(), self.aims(as_of))
         for segment, hidden, aim in zip(*parts, strict=True):
             found.add(segment, begin, end, as_of, hidden, aim, before)
@@ -272,14 +280,6 @@ class Record(RangeQueries):
                 out_of_range(int(begin[wrong[0]]), int(end[wrong[0]]), self.start, self.end)
             )
         return begin, end
-
-
-def _without_gaps(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The last of these between which no value lacks."""
-    for at in range(len(segments) - 1, 0, -1):
-        if segments[at].start > segments[at - 1].end:
-            return tuple(segments[at:])
-    return tuple(segments)
 
 
 def checked_confidence(confidence: float) -> float:

@@ -25,6 +25,7 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer_text import noted
+from tidegate.record.public_bounds import within_bounds
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges_and_tables import (
@@ -280,6 +281,7 @@ def with_late_rows(
         ask = partial(record.answers, confidence=sums.confidence, as_of=as_of)
         sums, won = counted_by_time(sums, moved, ask)
         rows, late = rows + won, late + int((moved.end - moved.start).sum())
+    sums = within_bounds(sums, rows) if late else sums
     if late:
         notes.append(f"{late:,} late rows count where their own time lies.")
     if len(records) == 1:
