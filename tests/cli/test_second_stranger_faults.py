@@ -6,8 +6,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.cli import check_rehearsal
+from tidegate.record import record
 
 DAYS = [f"2024-03-{1 + at // 40:02}T{at % 40 // 2:02}:{at % 2 * 30:02}:00" for at in range(800)]
 
@@ -110,3 +112,86 @@ def test_check_shows_the_intervals_that_rehearsals_had(small_readings, monkeypat
     told = run("check", small_readings[0], "--header", "--bound", 10, "--epsilon", 1).stdout
     assert "noise in a total" in told
     assert "95 % interval" in told
+
+
+def test_a_bound_that_is_too_low_is_named_for_keys_as_without(tmp_path):
+    """It advised "more epsilon, or more values" of values that all lay above the bound."""
+    source, out = tmp_path / "fares.csv", tmp_path / "private.csv"
+    rows = "".join(f"{('a', 'b')[at % 2]},{30 + at % 20}\n" for at in range(4_000))
+    source.write_text("zone,fare\n" + rows)
+    how = ("--column", "fare", "--epsilon", 5, "--bound", 10, "-o", out)
+    told = run("release", source, "--by", "zone", "--keys-are-public", *how)
+    assert "most values lie close to the cap" in told.stderr
+    assert "Use a larger bound" in told.stderr
+    assert "Values above the bound, 10, count as the bound" in told.stderr
+    asked = run("query", out).stdout
+    assert "Use a larger bound." in asked
+    assert "Values above the bound, 10, count as the bound" in asked
+
+
+def test_lower_caps_of_keys_are_shown(tmp_path):
+    source, out = tmp_path / "signed.csv", tmp_path / "private.csv"
+    values = np.random.default_rng(5).normal(0, 20, 4_000).round()
+    source.write_text("k,v\n" + "".join(f"{'ab'[i % 2]},{v:.0f}\n" for i, v in enumerate(values)))
+    how = ("--column", "v", "--by", "k", "--keys-are-public", "--epsilon", 5)
+    run("release", source, *how, "--bound", 100, "--lower", -100, "-o", out)
+    asked = run("query", out).stdout
+    file = tg.open(out)
+    floors = [file.query(key=key).lowest_floor for key in "ab"]
+    assert min(floors) < 0
+    assert f"Values were cut below {'' if len(set(floors)) == 1 else 'caps between '}" in asked
+    assert f"{min(floors):g}" in asked
+
+
+def test_python_says_of_bounds_and_epsilon_what_the_command_line_says():
+    """It said "sum of: all values" where the bound had cut a tenth of the sum."""
+    prices = {"price": np.random.default_rng(6).gamma(9, 3, 5_000).round(2)}
+    cut = tg.release(prices, "price", epsilon=1, bound=20)
+    words = "Values above the bound, 20, count as the bound: intervals leave out what that cuts"
+    assert words in cut.query()._repr_html_()
+    assert words in str(cut.query())
+    assert words in repr(cut.queries([0, 5], [5, 10]))
+    whole = tg.release(prices, "price", epsilon=1, bound=2_000).query()
+    assert "above the bound" not in str(whole) + whole._repr_html_()
+    with pytest.warns(UserWarning, match="ε = 1000 protects hardly anything"):
+        tg.release(prices, "price", epsilon=1_000, bound=100)
+
+
+@pytest.mark.parametrize("lower", [0, -500])
+def test_no_end_lies_beyond_what_rows_and_bounds_allow(lower):
+    """150 rows of at most 500,000 had an upper end of 75,000,756, and lower ends lay below 0."""
+    values = np.full(150, 300.0)
+    clipped = 0
+    for seed in range(20):
+        release = tg.adaptive("0.2", 500, horizon=1_000, lower=lower).start(tg.seeded(seed))
+        release.push(values)
+        release.finish()
+        found = release.queries([0, 0, 100], [150, 10, 101])
+        rows = found.end - found.start
+        least, most = rows * float(lower), rows * 500.0
+        assert (found.low >= np.minimum(least, found.estimate)).all()
+        assert (found.high <= np.maximum(most, found.estimate)).all()
+        assert (found.low <= found.estimate).all()
+        assert (found.estimate <= found.high).all()
+        clipped += int((found.high == most).sum() + (found.low == least).sum())
+    assert clipped > 10
+
+
+def test_moved_ends_take_no_true_sum_away():
+    """The same noise, with ends as noise has them: every sum that was held is held."""
+    held = np.zeros(2, dtype=int)
+    for seed in range(60):
+        values = np.random.default_rng(seed).integers(0, 2, 64) * 9
+        release = tg.flat("0.5", 9, holdout=0, horizon=64).start(tg.seeded(seed))
+        release.push(values)
+        starts = np.arange(63)
+        truth = values[:63]
+        found = release.queries(starts, starts + 1)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record, "within_bounds", lambda answers, _: answers)
+            wide = release.queries(starts, starts + 1)
+        inside = [(one.low <= truth) & (truth <= one.high) for one in (found, wide)]
+        assert (inside[0] == inside[1]).all()
+        held += [int(one.sum()) for one in inside]
+        assert (found.high - found.low <= wide.high - wide.low).all()
+    assert held[0] >= 0.93 * 60 * 63

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.printed_answers import capped, printed_times, warned
+from tidegate.cli.printed_answers import capped, printed_advice, printed_times, warned
 from tidegate.errors import QueryError, SettingError
 from tidegate.io import SourceError
 from tidegate.tables.plain_text import percent, shown, table
@@ -120,7 +121,7 @@ def _warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
     found: Counter[str] = Counter()
     for one in known:
         if one.warning:
-            found[f"{one.warning}. Use more epsilon, or more values"] += 1
+            found[f"{one.warning}. Use {printed_advice(one)}"] += 1
         elif one.high - one.low >= 2 * abs(one.estimate):
             found[wide] += 1
     return [
@@ -134,11 +135,15 @@ def _caps_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list
     known = [one for name, one in rows if one is not None and name != "total"]
     if not known or (file.pipeline.ticks is not None and file.pipeline.lattice.bound == 1):
         return []  # events are counted
-    lowest = min(one.threshold for one in known)
-    highest = max(one.threshold if one.highest is None else one.highest for one in known)
-    ends = f"at {lowest:g}" if lowest == highest else f"at caps between {lowest:g} and {highest:g}"
+    highest = max(known, key=_highest_cap)
+    ends = f"at {_between(min(one.threshold for one in known), _highest_cap(highest))}"
+    lowest = min(known, key=_lowest_floor)
+    if _lowest_floor(lowest):
+        floors = _between(_lowest_floor(lowest), max(one.floor for one in known))
+        ends = f"below {floors} and above {ends.removeprefix('at ')}"
     sums = " These are sums of capped values." if any(one.capped for one in known) else ""
-    found = [f"Values were cut {ends}, key by key.{sums}"]
+    cut = replace(highest, floor=lowest.floor, lowest_floor=lowest.lowest_floor).beyond_bound
+    found = [" ".join(filter(None, (f"Values were cut {ends}, key by key.{sums}", cut)))]
     from tidegate.record.answer_text import FAR, OPEN, open_end  # on demand: `--help` needs none
 
     of_ends = Counter(open_end(one) for one in known)
@@ -152,6 +157,18 @@ def _caps_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list
         if of_ends[end]
     ]
     return found
+
+
+def _highest_cap(one: Answer) -> float:
+    return one.threshold if one.highest is None else one.highest
+
+
+def _lowest_floor(one: Answer) -> float:
+    return one.floor if one.lowest_floor is None else one.lowest_floor
+
+
+def _between(lowest: float, highest: float) -> str:
+    return f"{lowest:g}" if lowest == highest else f"caps between {lowest:g} and {highest:g}"
 
 
 def _table_by_key(

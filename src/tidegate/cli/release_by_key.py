@@ -20,6 +20,7 @@ from tidegate.cli.pipeline_from_options import (
     SHORTEST_KEY,
     build_pipeline,
 )
+from tidegate.cli.release_summary import summarise_keys
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError, TidegateError
 from tidegate.keyed import Keyed, KeyedRelease
@@ -117,7 +118,7 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         complain(_nothing_released_by_key(result, events=with_ticks))
         raise typer.Exit(NOTHING)
     if not quiet:
-        _summarise_keys(release, result)
+        summarise_keys(release, result)
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
 
@@ -273,27 +274,3 @@ def _nothing_released_by_key(result: Any, *, events: bool) -> str:
         "nothing was released: no key has more rows than the threshold takes (--holdout), or all "
         "were dropped. No output was written. Use --shared-threshold"
     )
-
-
-def _summarise_keys(release: Any, result: Any) -> None:
-    from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
-
-    if release.specification.pipeline.ticks is None:
-        read = result.read - result.dropped  # the others are told apart, to the operator
-        complain(f"released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
-    else:
-        ticks = result.released // max(1, result.keys)
-        complain(f"released {ticks:,} ticks of {result.keys:,} keys")  # how many events is not said
-    if release.threshold is not None:
-        complain(f"larger values count as {release.threshold:g}, for all keys")
-    complain(f"spent: {release.guarantee}")
-    if result.unmeasured:
-        advice = "--shared-threshold chooses one for all"
-        if release.specification.pipeline.ticks is not None:
-            advice = "Longer ticks (--every), or fewer keys, would help"
-        complain(
-            f"warning: {result.unmeasured:,} keys have too few rows for a threshold of their own: "
-            f"little is known about them. {advice}"
-        )
-    for warning in setting_warnings(release.specification.pipeline):
-        complain(f"warning: {warning}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.cli.exit_codes_and_signals import complain
 from tidegate.cli.printed_answers import USELESS, printed_advice, spread
@@ -80,6 +80,7 @@ def _summary_of_spent(runs: Sequence[Release], output: str | None) -> str:
 
 # Beyond, the record of a durable run is read again for as long as the run itself took.
 _LONGEST = 1 << 22
+_MOST_KEYS = 1000  # beyond, their total takes too long
 _LONG = 16  # times the rows: a horizon that is much too long for what has come
 _WIDE = 0.25  # of a sum: an interval that could be shorter
 
@@ -127,6 +128,46 @@ def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
         complain(f"{named}{line}")
     for warning in setting_warnings(outcome.pipeline):
         complain(f"{named}warning: {warning}")
+
+
+def summarise_keys(release: Any, result: Any) -> None:
+    """The same for a release with keys."""
+    from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
+
+    if release.specification.pipeline.ticks is None:
+        read = result.read - result.dropped  # the others are told apart, to the operator
+        complain(f"released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
+    else:
+        ticks = result.released // max(1, result.keys)
+        complain(f"released {ticks:,} ticks of {result.keys:,} keys")  # how many events is not said
+    if release.threshold is not None:
+        complain(f"larger values count as {release.threshold:g}, for all keys")
+    complain(f"spent: {release.guarantee}")
+    for line in _crowded_keys(release) if result.keys <= _MOST_KEYS else []:
+        complain(line)
+    if result.unmeasured:
+        advice = "--shared-threshold chooses one for all"
+        if release.specification.pipeline.ticks is not None:
+            advice = "Longer ticks (--every), or fewer keys, would help"
+        complain(
+            f"warning: {_keys_have(result.unmeasured)} too few rows for a threshold of their own: "
+            f"little is known about them. {advice}"
+        )
+    for warning in setting_warnings(release.specification.pipeline):
+        complain(f"warning: {warning}")
+
+
+def _keys_have(count: int) -> str:
+    return "1 key has" if count == 1 else f"{count:,} keys have"
+
+
+def _crowded_keys(release: Any) -> list[str]:
+    """Whether most values lie at the cap, of all keys together; and what the bound cuts."""
+    with suppress(TidegateError):  # a range that not all keys know: nothing is said
+        total = release.query()
+        advice = f"warning: {total.warning}. Use {printed_advice(total)}"
+        return [*([advice] if total.warning else []), *filter(None, [total.beyond_bound[:-1]])]
+    return []
 
 
 def summary_of_left_out(run: DurableRelease | Release) -> list[str]:

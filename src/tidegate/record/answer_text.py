@@ -211,3 +211,26 @@ def cautions(answers: Answers) -> list[str]:
         where = f" ({count:,} of {len(answers):,} ranges)" if len(answers) > 1 else ""
         found.append(f"Warning{where}: {warning}.")
     return found
+
+
+def beyond_bound(answers: Answer | Answers) -> str:
+    """Where the cap has reached a bound, no interval can speak of what lies beyond it."""
+    bound, lower = answers.bound, answers.lower
+    if bound is None or (bound == 1 and _counts_events(answers)):
+        return ""
+    ends = []
+    highest = answers.threshold if answers.highest is None else answers.highest
+    if highest >= bound:
+        ends.append(f"above the bound, {bound:g}")
+    lowest = answers.floor if answers.lowest_floor is None else answers.lowest_floor
+    if lower and lowest <= lower:
+        ends.append(f"below the lower bound, {lower:g}")
+    if not ends:
+        return ""
+    return f"Values {' or '.join(ends)}, count as the bound: intervals leave out what that cuts."
+
+
+def _counts_events(answers: Answer | Answers) -> bool:
+    """Whether ticks of events were released: there is no level at which all of one are cut."""
+    caps, full = getattr(answers, "caps", None), getattr(answers, "full", None)
+    return full == math.inf or (caps is not None and bool(np.isinf(caps[:, 2]).any()))

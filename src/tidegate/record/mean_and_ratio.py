@@ -157,7 +157,7 @@ def ratio(numerator: Answer, denominator: Answer) -> Ratio:
 def _sides(answer: Answer) -> tuple[float, float]:
     """How far the interval of a sum reaches down and up, as errors that may add up with others.
 
-    An end that was moved to what is possible at most (`public_bounds`) is no error of chance: two
+    An end that was moved to what is possible at most (`within_bounds`) is no error of chance: two
     of these do not average out, and the interval of a ratio would be too short. There the error of
     noise and prediction counts. Moved to 0 it may stay: r = 0 is then an end of the interval.
     """

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record import answer_text, public_bounds
+from tidegate.record import answer_text
 from tidegate.record.answer import Answer
 from tidegate.record.range_tables import RangeTables
 from tidegate.stages import Excess
@@ -176,7 +176,7 @@ class Answers(Tabular):
     @property
     def beyond_bound(self) -> str:
         """What values beyond the public bound count as, where the cap reached it, in words."""
-        return public_bounds.beyond_bound(self)
+        return answer_text.beyond_bound(self)
 
     @property
     def warnings(self) -> dict[str, int]:

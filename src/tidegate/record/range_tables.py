@@ -8,11 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
-from tidegate.lattice import IntArray
 
 if TYPE_CHECKING:
     from tidegate.record.moving_sums import MovingSums, MovingWindows
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 
 _PIECES = 1_000_000  # rows that one table may have
-_FARTHEST = (1 << 63) - 1
 
 
 class RangeTables(ABC):
@@ -140,22 +137,3 @@ def length_named(every: Any) -> int | str:
         raise QueryError("a length of time must be whole seconds, and one at least")
     name, size = next(one for one in _LENGTHS if not seconds % one[1])
     return f"{int(seconds) // size}{name}"
-
-
-def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Starts and ends as integer arrays of one length."""
-    pair = []
-    for name, positions in (("starts", starts), ("ends", ends)):
-        array = np.asarray(positions)
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise QueryError(
-                f"{name} must be a one-dimensional array of integer positions. By time, ask "
-                "query(from, to), or table(every)"
-            )
-        if array.dtype == np.uint64:  # may not fit int64; such positions are beyond every release
-            array = np.minimum(array, np.uint64(_FARTHEST))
-        pair.append(array.astype(np.int64))
-    begin, end = pair
-    if begin.size != end.size:
-        raise QueryError(f"{begin.size} starts but {end.size} ends")
-    return begin, end

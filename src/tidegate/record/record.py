@@ -13,14 +13,12 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer import out_of_range
+from tidegate.record.answer import out_of_range, paired, within_bounds
 from tidegate.record.answer_text import noted
-from tidegate.record.public_bounds import within_bounds
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile
-from tidegate.record.range_tables import paired
 from tidegate.record.rows_and_levels import small_picture
 from tidegate.record.segments.segment import Segment
-from tidegate.record.segments.segment_codec_and_joining import joined_segments, without_gaps
+from tidegate.record.segments.segment_codec_and_joining import joined_segments
 from tidegate.record.segments.unmeasured_values import expected_as_before
 from tidegate.record.threshold_evidence import evidence_aims
 from tidegate.record.times import sums_over_time
@@ -49,8 +47,7 @@ class RecordSums:
         capped: nothing is known of what truncation took away, somewhere.
         caps: lowest and highest cap, and the sum of all; the same of the floors. One row for each
             fact.
-        latest: cap and floor for ranges that are empty.
-        bounds: of a value, lower first: public.
+        latest: cap and floor for ranges that are empty; bounds: of a value, lower first.
     """
 
     estimate: FloatArray
@@ -70,9 +67,9 @@ class RecordSums:
         estimate, noise, prediction, largest, unseen = np.zeros((5, ranges))
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
         truncated, method = np.zeros((len(Excess._fields), ranges)), last.method
+        ends = (-method.depth * method.step, method.ceiling * method.step)
         latest = last.threshold_value, last.floor
-        bounds = -method.depth * method.step, method.ceiling * method.step
-        return cls(estimate, noise, prediction, largest, unseen, truncated, caps, latest, bounds)
+        return cls(estimate, noise, prediction, largest, unseen, truncated, caps, latest, ends)
 
     def add(
         self,
@@ -146,21 +143,20 @@ class RecordSums:
             caps=caps.T,
             unseen=self.unseen if self.unseen.any() else None,
         )
-        lower, bound = self.bounds
-        return within_bounds(replace(found, bound=bound, lower=lower), end - begin)
+        found = replace(found, lower=self.bounds[0], bound=self.bounds[1])
+        return within_bounds(found, end - begin)
 
 
 class Record(RangeQueries):
     """The released block sums: one segment for each threshold.
 
-    Position p counts released values from 0. A segment forgets its oldest blocks by itself, so one
-    that lies before such a gap is forgotten as well: a range across it has no sum.
+    Position p counts released values from 0. One before a gap of forgotten blocks is forgotten too.
     """
 
     def __init__(
         self, segments: Sequence[Segment], guarantee: str = "", times: TimeIndex | None = None
     ) -> None:
-        self.segments = without_gaps(segments)
+        self.segments = _without_gaps(segments)
         self.guarantee, self.times, self.note = guarantee, times, users_note(guarantee)
 
     def __repr__(self) -> str:
@@ -244,11 +240,7 @@ class Record(RangeQueries):
 
     @property
     def time_index(self) -> TimeIndex:
-        """Where which time is.
-
-        Raises:
-            QueryError: values have no times.
-        """
+        """Where which time is; values without times are refused."""
         if self.times is None:
             raise QueryError("the values of this release have no times: ask by position")
         return self.times
@@ -280,6 +272,14 @@ class Record(RangeQueries):
                 out_of_range(int(begin[wrong[0]]), int(end[wrong[0]]), self.start, self.end)
             )
         return begin, end
+
+
+def _without_gaps(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The last of these between which no value lacks."""
+    for at in range(len(segments) - 1, 0, -1):
+        if segments[at].start > segments[at - 1].end:
+            return tuple(segments[at:])
+    return tuple(segments)
 
 
 def checked_confidence(confidence: float) -> float:

@@ -194,11 +194,3 @@ def joined_segment(one: Segment, later: Segment) -> Segment:
     columns = zip(mine.columns(), theirs.columns(), strict=True)
     both.leaves.restore(theirs.closed, [np.concatenate((old[:kept], new)) for old, new in columns])
     return both
-
-
-def without_gaps(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The last of these between which no value lacks."""
-    for at in range(len(segments) - 1, 0, -1):
-        if segments[at].start > segments[at - 1].end:
-            return tuple(segments[at:])
-    return tuple(segments)

@@ -24,8 +24,8 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.answer import within_bounds
 from tidegate.record.answer_text import noted
-from tidegate.record.public_bounds import within_bounds
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges_and_tables import (
