@@ -9,7 +9,7 @@ import pytest
 import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.cli import check_rehearsal
-from tidegate.record import record
+from tidegate.record.range_queries_and_answers import Answers
 
 DAYS = [f"2024-03-{1 + at // 40:02}T{at % 40 // 2:02}:{at % 2 * 30:02}:00" for at in range(800)]
 
@@ -188,7 +188,7 @@ def test_moved_ends_take_no_true_sum_away():
         truth = values[:63]
         found = release.queries(starts, starts + 1)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(record, "within_bounds", lambda answers, _: answers)
+            patch.setattr(Answers, "within_bounds", lambda answers, _: answers)
             wide = release.queries(starts, starts + 1)
         inside = [(one.low <= truth) & (truth <= one.high) for one in (found, wide)]
         assert (inside[0] == inside[1]).all()

@@ -12,8 +12,7 @@ from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.canonical_json import number, whole_number
 from tidegate.local.running_sums import CAPACITY, RunningSums
-from tidegate.record.answer import paired
-from tidegate.record.range_queries_and_answers import Answers
+from tidegate.record.range_queries_and_answers import Answers, paired
 from tidegate.record.record import checked_confidence
 
 # Columns of the running sums. A report that is published w times counts w² in the second moments.

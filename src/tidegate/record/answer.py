@@ -1,22 +1,11 @@
-"""`Answer`: the result of one range query; ranges that are checked, ends that are possible."""
+"""`Answer`: the result of one range query; and messages for ranges that cannot be answered."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from tidegate.errors import QueryError
-from tidegate.lattice import IntArray
 from tidegate.record import answer_text
-
-if TYPE_CHECKING:
-    from tidegate.record.range_queries_and_answers import Answers
-
-_FARTHEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -150,46 +139,3 @@ def out_of_range(start: int, end: int, oldest: int, newest: int) -> str:
         f"range [{start}, {end}) is older than the record, which begins at {oldest}: ask a "
         "stored record, or keep more with `history` (a fork's record begins where it branched)"
     )
-
-
-def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Starts and ends as integer arrays of one length."""
-    pair = []
-    for name, positions in (("starts", starts), ("ends", ends)):
-        array = np.asarray(positions)
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise QueryError(
-                f"{name} must be a one-dimensional array of integer positions. By time, ask "
-                "query(from, to), or table(every)"
-            )
-        if array.dtype == np.uint64:  # may not fit int64; such positions are beyond every release
-            array = np.minimum(array, np.uint64(_FARTHEST))
-        pair.append(array.astype(np.int64))
-    begin, end = pair
-    if begin.size != end.size:
-        raise QueryError(f"{begin.size} starts but {end.size} ends")
-    return begin, end
-
-
-def within_bounds(answers: Answers, rows: IntArray) -> Answers:
-    """The same answers, with no end of an interval beyond what their rows can add up to.
-
-    Every row counts as a number from `lower` to `bound`, so rows × lower ≤ sum ≤ rows × bound holds
-    for sure. An end outside says nothing, and is moved there: that removes impossible sums only, so
-    an interval that held the true sum still does. The estimate stays, even outside: the estimates
-    of parts add up to that of the whole. Bounds and numbers of rows are public: it is free.
-
-    `low` ≤ `estimate` ≤ `high` stays. A tick of events has no largest sum: of these, only lower
-    ends are moved, and only where no event counts below 0.
-    """
-    if answers.bound is None:
-        return answers
-    summed = answers.caps is not None and bool(np.isinf(answers.caps[:, 2]).any())  # events
-    low, high, limit = answers.low, answers.high, answers.limit
-    if not summed or not answers.lower:
-        low = np.maximum(low, np.minimum(rows * answers.lower, answers.estimate))
-    if not summed:
-        most = np.maximum(rows * answers.bound, answers.estimate)
-        high = np.minimum(high, most)
-        limit = None if limit is None else np.minimum(limit, most)
-    return replace(answers, low=low, high=high, limit=limit)

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer import out_of_range, paired, within_bounds
+from tidegate.record.answer import out_of_range
 from tidegate.record.answer_text import noted
-from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile
+from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile, paired
 from tidegate.record.rows_and_levels import small_picture
 from tidegate.record.segments.segment import Segment
 from tidegate.record.segments.segment_codec_and_joining import joined_segments
@@ -144,7 +144,7 @@ class RecordSums:
             unseen=self.unseen if self.unseen.any() else None,
         )
         found = replace(found, lower=self.bounds[0], bound=self.bounds[1])
-        return within_bounds(found, end - begin)
+        return found.within_bounds(end - begin)
 
 
 class Record(RangeQueries):

@@ -24,7 +24,6 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer import within_bounds
 from tidegate.record.answer_text import noted
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_index import TimeIndex
@@ -281,7 +280,7 @@ def with_late_rows(
         ask = partial(record.answers, confidence=sums.confidence, as_of=as_of)
         sums, won = counted_by_time(sums, moved, ask)
         rows, late = rows + won, late + int((moved.end - moved.start).sum())
-    sums = within_bounds(sums, rows) if late else sums
+    sums = sums.within_bounds(rows) if late else sums
     if late:
         notes.append(f"{late:,} late rows count where their own time lies.")
     if len(records) == 1:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tidegate.exact_numbers import LARGEST
-from tidegate.record.answer import Answer, paired
+from tidegate.record.answer import Answer
 from tidegate.record.moving_sums import MovingSums, MovingWindows
-from tidegate.record.range_queries_and_answers import Answers
+from tidegate.record.range_queries_and_answers import Answers, paired
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 from tidegate.service.answers_json import decoded, decoded_answer, decoded_moving, decoded_table
