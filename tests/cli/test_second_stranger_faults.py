@@ -195,3 +195,27 @@ def test_moved_ends_take_no_true_sum_away():
         held += [int(one.sum()) for one in inside]
         assert (found.high - found.low <= wide.high - wide.low).all()
     assert held[0] >= 0.93 * 60 * 63
+
+
+@pytest.mark.parametrize("more", [(), ("--by", "shop", "--keys-are-public"), ("--state", "state")])
+def test_release_tells_its_operator_what_rounding_does(tmp_path, monkeypatch, more):
+    """Values of 0.004 became 0 or 0.01, and every interval missed: nothing said why."""
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(8).gamma(6, 0.004 / 6, 4_000).round(4)
+    rows = "".join(f"{'ab'[at % 2]},{value}\n" for at, value in enumerate(values))
+    (tmp_path / "in.csv").write_text("shop,kwh\n" + rows)
+    how = ("--column", "kwh", "--epsilon", 1, "--bound", 50, *more)
+    found = run("release", "in.csv", *how, "--resolution", 0.01, "-o", "out.csv")
+    (warning,) = [line for line in found.stderr.splitlines() if "rounding" in line]
+    assert "--resolution 0.01 moves the sum of what was read by " in warning
+    assert "This number is for you: it is not private, and is not in the output" in warning
+    step = resolution_in(warning.partition("Use ")[2])
+    assert abs((np.rint(values / step) * step).sum() - values.sum()) < 0.001 * values.sum()
+    share = warning.partition(" read by ")[2].partition("%")[0]
+    moved = abs((np.rint(values / 0.01) * 0.01).sum() - values.sum()) / values.sum()
+    assert float(share) == pytest.approx(100 * moved, abs=0.06)
+    written = "".join(path.read_text(errors="replace") for path in tmp_path.glob("out.csv*"))
+    assert f"{share}%" not in written
+    assert "rounding" not in written
+    fine = run("release", "in.csv", *how[:6], "--resolution", step, "-o", "fine.csv")
+    assert "rounding" not in fine.stderr

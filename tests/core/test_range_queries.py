@@ -116,9 +116,7 @@ def test_ranges_are_half_open_and_add_up() -> None:
 def test_the_noise_error_is_exact_and_the_interval_follows(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        Answers, "within_bounds", lambda answers, _: answers
-    )  # ends as noise has it
+    monkeypatch.setattr(Answers, "within_bounds", lambda answers, _: answers)
     release, _ = released(name)
     block = PERTURBERS[name].block
     starts, ends = np.array([0, 0, 7 * block]), np.array([block, 20 * block, 11 * block])

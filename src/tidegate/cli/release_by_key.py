@@ -21,12 +21,13 @@ from tidegate.cli.pipeline_from_options import (
     build_pipeline,
 )
 from tidegate.cli.release_summary import summarise_keys
+from tidegate.cli.rounding_note import RoundingNote
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError, TidegateError
 from tidegate.keyed import Keyed, KeyedRelease
 
 if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
-    from tidegate.io import Batch, Source
+    from tidegate.io import Batch
     from tidegate.io.held_source import HeldSource
     from tidegate.keyed.transfer import KeyedTransferred
 
@@ -91,6 +92,7 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
         stopping(opened if follow else None) as stop,
     ):
+        read = RoundingNote(opened, [specification.pipeline.lattice])
         into: dict[str, Any] = {
             "format": output_format(opened, source, options),
             "late": options.get("late", "refuse"),
@@ -98,11 +100,11 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
             "until": release_events.clock(options) if with_ticks else None,
         }
         if "state" in options:
-            release, result = _durably_by_key(opened, specification, options, into)
+            release, result = _durably_by_key(read, specification, options, into)
         else:
             # Values that add up are asked in the file; others need the record, for the file.
             release = specification.start(record=not specification.pipeline.estimator.adds_up)
-            result = transfer_keyed(opened, release, options.get("output"), **into)
+            result = transfer_keyed(read, release, options.get("output"), **into)
         progress.close()
     if result.dropped:  # never hidden: the operator must know
         complain(
@@ -119,12 +121,13 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         raise typer.Exit(NOTHING)
     if not quiet:
         summarise_keys(release, result)
+        read.tell()
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
 
 
 def _durably_by_key(
-    opened: Source, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
+    opened: RoundingNote, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
 ) -> tuple[KeyedRelease, KeyedTransferred]:
     """With state: every row once, whatever happens in between."""
     from tidegate.keyed.durable_folder import DurableKeyed

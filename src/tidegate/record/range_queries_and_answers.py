@@ -112,9 +112,9 @@ class Answers(AnswersFacts):
     def within_bounds(self, rows: IntArray) -> Answers:
         """The same answers, with no end of an interval beyond what their rows can add up to.
 
-        Every row counts as a number from `lower` to `bound`, so rows × lower ≤ sum ≤ rows × bound holds
-        for sure. An end outside says nothing, and is moved there: that removes impossible sums only, so
-        an interval that held the true sum still does. The estimate stays, even outside: the estimates
+        Every row counts as a number from `lower` to `bound`, so rows × lower ≤ sum ≤ rows × bound
+        holds for sure. An end outside is moved there: that removes impossible sums only, so an
+        interval that held the true sum still does. The estimate stays, even outside: the estimates
         of parts add up to that of the whole. Bounds and numbers of rows are public: it is free.
 
         `low` ≤ `estimate` ≤ `high` stays. A tick of events has no largest sum: of these, only lower
