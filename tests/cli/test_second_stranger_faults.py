@@ -219,3 +219,45 @@ def test_release_tells_its_operator_what_rounding_does(tmp_path, monkeypatch, mo
     assert "rounding" not in written
     fine = run("release", "in.csv", *how[:6], "--resolution", step, "-o", "fine.csv")
     assert "rounding" not in fine.stderr
+
+
+def test_words_for_small_mistakes(tmp_path, monkeypatch, by_shop):
+    monkeypatch.chdir(tmp_path)
+    rows = "fare,tip\n" + "20,3\n30,4\n" * 500
+    budget = ("--epsilon", 2, "--bound", 50)
+    for name in ("in.csv", "in.parquet", "in.txt"):
+        (tmp_path / name).write_text(rows)
+    refused = run("release", "in.parquet", "--column", "tip", *budget, "-o", "out.csv").stderr
+    assert "does not look like Parquet. If it is CSV, give --format csv" in refused
+    refused = run("release", "in.txt", "--column", "tip", *budget, "-o", "out.csv").stderr
+    assert "Give --format, one of csv" in refused
+    (tmp_path / "wide.csv").write_bytes(rows.encode("utf-16-le"))
+    refused = run("release", "wide.csv", "--column", "tip", *budget, "-o", "out.csv").stderr
+    assert "looks like UTF-16 text without a byte order mark" in refused
+    both = ("--column", "fare", "--column", "tip")
+    assert run("release", "in.csv", *both, *budget, "-o", "p_0.1.csv").exit_code == 0
+    assert (tmp_path / "p_0.1.tip.csv").exists()
+    asked = run("query", "p_0.1.csv", "--ratio", "fares/tip").stderr
+    assert "no released column 'fares' there: fare, tip" in asked
+    asked = run("query", by_shop / "plain.csv", "--from", 2024).stderr
+    assert "from is a number, which counts from 1970: write a date" in asked
+
+
+def test_the_name_of_an_index_names_its_times():
+    pandas = pytest.importorskip("pandas")
+    index = pandas.date_range("2024-01-01", periods=500, freq="h", name="when")
+    frame = pandas.DataFrame({"v": np.arange(500) % 9}, index=index)
+    assert tg.release(frame, "v", time="when", epsilon=2, bound=10).times is not None
+
+
+def test_release_and_query_name_the_same_caps(tmp_path):
+    """The one said 0.435, the other "between 0.449 and 0.472"."""
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    values = np.random.default_rng(9).gamma(2, 20, 8_000).round()
+    source.write_text("v\n" + "".join(f"{value:.0f}\n" for value in values))
+    told = run("release", source, "--header", "--epsilon", 1, "--bound", 1_000, "-o", out).stderr
+    answer = tg.open(out).query()
+    caps = f"{answer.threshold:g}"
+    if answer.highest != answer.threshold:
+        caps += f" to {answer.highest:g}"
+    assert f"larger values count as {caps}, values below 0 as 0" in told

@@ -224,6 +224,7 @@ def unmeasured(result: Transferred, *, durable: bool) -> str:
 
 def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
     rows, released = outcome.seen, outcome.released
+    total = outcome.total() if released <= _LONGEST else None
     first = f"released {released:,} of {rows:,} rows"
     if outcome.pipeline.ticks is not None:  # how many events there were is not said
         first = f"released {released:,} ticks of {outcome.pipeline.ticks.every}"
@@ -231,10 +232,9 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
     together = ", by all runs with this state together" if outcome.durable else ""
     lines = [
-        f"{first}; {_counted(outcome)}",
+        f"{first}; {_counted(outcome, total)}",
         f"spent: {outcome.guarantee}{together}",
     ]
-    total = outcome.total() if released <= _LONGEST else None
     if total is not None:
         half, size = (total.high - total.low) / 2, total.end - total.start
         reach = spread(total.estimate - total.low, total.high - total.estimate)
@@ -274,11 +274,14 @@ def _why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
     return [line for line in found if line]
 
 
-def _counted(outcome: ReleaseOutcome) -> str:
-    """What values beyond the ends count as."""
+def _counted(outcome: ReleaseOutcome, total: Answer | None) -> str:
+    """What values beyond the ends count as: where caps moved, as `tidegate query` says it."""
+    from tidegate.record.answer_text import moved  # on demand, as above
+
     if outcome.pipeline.ticks is not None:
         largest = f"{outcome.threshold:g}" if outcome.threshold is not None else "?"
         return f"an event counts as {largest} at most"
     if outcome.floor:
         return f"values count from {outcome.floor:g} to {outcome.threshold:g}"
-    return f"larger values count as {outcome.threshold:g}, values below 0 as 0 (see --lower)"
+    cap = f"{outcome.threshold:g}" if total is None else moved(total.threshold, total.highest)
+    return f"larger values count as {cap}, values below 0 as 0 (see --lower)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,9 +69,10 @@ class ParquetSource(Closed):
                 arrow.PythonFile(file, mode="r"), buffer_size=_BUFFER, pre_buffer=False
             )
         except (arrow.ArrowException, OSError, ValueError):  # they may quote the file
-            raise SourceError(
-                None, "is not a complete Parquet file: truncated or damaged", self._incoming.name
-            ) from None
+            problem = "is not a complete Parquet file: truncated or damaged"
+            if os.pread(self._incoming.descriptor, 4, 0) != b"PAR1":
+                problem = "does not look like Parquet. If it is CSV, give --format csv (format=)"
+            raise SourceError(None, problem, self._incoming.name) from None
 
     def _choose(self) -> list[str]:
         schema = self._file.schema_arrow
