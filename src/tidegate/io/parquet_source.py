@@ -27,6 +27,12 @@ _ROWS = 1 << 17
 _BUFFER = 1 << 20
 
 
+def _looks_like_text(head: bytes) -> bool:
+    """Whether a file begins with a line of text, as CSV does."""
+    first, end, _ = head.partition(b"\n")
+    return bool(end) and first.strip().decode("utf-8-sig", "replace").isprintable()
+
+
 class ParquetSource(Closed):
     """Values, and users if wanted. Numbers of any type, decimals and booleans; nulls are NaN.
 
@@ -70,7 +76,7 @@ class ParquetSource(Closed):
             )
         except (arrow.ArrowException, OSError, ValueError):  # they may quote the file
             problem = "is not a complete Parquet file: truncated or damaged"
-            if os.pread(self._incoming.descriptor, 4, 0) != b"PAR1":
+            if _looks_like_text(os.pread(self._incoming.descriptor, 512, 0)):
                 problem = "does not look like Parquet. If it is CSV, give --format csv (format=)"
             raise SourceError(None, problem, self._incoming.name) from None
 
