@@ -27,7 +27,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 # Integers up to here are exact as floats, which the float path of `units` relies on.
-_LARGEST = 1 << 53
+LARGEST = 1 << 53
 
 # Steps between 0 and the bound where nobody chose a resolution: rounding is then a millionth of
 # the bound at most, and 64 bits leave room for sums of 10^11 values.
@@ -74,10 +74,10 @@ def default_resolution(bound: Fraction, steps: int = FINE) -> Fraction:
     resolution = Fraction(1)
     while bound < steps * resolution:
         resolution /= 10
-    finest = resolution / _LARGEST
+    finest = resolution / LARGEST
     while (bound / resolution).denominator != 1:
         resolution /= 10
-        if resolution < finest or bound >= _LARGEST * resolution:
+        if resolution < finest or bound >= LARGEST * resolution:
             return bound / steps
     return resolution
 
@@ -114,7 +114,7 @@ class Lattice:
                 "resolution", f"must not exceed the bound {said(bound)}, not {said(resolution)}"
             )
         self.bottom = math.ceil(-lower / resolution)
-        if max(self.top, self.bottom) >= _LARGEST:
+        if max(self.top, self.bottom) >= LARGEST:
             raise SettingError("resolution", "too fine: bound/resolution must stay below 2**53")
         self._low = -self.bottom
         # Numbers of numpy: those of Python it compares with the limits of the type, for every call.
@@ -123,7 +123,7 @@ class Lattice:
         self.per_unit = float(1 / resolution)
         # Units of 1, if that is a whole number: an integer times it needs no rounding (the product
         # of floats is exact, too, up to 2**53). Otherwise every product but 0 is out of range.
-        self.factor = resolution.denominator if resolution.numerator == 1 else _LARGEST
+        self.factor = resolution.denominator if resolution.numerator == 1 else LARGEST
 
     def __repr__(self) -> str:
         lower = f", lower={self.lower}" if self.lower else ""
@@ -195,10 +195,10 @@ class Lattice:
         """Clamp and round one value to lattice units: the same result as `units` gives."""
         low, top = self._low, self.top
         kind = type(value)
-        if kind is int and self.factor != _LARGEST:
+        if kind is int and self.factor != LARGEST:
             unit: int = value * self.factor
             return unit if low <= unit <= top else low if unit < low else top
-        if kind is not float and (kind is not int or not -_LARGEST < value < _LARGEST):
+        if kind is not float and (kind is not int or not -LARGEST < value < LARGEST):
             value = self._float(value, position)
         scaled: float = value * self.per_unit
         if low < scaled < top:

@@ -145,6 +145,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:ε = .* protects hardly anything:UserWarning")
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_other_place_that_takes_a_setting(name: str) -> None:
     make, good = OTHERS[name]

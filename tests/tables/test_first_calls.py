@@ -159,7 +159,7 @@ def test_what_was_released_can_be_kept(tmp_path, times, name, method) -> None:
 
 def test_the_limit_of_users_is_told() -> None:
     users = np.repeat([f"rider {one}" for one in range(10)], VALUES.size // 10)
-    given = {"users": users, "epsilon": 50, "bound": 200, "unit": tg.units.UserHorizon(20)}
+    given = {"users": users, "epsilon": 20, "bound": 200, "unit": tg.units.UserHorizon(20)}
     released = tg.release(VALUES, **given)
     assert f"{VALUES.size - 10 * 20:,} rows counted as 0" in repr(released)
     same = tg.release(VALUES[::-1] * 0, **given)  # no value decides

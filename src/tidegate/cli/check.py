@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from tidegate.cli.check_errors import doubts_of_errors, error_table, expected_errors, good_epsilon
+from tidegate.cli.check_errors import (
+    MUCH_LOST,
+    doubts_of_errors,
+    error_table,
+    expected_errors,
+    good_epsilon,
+    written,
+)
 from tidegate.cli.check_rehearsal import RehearsalValues
 from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
 from tidegate.cli.check_values import check_facts, empty
@@ -27,7 +34,10 @@ _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
     "written, and no budget is spent."
 )
-_MUCH_LOST = 0.02  # of a total, by a bound
+_WIDTHS = (
+    "(Noise: half of a 95 % interval if noise were all, by formula. Rehearsals: whole releases of "
+    "these values, against the true total; the interval reaches that far from the estimate.)"
+)
 _CAP = 0.995  # the quantile at which a release would about cut
 
 
@@ -181,26 +191,29 @@ def _check_settings(
     streams = about[0]
     errors = expected_errors(profile, (lower, bound), thought, (floor, cap), about)
     where = f"below {shown(floor)} and above {shown(cap)}" if lower else f"at about {shown(cap)}"
+    if lost_above >= MUCH_LOST:
+        lines.append(
+            f"Warning: --bound {float(bound):g} takes {lost_above:.1%} off a total: no estimate "
+            "and no interval has that part."
+        )
     lines += ["", f"Errors to expect, if values are cut {where}:", error_table(errors, streams)]
+    lines.append(_WIDTHS)
     _, taken = profile.above(cap)
-    if taken >= _MUCH_LOST:
+    if taken >= MUCH_LOST and cap < float(bound):
         lines.append(
             f"(Cutting there takes {taken:.1%} off a total. The release cannot see that part: it "
             "adds an estimate, and the upper end of an interval reaches further.)"
         )
     if lower:
         lines.append("(In percent of the size of all values, above and below 0 together.)")
-    if lost_above >= _MUCH_LOST:
-        lines.append(
-            f"(What --bound {float(bound):g} cuts comes on top: {lost_above:.1%} of a total.)"
-        )
+    doubts = doubts_of_errors(errors, profile, (lower, bound), (lost_above, taken))
+    if lost_above >= MUCH_LOST:
         bound = round_above(profile.largest)
     best = good_epsilon(errors)
     if best is None:
         return [*lines, "", "There are too few rows for this epsilon."]
     chosen, expected = best
-    doubt = doubts_of_errors(errors, taken >= _MUCH_LOST, bound)
-    lines += [doubt] if doubt else []
+    lines += doubts
     command = ["tidegate", "release", source]
     for name, value in reading.items():
         if name == "header" and value is not None:
@@ -210,13 +223,31 @@ def _check_settings(
     command += ["-o", "private.csv", "--epsilon", chosen, "--bound", f"{float(bound):.15g}"]
     if lower:
         command += ["--lower", f"{float(lower):.15g}"]
-    if thought["resolution"] is not None:
-        command += ["--resolution", thought["resolution"]]
+    step = _resolution(profile, (lower, bound), thought, chosen, about)
+    command += [] if step is None else ["--resolution", written(step)]
     command += ["--horizon", str(streams.horizon(profile)), "--state", "state"]
     head_line = "To release it:" if not expected.useless else "To release it all the same:"
-    if lost_above >= _MUCH_LOST:
+    if lost_above >= MUCH_LOST:
         head_line = "To release it with a bound that cuts nothing:"
     return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]
+
+
+def _resolution(
+    profile: DataProfile,
+    bounds: tuple[Fraction, Fraction],
+    thought: dict[str, str | None],
+    epsilon: str,
+    about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
+) -> Fraction | None:
+    """The resolution for the command: one that hardly moves the sum; None: the default does."""
+    from tidegate.plan.data_profile import ROUNDED
+
+    (lower, bound), (streams, timing, _), given = bounds, about, thought["resolution"]
+    settings = {"horizon": streams.horizon(profile), "resolution": given, "lower": lower}
+    step = streams.pipeline(epsilon, bound, timing, **settings).resolution
+    if profile.rounded(step, bound, lower) < ROUNDED:
+        return None if given is None else step
+    return profile.fine_resolution(step, bound, lower)
 
 
 def _lower(profile: DataProfile, given: str | None) -> Fraction:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _EPSILONS = ("0.1", "0.3", "1", "3")
 _GOOD = 0.05  # relative error of a total that the suggested command aims at
 _USELESS = 0.5  # relative error of a total that tells nothing
+MUCH_LOST = 0.02  # of a total, by a bound or a cap
 _STEPS = 1000  # of a coarse resolution, for few values
 
 
@@ -24,11 +25,12 @@ _STEPS = 1000  # of a coarse resolution, for few values
 class ExpectedErrors:
     """The errors of one epsilon, relative to the size of all values."""
 
-    whole: float  # half of the interval of a total, by formula
+    whole: float  # half of the interval of a total, by formula: noise alone
     part: float  # of a sixteenth of it
     rounding: float
     rehearsed: Rehearsal | None
     resolution: Fraction
+    coarse: tuple[Fraction, float] | None  # the default that was not taken, and what it moves
 
     @property
     def total(self) -> float:
@@ -51,6 +53,7 @@ def expected_errors(
 ) -> dict[str, ExpectedErrors | None]:
     """By epsilon; None: hopeless."""
     from tidegate.plan import expect, half_width
+    from tidegate.plan.data_profile import ROUNDED
 
     (lower, bound), (floor, cap), (streams, timing, values) = bounds, cuts, about
     length, rehearsed = streams.values(profile), values.values()
@@ -71,26 +74,30 @@ def expected_errors(
                 raise
             found[budget] = None
             continue
+        coarse, step = None, pipeline.resolution
+        moved = profile.rounded(step, bound, lower)
+        if thought["resolution"] is None and moved >= ROUNDED:
+            coarse, step = (step, moved), profile.fine_resolution(step, bound, lower)
+            pipeline = streams.pipeline(budget, bound, timing, **{**given, "resolution": step})
         level = min(max(cap, pipeline.lattice.step), float(bound))
         assumed: dict[str, Any] = {"threshold": repr(level), "floor": floor if lower else None}
         whole, part = (
             half_width(pipeline, each) / (total * each.length / length)
             for each in expect(pipeline, [length, max(1, length // 16)], **assumed)
         )
-        resolution = pipeline.resolution
-        rounding = profile.rounded(resolution, bound, lower)
         tried = rehearse(pipeline, rehearsed)
-        found[budget] = ExpectedErrors(whole, part, rounding, tried, resolution)
+        rounding = profile.rounded(pipeline.resolution, bound, lower)
+        found[budget] = ExpectedErrors(whole, part, rounding, tried, pipeline.resolution, coarse)
     return found
 
 
 def error_table(errors: dict[str, ExpectedErrors | None], streams: CheckedStreams) -> str:
     """A row for every epsilon."""
     of_key = " of a key" if streams.by is not None else ""
-    head = ["epsilon", f"a total{of_key} (95 %)", "a sixteenth of it", "rounding moves it by"]
+    head = ["epsilon", f"noise in a total{of_key}", "in a sixteenth", "rounding moves it by"]
     tried = [one.rehearsed for one in errors.values() if one is not None and one.rehearsed]
     if tried:
-        head += [f"{tried[0].runs} rehearsals: off by", "interval held"]
+        head += [f"{tried[0].runs} rehearsals: off by", "95 % interval", "held"]
     rows = []
     for budget, error in errors.items():
         if error is None:
@@ -114,18 +121,73 @@ def good_epsilon(errors: dict[str, ExpectedErrors | None]) -> tuple[str, Expecte
     return chosen, known[chosen]
 
 
-def doubts_of_errors(errors: dict[str, ExpectedErrors | None], heavy: bool, bound: Fraction) -> str:
-    """Why some rehearsals were useless; empty: none was. `heavy`: much lies above the cap."""
-    bad = {budget: one for budget, one in errors.items() if one is not None and one.useless}
+def doubts_of_errors(
+    errors: dict[str, ExpectedErrors | None],
+    profile: DataProfile,
+    bounds: tuple[Fraction, Fraction],
+    taken: tuple[float, float],
+) -> list[str]:
+    """Why rehearsals were useless, and how fine a resolution must be; empty: nothing is wrong.
+
+    `taken`: which share of a total the bound cuts off, and which a cap would.
+    """
+    known = {budget: one for budget, one in errors.items() if one is not None}
+    bad = {budget: one for budget, one in known.items() if one.useless}
+    found = _coarse_resolutions(known, profile, bounds)
     if not bad:
-        return ""
-    why = "A few large values make up much of the total, and no release sees how large they are"
-    if not heavy:
-        coarser = 10 ** (len(str(int(bound / _STEPS))) - 1)
+        return found
+    (lower, bound), (by_bound, by_cap) = bounds, taken
+    if by_bound >= MUCH_LOST:
+        why = (
+            f"--bound {float(bound):g} cuts {by_bound:.1%} off a total, and no interval holds that"
+        )
+    elif by_cap >= MUCH_LOST:
+        why = "A few large values make up much of the total, and no release sees how large they are"
+    elif found:
+        why = "The resolution is too coarse for these values"
+    else:
         finest = min(one.resolution for one in bad.values())
-        step = f", or --resolution {coarser}" if coarser > finest else ""
+        coarser = Fraction(10 ** (len(str(int(bound / _STEPS))) - 1))
+        coarser = profile.fine_resolution(coarser, bound, lower)
+        step = f", or --resolution {written(coarser)}" if coarser > finest else ""
         why = f"There are too few rows to find a good cap. Try a smaller --bound{step}"
-    return (
+    return [
+        *found,
         f"Warning: at epsilon {', '.join(bad)} rehearsed totals are off by more than half, or most "
-        f"of their intervals miss the true total. {why}."
-    )
+        f"of their intervals miss the true total. {why}.",
+    ]
+
+
+def _coarse_resolutions(
+    known: dict[str, ExpectedErrors], profile: DataProfile, bounds: tuple[Fraction, Fraction]
+) -> list[str]:
+    """What rounding would do at resolutions that are too coarse, and which would do."""
+    from tidegate.plan.data_profile import ROUNDED
+
+    lower, bound = bounds
+    found: dict[str, list[str]] = {}
+    for budget, one in known.items():
+        if one.coarse is not None:
+            step, moved = one.coarse
+            said = (
+                f"(The default resolution there is {written(step)}: rounding would move a total by "
+                f"{moved:.1%}. The table assumes --resolution {written(one.resolution)}.)"
+            )
+        elif one.rounding >= ROUNDED:
+            fine = profile.fine_resolution(one.resolution, bound, lower)
+            said = (
+                f"Warning: rounding to --resolution {written(one.resolution)} moves a total by "
+                f"{one.rounding:.1%}. Use --resolution {written(fine)}."
+            )
+        else:
+            continue
+        found.setdefault(said, []).append(budget)
+    return [
+        said.replace(" there is", f" at epsilon {', '.join(budgets)} is")
+        for said, budgets in found.items()
+    ]
+
+
+def written(resolution: Fraction) -> str:
+    """A resolution as an option has it."""
+    return f"{float(resolution):.15g}"

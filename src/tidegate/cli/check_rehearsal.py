@@ -29,17 +29,23 @@ class Rehearsal:
     runs: int
     held: int  # how often the 95 % interval held the true total
     error: float  # of the total: the median of the runs, relative to the size of all values
-    width: float  # of the interval, in the same unit
+    below: float  # how far the interval reaches below the total, in the same unit
+    above: float  # how far above
 
     @property
     def misses(self) -> bool:
         """Whether most intervals missed: no chance, where 19 of 20 should hold."""
         return 2 * self.held < self.runs
 
-    def cells(self) -> tuple[str, str]:
-        """The error and how often the interval held, for a table."""
-        off = f"{self.error:.1%}" if self.error < 10 else f"{self.error:.2g} times"
-        return off, f"{self.held} of {self.runs}"
+    def cells(self) -> tuple[str, str, str]:
+        """The error, the interval and how often it held, for a table."""
+        below, above = _share(self.below), _share(self.above)
+        ends = f"± {above}" if above == below else f"− {below}, + {above}"
+        return _share(self.error), ends, f"{self.held} of {self.runs}"
+
+
+def _share(part: float) -> str:
+    return f"{part:.1%}" if part < 10 else f"{part:.2g} times"
 
 
 @dataclass
@@ -80,12 +86,15 @@ class RehearsalValues:
 
 
 def rehearse(pipeline: Pipeline, values: FloatArray) -> Rehearsal | None:
-    """Release the values several times, and compare the totals; None: there is nothing to run."""
+    """Release the values several times, and compare the totals; None: there is nothing to run.
+
+    The true total is that of the values as they are: what the bounds cut is missing in a release.
+    """
     if not values.size or pipeline.ticks is not None:
         return None
     lattice = pipeline.lattice
     floor, bound = -lattice.bottom * lattice.step, lattice.top * lattice.step
-    counted = np.clip(np.nan_to_num(values, nan=0.0), floor, bound)
+    counted = np.nan_to_num(values, nan=0.0, posinf=bound, neginf=floor)
     truth, size = float(counted.sum()), max(float(np.abs(counted).sum()), 1e-300)
     runs = _RUNS if values.size <= _MANY_ROWS else _FEW_RUNS
     answers = []
@@ -98,5 +107,6 @@ def rehearse(pipeline: Pipeline, values: FloatArray) -> Rehearsal | None:
         runs,
         sum(one.low <= truth <= one.high for one in answers),
         float(np.median([abs(one.estimate - truth) for one in answers])) / size,
-        float(np.median([one.high - one.low for one in answers])) / size,
+        float(np.median([one.estimate - one.low for one in answers])) / size,
+        float(np.median([one.high - one.estimate for one in answers])) / size,
     )

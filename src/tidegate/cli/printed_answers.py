@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tidegate.record.range_queries_and_answers import Answers
     from tidegate.record.times.time_ranges_and_tables import TimeTable
     from tidegate.released import ReleasedFile
-    from tidegate.run.pipeline import Pipeline
 
 EVEN = 1.05  # how much further an interval may reach to one side and still be written as ±
 USELESS = (
@@ -30,21 +29,22 @@ USELESS = (
 )
 
 
-def printed_advice(beyond: str) -> str:
-    """What would help where most values lie at the cap; `beyond`: what `at_bound` says."""
-    return "a larger bound" if beyond else "more epsilon, or more values"
+def printed_advice(answers: Answer | Answers) -> str:
+    """What would help where most values lie at the cap."""
+    return "a larger bound" if answers.beyond_bound else "more epsilon, or more values"
 
 
 def printed_remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list[str]:
     """Where values were cut, the guarantee, warnings, and notes."""
+    beyond = f" {answers.beyond_bound}" if answers.beyond_bound else ""
     speaks = " These are sums of capped values." if answers.capped else ""
-    first = f"{_cut(file, answers)}{speaks}{at_bound(file.pipeline, answers)} {file.guarantee}."
+    first = f"{_cut(file, answers)}{speaks}{beyond} {file.guarantee}."
     from tidegate.record.answer_text import far_limits, open_ends  # on demand: as below
 
     ends = open_ends(answers), far_limits(answers)
     return [
         first,
-        *warned(answers, at_bound(file.pipeline, answers)),
+        *warned(answers),
         *filter(
             None,
             (*ends, answers.note, getattr(file, "shared", ""), note),
@@ -52,32 +52,15 @@ def printed_remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str)
     ]
 
 
-def warned(answers: Answers, beyond: str = "") -> list[str]:
-    """Warnings about the answers alone; `beyond`: what `at_bound` says."""
+def warned(answers: Answers) -> list[str]:
+    """Warnings about the answers alone."""
     from tidegate.record.answer_text import cautions  # on demand: `--help` needs no numbers
 
-    found = [f"{line} Use {printed_advice(beyond)}." for line in cautions(answers)]
+    found = [f"{line} Use {printed_advice(answers)}." for line in cautions(answers)]
     wide = answers.high - answers.low >= 2 * abs(answers.estimate)
     if not found and len(answers) and wide.all():
         found.append("Warning: intervals are wider than the sums: hardly anything is known.")
     return found
-
-
-def at_bound(pipeline: Pipeline, answers: Answer | Answers) -> str:
-    """Where the cap has reached a bound, no interval can speak of what lies beyond it."""
-    lattice = pipeline.lattice
-    if pipeline.ticks is not None and lattice.bound == 1:
-        return ""  # events are counted
-    top, bottom = lattice.top * lattice.step, -lattice.bottom * lattice.step
-    ends = []
-    highest = answers.threshold if answers.highest is None else answers.highest
-    if highest >= top:
-        ends.append(f"above the bound, {top:g}")
-    if bottom and answers.lowest_floor is not None and answers.lowest_floor <= bottom:
-        ends.append(f"below the lower bound, {bottom:g}")
-    if not ends:
-        return ""
-    return f" Values {' or '.join(ends)}, count as the bound: intervals leave out what that cuts."
 
 
 def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[str, Any]:
@@ -90,7 +73,7 @@ def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[s
         "floor": answers.floor,
         "capped": answers.capped,
         "complete": not file.unfinished,
-        "warnings": warned(answers, at_bound(file.pipeline, answers)),
+        "warnings": warned(answers),
         "note": " ".join(filter(None, (answers.note, note))),
     }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.printed_answers import capped, printed_times, warned
+from tidegate.cli.printed_answers import capped, printed_advice, printed_times, warned
 from tidegate.errors import QueryError, SettingError
 from tidegate.io import SourceError
 from tidegate.tables.plain_text import percent, shown, table
@@ -55,9 +56,21 @@ def answered_by_key(
                 raise
             rows.append((name, None))
     known = [name for name, answer in rows if answer is not None]
+    if not known:
+        _refuse_range(file, where, confidence)
     if len(known) > 1:
         rows.append(("total", file.query(keys=known, confidence=confidence, **where)))
     return _rows_by_key(file, rows, confidence, as_json=as_json)
+
+
+def _refuse_range(file: KeyedFile, where: dict[str, Any], confidence: float) -> None:
+    """Raise what is wrong with a range that no key can answer; return if it is the keys alone."""
+    asked = {key: file.record(key).end for key in file.measured}
+    if not asked:
+        return  # all keys are in their warm-up
+    if where["from_"] is not None or where["to"] is not None:
+        file.query(confidence=confidence, **where)
+    file.query(key=max(asked, key=asked.__getitem__), confidence=confidence, **where)
 
 
 def _rows_by_key(
@@ -72,7 +85,8 @@ def _rows_by_key(
             }
             for name, one in rows
         ]
-        return _json(file, confidence, "answers", answers, warnings=_warnings_by_key(rows))
+        said = [*_warnings_by_key(rows), *_unknown_keys(rows)]
+        return _json(file, confidence, "answers", answers, warnings=said)
     head = ("key", "rows", "sum", f"{percent(confidence)} interval", "std. error")
     lines = [
         (name, "", "not known", "", "")
@@ -86,10 +100,18 @@ def _rows_by_key(
         )
         for name, one in rows
     ]
-    notes = [*_warnings_by_key(rows), *_caps_by_key(file, rows)]
-    if any(one is None for _, one in rows):
-        notes.append("Some keys have too few rows in this range: nothing is known, or measured.")
+    notes = [*_warnings_by_key(rows), *_caps_by_key(file, rows), *_unknown_keys(rows)]
     return "\n".join([table(head, lines), "", *notes, f"{file.guarantee}.", *_note(file)])
+
+
+def _unknown_keys(rows: list[tuple[str, Answer | None]]) -> list[str]:
+    """How many keys have no answer."""
+    unknown = sum(one is None for _, one in rows)
+    if not unknown:
+        return []
+    keys = sum(name != "total" for name, _ in rows)
+    have = "1 key has" if unknown == 1 else f"{unknown:,} keys have"
+    return [f"{have} no sum (of {keys:,}): too few rows in this range, or in its warm-up."]
 
 
 def _warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
@@ -99,7 +121,7 @@ def _warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
     found: Counter[str] = Counter()
     for one in known:
         if one.warning:
-            found[f"{one.warning}. Use more epsilon, or more values"] += 1
+            found[f"{one.warning}. Use {printed_advice(one)}"] += 1
         elif one.high - one.low >= 2 * abs(one.estimate):
             found[wide] += 1
     return [
@@ -113,11 +135,15 @@ def _caps_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list
     known = [one for name, one in rows if one is not None and name != "total"]
     if not known or (file.pipeline.ticks is not None and file.pipeline.lattice.bound == 1):
         return []  # events are counted
-    lowest = min(one.threshold for one in known)
-    highest = max(one.threshold if one.highest is None else one.highest for one in known)
-    ends = f"at {lowest:g}" if lowest == highest else f"at caps between {lowest:g} and {highest:g}"
+    highest = max(known, key=_highest_cap)
+    ends = f"at {_between(min(one.threshold for one in known), _highest_cap(highest))}"
+    lowest = min(known, key=_lowest_floor)
+    if _lowest_floor(lowest):
+        floors = _between(_lowest_floor(lowest), max(one.floor for one in known))
+        ends = f"below {floors} and above {ends.removeprefix('at ')}"
     sums = " These are sums of capped values." if any(one.capped for one in known) else ""
-    found = [f"Values were cut {ends}, key by key.{sums}"]
+    cut = replace(highest, floor=lowest.floor, lowest_floor=lowest.lowest_floor).beyond_bound
+    found = [" ".join(filter(None, (f"Values were cut {ends}, key by key.{sums}", cut)))]
     from tidegate.record.answer_text import FAR, OPEN, open_end  # on demand: `--help` needs none
 
     of_ends = Counter(open_end(one) for one in known)
@@ -131,6 +157,18 @@ def _caps_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list
         if of_ends[end]
     ]
     return found
+
+
+def _highest_cap(one: Answer) -> float:
+    return one.threshold if one.highest is None else one.highest
+
+
+def _lowest_floor(one: Answer) -> float:
+    return one.floor if one.lowest_floor is None else one.lowest_floor
+
+
+def _between(lowest: float, highest: float) -> str:
+    return f"{lowest:g}" if lowest == highest else f"caps between {lowest:g} and {highest:g}"
 
 
 def _table_by_key(

@@ -22,6 +22,7 @@ from tidegate.cli.pipeline_from_options import build_pipeline, with_config, with
 from tidegate.cli.release_broker import check_broker, of_broker, run_broker
 from tidegate.cli.release_by_key import check_by_key, run_by_key
 from tidegate.cli.release_options import KINDS, with_release_options
+from tidegate.cli.rounding_note import RoundingNote
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError
 from tidegate.run.pipeline import Pipeline
@@ -101,6 +102,7 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
         Progress(opened, quiet=quiet, output=options.get("output"), first=first) as progress,
         stopping(opened if follow else None) as stop,
     ):
+        read = RoundingNote(opened, [pipeline.lattice])
         into: dict[str, Any] = {
             "sink": options.get("output"),
             "format": output_format(opened, source, options),
@@ -111,16 +113,18 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
         if "state" not in options:
             once = pipeline.start()
             with told_what_is_left([once], options.get("output")):
-                result = transfer(opened, once, **into)
+                result = transfer(read, once, **into)
             progress.close()
             close(once, result, quiet=quiet)
         else:
             with _opened_to_release(pipeline, options) as run:
                 into.update(_after_a_restart(run, source, options))
                 with told_what_is_left(run, options.get("output")):
-                    result = transfer(opened, run, **into)
+                    result = transfer(read, run, **into)
                 progress.close()
                 close(run, result, quiet=quiet)
+    if not quiet:
+        read.tell()
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
     if replaced and options.get("overwrite") and not quiet:

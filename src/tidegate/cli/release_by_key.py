@@ -20,12 +20,14 @@ from tidegate.cli.pipeline_from_options import (
     SHORTEST_KEY,
     build_pipeline,
 )
+from tidegate.cli.release_summary import summarise_keys
+from tidegate.cli.rounding_note import RoundingNote
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError, TidegateError
 from tidegate.keyed import Keyed, KeyedRelease
 
 if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
-    from tidegate.io import Batch, Source
+    from tidegate.io import Batch
     from tidegate.io.held_source import HeldSource
     from tidegate.keyed.transfer import KeyedTransferred
 
@@ -90,6 +92,7 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
         stopping(opened if follow else None) as stop,
     ):
+        read = RoundingNote(opened, [specification.pipeline.lattice])
         into: dict[str, Any] = {
             "format": output_format(opened, source, options),
             "late": options.get("late", "refuse"),
@@ -97,11 +100,11 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
             "until": release_events.clock(options) if with_ticks else None,
         }
         if "state" in options:
-            release, result = _durably_by_key(opened, specification, options, into)
+            release, result = _durably_by_key(read, specification, options, into)
         else:
             # Values that add up are asked in the file; others need the record, for the file.
             release = specification.start(record=not specification.pipeline.estimator.adds_up)
-            result = transfer_keyed(opened, release, options.get("output"), **into)
+            result = transfer_keyed(read, release, options.get("output"), **into)
         progress.close()
     if result.dropped:  # never hidden: the operator must know
         complain(
@@ -117,13 +120,14 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         complain(_nothing_released_by_key(result, events=with_ticks))
         raise typer.Exit(NOTHING)
     if not quiet:
-        _summarise_keys(release, result)
+        summarise_keys(release, result)
+        read.tell()
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
 
 
 def _durably_by_key(
-    opened: Source, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
+    opened: RoundingNote, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
 ) -> tuple[KeyedRelease, KeyedTransferred]:
     """With state: every row once, whatever happens in between."""
     from tidegate.keyed.durable_folder import DurableKeyed
@@ -273,27 +277,3 @@ def _nothing_released_by_key(result: Any, *, events: bool) -> str:
         "nothing was released: no key has more rows than the threshold takes (--holdout), or all "
         "were dropped. No output was written. Use --shared-threshold"
     )
-
-
-def _summarise_keys(release: Any, result: Any) -> None:
-    from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
-
-    if release.specification.pipeline.ticks is None:
-        read = result.read - result.dropped  # the others are told apart, to the operator
-        complain(f"released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
-    else:
-        ticks = result.released // max(1, result.keys)
-        complain(f"released {ticks:,} ticks of {result.keys:,} keys")  # how many events is not said
-    if release.threshold is not None:
-        complain(f"larger values count as {release.threshold:g}, for all keys")
-    complain(f"spent: {release.guarantee}")
-    if result.unmeasured:
-        advice = "--shared-threshold chooses one for all"
-        if release.specification.pipeline.ticks is not None:
-            advice = "Longer ticks (--every), or fewer keys, would help"
-        complain(
-            f"warning: {result.unmeasured:,} keys have too few rows for a threshold of their own: "
-            f"little is known about them. {advice}"
-        )
-    for warning in setting_warnings(release.specification.pipeline):
-        complain(f"warning: {warning}")

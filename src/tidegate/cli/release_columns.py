@@ -15,6 +15,7 @@ from tidegate.cli.release import (
     state_options,
     tell_unsealed,
 )
+from tidegate.cli.rounding_note import RoundingNote
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import positive
 from tidegate.guarantee import sequential
@@ -53,6 +54,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
         Progress(opened, quiet=quiet, output=output) as progress,
         stopping(opened if options.get("follow") else None) as stop,
     ):
+        read = RoundingNote(opened, [one.lattice for one in pipelines.values()], names)
         into: dict[str, Any] = {"format": options.get("output-format"), "warn": complain}
         into["progress"] = stop.then(progress.advance)
         runs: dict[str, DurableRelease | Release]
@@ -60,7 +62,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
             started = {name: pipeline.start() for name, pipeline in pipelines.items()}
             runs = {**started}
             with told_what_is_left([*started.values()], output):
-                results = transfer_columns(opened, started, sinks, **into)
+                results = transfer_columns(read, started, sinks, **into)
             progress.close()
             _summarise_columns(runs, results, sinks, quiet=quiet)
         else:
@@ -68,10 +70,12 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
                 tell_unsealed(all_, options)
                 start = all_.seen if continues else None
                 with told_what_is_left(all_, output):
-                    results = transfer_columns(opened, all_, sinks, start=start, **into)
+                    results = transfer_columns(read, all_, sinks, start=start, **into)
                 progress.close()
                 runs = {**all_.runs}
                 _summarise_columns(runs, results, sinks, quiet=quiet)
+    if not quiet:
+        read.tell()
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
     if replaced and options.get("overwrite") and not quiet:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.cli.exit_codes_and_signals import complain
-from tidegate.cli.printed_answers import USELESS, at_bound, printed_advice, spread
+from tidegate.cli.printed_answers import USELESS, printed_advice, spread
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
@@ -80,6 +80,7 @@ def _summary_of_spent(runs: Sequence[Release], output: str | None) -> str:
 
 # Beyond, the record of a durable run is read again for as long as the run itself took.
 _LONGEST = 1 << 22
+_MOST_KEYS = 1000  # beyond, their total takes too long
 _LONG = 16  # times the rows: a horizon that is much too long for what has come
 _WIDE = 0.25  # of a sum: an interval that could be shorter
 
@@ -127,6 +128,46 @@ def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
         complain(f"{named}{line}")
     for warning in setting_warnings(outcome.pipeline):
         complain(f"{named}warning: {warning}")
+
+
+def summarise_keys(release: Any, result: Any) -> None:
+    """The same for a release with keys."""
+    from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
+
+    if release.specification.pipeline.ticks is None:
+        read = result.read - result.dropped  # the others are told apart, to the operator
+        complain(f"released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
+    else:
+        ticks = result.released // max(1, result.keys)
+        complain(f"released {ticks:,} ticks of {result.keys:,} keys")  # how many events is not said
+    if release.threshold is not None:
+        complain(f"larger values count as {release.threshold:g}, for all keys")
+    complain(f"spent: {release.guarantee}")
+    for line in _crowded_keys(release) if result.keys <= _MOST_KEYS else []:
+        complain(line)
+    if result.unmeasured:
+        advice = "--shared-threshold chooses one for all"
+        if release.specification.pipeline.ticks is not None:
+            advice = "Longer ticks (--every), or fewer keys, would help"
+        complain(
+            f"warning: {_keys_have(result.unmeasured)} too few rows for a threshold of their own: "
+            f"little is known about them. {advice}"
+        )
+    for warning in setting_warnings(release.specification.pipeline):
+        complain(f"warning: {warning}")
+
+
+def _keys_have(count: int) -> str:
+    return "1 key has" if count == 1 else f"{count:,} keys have"
+
+
+def _crowded_keys(release: Any) -> list[str]:
+    """Whether most values lie at the cap, of all keys together; and what the bound cuts."""
+    with suppress(TidegateError):  # a range that not all keys know: nothing is said
+        total = release.query()
+        advice = f"warning: {total.warning}. Use {printed_advice(total)}"
+        return [*([advice] if total.warning else []), *filter(None, [total.beyond_bound[:-1]])]
+    return []
 
 
 def summary_of_left_out(run: DurableRelease | Release) -> list[str]:
@@ -183,6 +224,7 @@ def unmeasured(result: Transferred, *, durable: bool) -> str:
 
 def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
     rows, released = outcome.seen, outcome.released
+    total = outcome.total() if released <= _LONGEST else None
     first = f"released {released:,} of {rows:,} rows"
     if outcome.pipeline.ticks is not None:  # how many events there were is not said
         first = f"released {released:,} ticks of {outcome.pipeline.ticks.every}"
@@ -190,10 +232,9 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
     together = ", by all runs with this state together" if outcome.durable else ""
     lines = [
-        f"{first}; {_counted(outcome)}",
+        f"{first}; {_counted(outcome, total)}",
         f"spent: {outcome.guarantee}{together}",
     ]
-    total = outcome.total() if released <= _LONGEST else None
     if total is not None:
         half, size = (total.high - total.low) / 2, total.end - total.start
         reach = spread(total.estimate - total.low, total.high - total.estimate)
@@ -202,13 +243,12 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
             f"a sum over {rows_known} is known to {reach} ({percent(total.confidence)})"
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
-        beyond = at_bound(outcome.pipeline, total)
         if total.warning:
-            lines.append(f"warning: {total.warning}. Use {printed_advice(beyond)}")
+            lines.append(f"warning: {total.warning}. Use {printed_advice(total)}")
         elif half >= abs(total.estimate):
             lines.append(f"warning: {USELESS}")
-        if beyond:
-            lines.append(beyond.strip().rstrip("."))
+        if total.beyond_bound:
+            lines.append(total.beyond_bound.rstrip("."))
         lines += _why_wide(outcome, total)
     return lines
 
@@ -234,11 +274,14 @@ def _why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
     return [line for line in found if line]
 
 
-def _counted(outcome: ReleaseOutcome) -> str:
-    """What values beyond the ends count as."""
+def _counted(outcome: ReleaseOutcome, total: Answer | None) -> str:
+    """What values beyond the ends count as: where caps moved, as `tidegate query` says it."""
+    from tidegate.record.answer_text import moved  # on demand, as above
+
     if outcome.pipeline.ticks is not None:
         largest = f"{outcome.threshold:g}" if outcome.threshold is not None else "?"
         return f"an event counts as {largest} at most"
     if outcome.floor:
         return f"values count from {outcome.floor:g} to {outcome.threshold:g}"
-    return f"larger values count as {outcome.threshold:g}, values below 0 as 0 (see --lower)"
+    cap = f"{outcome.threshold:g}" if total is None else moved(total.threshold, total.highest)
+    return f"larger values count as {cap}, values below 0 as 0 (see --lower)"

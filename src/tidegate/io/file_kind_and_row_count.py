@@ -65,7 +65,8 @@ def kind_of(
             if bare.endswith(_SPREADSHEETS):
                 raise SettingError(setting, "is a spreadsheet: save the sheet as CSV (UTF-8) first")
             lines = " (jsonl has an object on every line)" if bare.endswith(".json") else ""
-            raise SettingError(setting, f"is unknown from this name. Give one of {_names()}{lines}")
+            problem = f"is unknown from this name. Give --{setting}, one of {_names()}{lines}"
+            raise SettingError(setting, problem)
         return FileKind(found, compression)
     if format not in KINDS:
         raise SettingError(setting, f"must be one of {_names()}, not {said(format)}")

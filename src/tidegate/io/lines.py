@@ -79,6 +79,10 @@ def _start(data: bytes, incoming: InputBytes) -> bytes:
     for magic, problem in _NOT_TEXT.items():
         if data.startswith(magic):
             raise SourceError(None, problem, incoming.name)
+    odd, even = data[1:8:2], data[:8:2]
+    if len(data) >= 8 and any(data[:8]) and not (any(odd) and any(even)):  # two bytes a letter
+        problem = "looks like UTF-16 text without a byte order mark: convert it to UTF-8"
+        raise SourceError(None, problem, incoming.name)
     return data.removeprefix(_MARK)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,12 @@ from tidegate.tables.optional_libraries import require_for_files
 _ROWS = 1 << 17
 # Read pages through this much memory; without it pyarrow loads the column of a whole row group.
 _BUFFER = 1 << 20
+
+
+def _looks_like_text(head: bytes) -> bool:
+    """Whether a file begins with a line of text, as CSV does."""
+    first, end, _ = head.partition(b"\n")
+    return bool(end) and first.strip().decode("utf-8-sig", "replace").isprintable()
 
 
 class ParquetSource(Closed):
@@ -68,9 +75,10 @@ class ParquetSource(Closed):
                 arrow.PythonFile(file, mode="r"), buffer_size=_BUFFER, pre_buffer=False
             )
         except (arrow.ArrowException, OSError, ValueError):  # they may quote the file
-            raise SourceError(
-                None, "is not a complete Parquet file: truncated or damaged", self._incoming.name
-            ) from None
+            problem = "is not a complete Parquet file: truncated or damaged"
+            if _looks_like_text(os.pread(self._incoming.descriptor, 512, 0)):
+                problem = "does not look like Parquet. If it is CSV, give --format csv (format=)"
+            raise SourceError(None, problem, self._incoming.name) from None
 
     def _choose(self) -> list[str]:
         schema = self._file.schema_arrow

@@ -81,6 +81,11 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
         return list(self._facts)
 
     @property
+    def measured(self) -> list[str]:
+        """The keys whose warm-up is over: these have answers."""
+        return [name for name, facts in self._facts.items() if facts.phases]
+
+    @property
     def guarantee(self) -> str:
         """What is promised to every row."""
         return str(self.metadata["guarantee"])
@@ -156,7 +161,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
         return self._index
 
     def _active(self) -> list[str]:
-        return [name for name, facts in self._facts.items() if facts.phases]
+        return self.measured
 
     def _reading(self) -> AbstractContextManager[Any]:
         return nullcontext()

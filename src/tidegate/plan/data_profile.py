@@ -12,11 +12,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from tidegate.lattice import FloatArray, Lattice
+from tidegate.lattice import LARGEST, FloatArray, Lattice
 
 _KEPT = 1 << 18  # values kept for quantiles; beyond, every second of them, and so on
 _BUCKETS = 120  # means over time, of ever longer stretches
 _PLACES = 9  # decimal places told apart
+ROUNDED = 0.001  # of the sum: what rounding may move before a finer resolution is advised
 _MARKERS = {10**digits - 1 for digits in range(2, 10)} | {32767, 32768, 65535}
 
 
@@ -108,7 +109,11 @@ class DataProfile:
         return float((excess > 0).mean()), float(excess.sum()) / total
 
     def rounded(self, resolution: Fraction, bound: Fraction, lower: Fraction) -> float:
-        """How far rounding alone moves the sum, as a share of the size of all values."""
+        """How far rounding alone moves the sum, as a share of the size of all values.
+
+        Values above and below 0 are looked at apart: what rounding takes from one side does not
+        make up for what it takes from the other.
+        """
         numbers = np.concatenate([np.empty(0), *self._sample])
         kept = np.clip(numbers, float(lower), float(bound))
         size = float(np.abs(kept).sum())
@@ -116,7 +121,22 @@ class DataProfile:
             return 0.0
         lattice = Lattice(bound, resolution, lower)
         moved = lattice.units(kept) * lattice.step - kept
-        return abs(float(moved.sum())) / size
+        sides = (float(moved[side].sum()) for side in (kept >= 0, kept < 0))
+        return sum(map(abs, sides)) / size
+
+    def fine_resolution(self, coarsest: Fraction, bound: Fraction, lower: Fraction) -> Fraction:
+        """The coarsest of this and its tenths, hundredths, … that hardly moves the sum.
+
+        Below `ROUNDED`, at this resolution and at the next finer one, so that no lucky rounding is
+        taken for a fine one. As fine as the lattice goes, if none does.
+        """
+        resolution = coarsest
+        while bound / resolution * 100 < LARGEST and resolution > Fraction(1, 10**_PLACES):
+            finer = resolution / 10
+            if max(self.rounded(one, bound, lower) for one in (resolution, finer)) < ROUNDED:
+                break
+            resolution = finer
+        return resolution
 
     def _sample_from(self, numbers: FloatArray) -> None:
         first = -self.rows % self._stride

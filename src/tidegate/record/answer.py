@@ -38,6 +38,8 @@ class Answer:
             allow, whatever the tail is like. `high` assumes more (`assumption`). None: not known.
         note: what else is to be known of a range of time: late rows, no rows at one end.
         span: the range of time that was asked for, in words; empty if it was asked by position.
+        bound, lower: the public bounds of a value. No end of an interval lies beyond rows × these.
+            (None: not known.)
     """
 
     start: int
@@ -60,6 +62,8 @@ class Answer:
     limit: float | None = None
     note: str = ""
     span: str = field(default="", compare=False)
+    bound: float | None = None
+    lower: float = 0.0
 
     @property
     def standard_error(self) -> float:
@@ -98,6 +102,11 @@ class Answer:
         0 count.
         """
         return answer_text.assumption(self)
+
+    @property
+    def beyond_bound(self) -> str:
+        """What values beyond the public bound count as, where the cap reached it, in words."""
+        return answer_text.beyond_bound(self)
 
     @property
     def cut(self) -> str:

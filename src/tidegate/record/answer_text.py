@@ -35,9 +35,11 @@ def sentence(answer: Answer) -> str:
     if max(below, above) > _EVEN * min(below, above):
         error = f"({sure}: {figure(answer.low)} to {figure(answer.high)})"
     warning = f" ({answer.warning})" if answer.warning else ""
+    beyond = "" if answer.capped else answer.beyond_bound.rstrip(".")
     return (
         f"{what} {where(answer)}: {figure(answer.estimate)} {error}, "
         f"values were {answer.cut}{open_end(answer)}{warning}"
+        f"{f'. {beyond}' if beyond else ''}"
         f"{f'. {answer.note}' if answer.note else ''}"
     )
 
@@ -98,6 +100,7 @@ def moved(lowest: float, highest: float | None) -> str:
 
 def facts(answer: Answer) -> str:
     """One answer in a notebook."""
+    beyond = "" if answer.capped else answer.beyond_bound
     return html.facts(
         f"{figure(answer.estimate)}",
         [
@@ -105,6 +108,7 @@ def facts(answer: Answer) -> str:
             ("range", f"[{answer.start:,}, {answer.end:,})"),
             (f"{answer.confidence:.0%} interval", f"{figure(answer.low)} to {figure(answer.high)}"),
             ("sum of", f"values {answer.cut}" if answer.capped else "all values"),
+            *([("but", beyond)] if beyond else []),
             *([] if answer.capped else [("values were", answer.cut)]),
             *([("assumes", answer.assumption)] if answer.assumption else []),
             *([("warning", answer.warning)] if answer.warning else []),
@@ -125,14 +129,19 @@ def rows(answers: Answers) -> str:
     more = len(answers) > SHOWN
     about = _about(answers)
     picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
-    said = html.lines([*cautions(answers), open_ends(answers), answers.note])
+    said = html.lines([*cautions(answers), *_remarks(answers)])
     return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
 
 
 def lines(answers: Answers) -> str:
     """Many answers as plain plain_text."""
-    said = filter(None, (*cautions(answers), open_ends(answers), answers.note))
+    said = filter(None, (*cautions(answers), *_remarks(answers)))
     return "\n".join([_about(answers), plain_text.table(*_cells(answers)), *said])
+
+
+def _remarks(answers: Answers) -> tuple[str, ...]:
+    beyond = "" if answers.capped else answers.beyond_bound
+    return open_ends(answers), beyond, answers.note
 
 
 def _about(answers: Answers) -> str:
@@ -202,3 +211,26 @@ def cautions(answers: Answers) -> list[str]:
         where = f" ({count:,} of {len(answers):,} ranges)" if len(answers) > 1 else ""
         found.append(f"Warning{where}: {warning}.")
     return found
+
+
+def beyond_bound(answers: Answer | Answers) -> str:
+    """Where the cap has reached a bound, no interval can speak of what lies beyond it."""
+    bound, lower = answers.bound, answers.lower
+    if bound is None or (bound == 1 and _counts_events(answers)):
+        return ""
+    ends = []
+    highest = answers.threshold if answers.highest is None else answers.highest
+    if highest >= bound:
+        ends.append(f"above the bound, {bound:g}")
+    lowest = answers.floor if answers.lowest_floor is None else answers.lowest_floor
+    if lower and lowest <= lower:
+        ends.append(f"below the lower bound, {lower:g}")
+    if not ends:
+        return ""
+    return f"Values {' or '.join(ends)}, count as the bound: intervals leave out what that cuts."
+
+
+def _counts_events(answers: Answer | Answers) -> bool:
+    """Whether ticks of events were released: there is no level at which all of one are cut."""
+    caps, full = getattr(answers, "caps", None), getattr(answers, "full", None)
+    return full == math.inf or (caps is not None and bool(np.isinf(caps[:, 2]).any()))

@@ -134,10 +134,7 @@ def ratio(numerator: Answer, denominator: Answer) -> Ratio:
     """
     if numerator.confidence != denominator.confidence:
         raise QueryError("both sums of a ratio need the same confidence")
-    sides = [
-        (one.estimate, one.estimate - one.low, one.high - one.estimate)
-        for one in (numerator, denominator)
-    ]
+    sides = [(one.estimate, *_sides(one)) for one in (numerator, denominator)]
     (a, a_below, a_above), (b, b_below, b_above) = sides
     if not denominator.low > 0 and not denominator.high < 0:
         raise QueryError(
@@ -155,6 +152,24 @@ def ratio(numerator: Answer, denominator: Answer) -> Ratio:
     if sign < 0:
         low, high = -high, -low
     return Ratio(sign * a / b, low, high, numerator.confidence, numerator, denominator)
+
+
+def _sides(answer: Answer) -> tuple[float, float]:
+    """How far the interval of a sum reaches down and up, as errors that may add up with others.
+
+    An end that was moved to what is possible at most (`within_bounds`) is no error of chance: two
+    of these do not average out, and the interval of a ratio would be too short. There the error of
+    noise and prediction counts. Moved to 0 it may stay: r = 0 is then an end of the interval.
+    """
+    from statistics import NormalDist  # on demand: importing it is slow
+
+    normal = NormalDist().inv_cdf((1 + answer.confidence) / 2)
+    quantile = min(normal, -math.log(1 - answer.confidence) / math.sqrt(2))
+    least = quantile * math.hypot(answer.noise_error, answer.prediction_error)
+    below = answer.estimate - answer.low
+    return below if answer.low == 0 else max(below, least), max(
+        answer.high - answer.estimate, least
+    )
 
 
 def _root_of_ratio(a: float, a_half: float, b: float, b_half: float, *, upper: bool) -> float:

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record import answer_text
 from tidegate.record.answer import Answer
+from tidegate.record.answers_facts import ERRORS, AnswersFacts
 from tidegate.record.range_tables import RangeTables
 from tidegate.stages import Excess
-from tidegate.tables.from_numpy import Tabular
 from tidegate.tables.table_input import are_times
 
 if TYPE_CHECKING:
     from tidegate.record.times.time_ranges_and_tables import Moment
 
-_ERRORS = ("noise_error", "prediction_error", "truncation_error")
-TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date
 _FARTHEST = (1 << 63) - 1
+TIMES = (str, date, np.datetime64)  # a datetime, and a Timestamp of pandas, is a date
 
 
-@dataclass(frozen=True)
-class Answers(Tabular):
+@dataclass(frozen=True, repr=False)
+class Answers(AnswersFacts):
     """The sums over many ranges: the attributes of `Answer`, as arrays.
 
     `threshold` is the lowest of all ranges; `caps` has a row for each: lowest,
@@ -53,23 +51,8 @@ class Answers(Tabular):
     limit: FloatArray | None = None
     note: str = ""
     span: str = ""
-
-    @property
-    def highest(self) -> float:
-        """The highest level of all ranges at which values were truncated."""
-        return (
-            self.threshold if self.caps is None or not len(self) else float(self.caps[:, 1].max())
-        )
-
-    @property
-    def floor(self) -> float:
-        """The highest level of all ranges at which smaller values were cut; 0 unless `lower` is."""
-        return 0.0 if self.caps is None or not len(self) else float(self.caps[:, 3].max())
-
-    @property
-    def lowest_floor(self) -> float:
-        """The lowest of these."""
-        return 0.0 if self.caps is None or not len(self) else float(self.caps[:, 4].min())
+    bound: float | None = None
+    lower: float = 0.0
 
     @classmethod
     def around(
@@ -126,41 +109,34 @@ class Answers(Tabular):
             limit=limit if limit is None else np.maximum(limit, high),
         )
 
-    @property
-    def blind(self) -> NDArray[np.bool_]:
-        """Whether the upper end of each range is hardly more than a limit: see `Answer.blind`."""
-        if self.unseen is None:
-            return np.zeros(len(self), dtype=np.bool_)
-        found: NDArray[np.bool_] = self.unseen > answer_text.MUCH * np.abs(self.estimate)
-        return found
+    def within_bounds(self, rows: IntArray) -> Answers:
+        """The same answers, with no end of an interval beyond what their rows can add up to.
 
-    @property
-    def standard_error(self) -> FloatArray:
-        """√(noise_error² + prediction_error² + truncation_error²)."""
-        return np.hypot(np.hypot(self.noise_error, self.prediction_error), self.truncation_error)
+        Every row counts as a number from `lower` to `bound`, so rows × lower ≤ sum ≤ rows × bound
+        holds for sure. An end outside is moved there: that removes impossible sums only, so an
+        interval that held the true sum still does. The estimate stays, even outside: the estimates
+        of parts add up to that of the whole. Bounds and numbers of rows are public: it is free.
 
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """One row for each range."""
-        names = ("start", "end", "estimate", "low", "high", "standard_error")
-        table = {name: getattr(self, name) for name in (*names, *_ERRORS)}
-        constant, caps = np.full(len(self), self.threshold), self.caps
-        table["threshold"] = constant if caps is None else caps[:, 0].copy()
-        table["highest"] = constant.copy() if caps is None else caps[:, 1].copy()
-        if caps is not None and self.lowest_floor:
-            table["floor"] = caps[:, 3].copy()
-        return table
-
-    def __repr__(self) -> str:
-        return answer_text.lines(self)
-
-    def _repr_html_(self) -> str:
-        return answer_text.rows(self)
+        `low` ≤ `estimate` ≤ `high` stays. A tick of events has no largest sum: of these, only lower
+        ends are moved, and only where no event counts below 0.
+        """
+        if self.bound is None:
+            return self
+        summed = self.caps is not None and bool(np.isinf(self.caps[:, 2]).any())  # events
+        low, high, limit = self.low, self.high, self.limit
+        if not summed or not self.lower:
+            low = np.maximum(low, np.minimum(rows * self.lower, self.estimate))
+        if not summed:
+            most = np.maximum(rows * self.bound, self.estimate)
+            high = np.minimum(high, most)
+            limit = None if limit is None else np.minimum(limit, most)
+        return replace(self, low=low, high=high, limit=limit)
 
     def __len__(self) -> int:
         return self.start.size
 
     def __getitem__(self, index: int) -> Answer:
-        columns = ("estimate", *_ERRORS, "low", "high")
+        columns = ("estimate", *ERRORS, "low", "high")
         numbers: dict[str, Any] = {name: float(getattr(self, name)[index]) for name in columns}
         numbers["threshold"] = numbers["highest"] = self.threshold
         if self.caps is not None:
@@ -169,12 +145,8 @@ class Answers(Tabular):
         some = (("unseen", self.unseen), ("limit", self.limit))
         numbers |= {name: float(found[index]) for name, found in some if found is not None}
         numbers |= {"confidence": self.confidence, "capped": self.capped, "note": self.note}
+        numbers |= {"bound": self.bound, "lower": self.lower}
         return Answer(int(self.start[index]), int(self.end[index]), span=self.span, **numbers)
-
-    @property
-    def warnings(self) -> dict[str, int]:
-        """The warnings of these answers (`Answer.warning`), with how many answers have each."""
-        return answer_text.warnings(self)
 
 
 @lru_cache(maxsize=64)  # a table asks for the same one for every key

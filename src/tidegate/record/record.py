@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class RecordSums:
         capped: nothing is known of what truncation took away, somewhere.
         caps: lowest and highest cap, and the sum of all; the same of the floors. One row for each
             fact.
-        latest: cap and floor for ranges that are empty.
+        latest: cap and floor for ranges that are empty; bounds: of a value, lower first.
     """
 
     estimate: FloatArray
@@ -58,15 +58,18 @@ class RecordSums:
     truncated: FloatArray
     caps: FloatArray
     latest: tuple[float, float]
+    bounds: tuple[float, float]
     capped: bool = False
 
     @classmethod
-    def empty(cls, ranges: int, threshold: float, floor: float) -> RecordSums:
-        """Nothing yet; `threshold` and `floor` are said of a range without values."""
+    def empty(cls, ranges: int, last: Segment) -> RecordSums:
+        """Nothing yet; the threshold and floor of `last` are said of a range without values."""
         estimate, noise, prediction, largest, unseen = np.zeros((5, ranges))
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
-        truncated, latest = np.zeros((len(Excess._fields), ranges)), (threshold, floor)
-        return cls(estimate, noise, prediction, largest, unseen, truncated, caps, latest)
+        truncated, method = np.zeros((len(Excess._fields), ranges)), last.method
+        ends = (-method.depth * method.step, method.ceiling * method.step)
+        latest = last.threshold_value, last.floor
+        return cls(estimate, noise, prediction, largest, unseen, truncated, caps, latest, ends)
 
     def add(
         self,
@@ -127,7 +130,7 @@ class RecordSums:
         caps, (threshold, floor) = self.caps, self.latest
         nothing = np.isinf(caps[0])  # empty ranges
         caps[:2, nothing], caps[3:5, nothing] = threshold, floor
-        return Answers.around(
+        found = Answers.around(
             self.estimate,
             begin,
             end,
@@ -140,13 +143,14 @@ class RecordSums:
             caps=caps.T,
             unseen=self.unseen if self.unseen.any() else None,
         )
+        found = replace(found, lower=self.bounds[0], bound=self.bounds[1])
+        return found.within_bounds(end - begin)
 
 
 class Record(RangeQueries):
     """The released block sums: one segment for each threshold.
 
-    Position p counts released values from 0. A segment forgets its oldest blocks by itself, so one
-    that lies before such a gap is forgotten as well: a range across it has no sum.
+    Position p counts released values from 0. One before a gap of forgotten blocks is forgotten too.
     """
 
     def __init__(
@@ -217,7 +221,7 @@ class Record(RangeQueries):
     def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> RecordSums:
         """What the segments know about these ranges, added up: before any interval."""
         last = self.segments[-1]
-        found = RecordSums.empty(begin.size, last.threshold_value, last.floor)
+        found = RecordSums.empty(begin.size, last)
         before, parts = None, (self.segments, self._unseen(), self.aims(as_of))
         for segment, hidden, aim in zip(*parts, strict=True):
             found.add(segment, begin, end, as_of, hidden, aim, before)
@@ -236,11 +240,7 @@ class Record(RangeQueries):
 
     @property
     def time_index(self) -> TimeIndex:
-        """Where which time is.
-
-        Raises:
-            QueryError: values have no times.
-        """
+        """Where which time is; values without times are refused."""
         if self.times is None:
             raise QueryError("the values of this release have no times: ask by position")
         return self.times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any, overload
@@ -135,6 +136,7 @@ def release(
         if settings.get("period") is not None:
             settings = {**settings, "period": periods_in_rows(settings["period"], time.ticks)}
     pipeline = _pipeline_for_table(method, epsilon, bound, rows, settings)
+    _warn_of_settings(pipeline)
     running = pipeline.keeping(rows).start(randomness)
     out = running.push_rows(values, users, time, late)
     running.finish()  # the table is over, and its length is public
@@ -187,6 +189,14 @@ def _columns_of_table(
         )
     total = sequential(*(one.promise for one in released.values()))
     return ReleasedColumns(released, total, in_memory=released)
+
+
+def _warn_of_settings(pipeline: Pipeline) -> None:
+    """Warn of doubtful settings, as `tidegate release` does: a `UserWarning` for each sentence."""
+    from tidegate.plan import setting_warnings  # on demand: most imports need none of it
+
+    for sentence in setting_warnings(pipeline):
+        warnings.warn(sentence, UserWarning, stacklevel=3)  # at the line of the caller
 
 
 def _count(values: Any) -> int:

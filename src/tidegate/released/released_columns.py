@@ -136,12 +136,30 @@ class OfColumn:
 def column_file(path: str | Path, name: str) -> str:
     """The file of one column: `private.csv` → `private.tip.csv`.
 
-    >>> column_file("out/private.csv.gz", "Tip amount")
-    'out/private.Tip_amount.csv.gz'
+    >>> column_file("out/private.csv.gz", "Tip amount"), column_file("p_0.1.parquet", "tip")
+    ('out/private.Tip_amount.csv.gz', 'p_0.1.tip.parquet')
     """
     place = Path(path)
-    stem, dot, extensions = place.name.partition(".")
-    return str(place.with_name(f"{stem}.{label(name)}{dot}{extensions}"))
+    extension = place.suffix
+    if extension.lower() in (".gz", ".zst"):
+        extension = Path(place.stem).suffix + extension
+    stem = place.name.removesuffix(extension)
+    return str(place.with_name(f"{stem}.{label(name)}{extension}"))
+
+
+def _named_columns(path: str | Path) -> list[str]:
+    """The columns whose files lie beside each other, as their names are written there."""
+    before, after = column_file(path, "\0").split(label("\0"), 1)
+    folder, first = Path(before + "x").parent, Path(before + "x").name[:-1]
+    try:
+        found = [one.name for one in folder.iterdir()]
+    except OSError:
+        return []
+    return sorted(
+        one.removeprefix(first).removesuffix(after)
+        for one in found
+        if one.startswith(first) and one.endswith(after) and len(one) > len(first) + len(after)
+    )
 
 
 def columns_beside(path: str | Path) -> list[str]:
@@ -168,6 +186,9 @@ def open_columns(
     Raises:
         QueryError: the files are not of one run.
     """
+    for name in names:
+        if not Path(column_file(path, name)).exists() and (there := _named_columns(path)):
+            raise QueryError(f"there is no released column {name!r} there: {', '.join(there)}")
     files = {name: ReleasedFile.open(column_file(path, name), format) for name in names}
     said = [file.metadata.get("together") for file in files.values()]
     if not said or any(one != said[0] or not isinstance(one, dict) for one in said):

@@ -33,6 +33,8 @@ class FullQueryAnswer(AnswerModel):
     limit: Number | None
     note: str
     span: str
+    bound: Number | None
+    lower: Number
 
 
 class FullAnswers(AnswerModel):
@@ -54,6 +56,8 @@ class FullAnswers(AnswerModel):
     limit: Numbers | None
     note: str
     span: str
+    bound: Number | None
+    lower: Number
 
 
 class OneAnswer(AnswerModel):

@@ -88,7 +88,9 @@ def is_table(table: Any) -> bool:
 def index_times(table: Any, time: Any) -> Any:
     """The times that were given; else the index of a table or column of pandas, if it has times."""
     named = (
-        isinstance(time, str) and time == "index" and "index" not in getattr(table, "columns", ())
+        isinstance(time, str)
+        and time in ("index", getattr(getattr(table, "index", None), "name", None))
+        and time not in getattr(table, "columns", ())
     )
     if library_of(table) != "pandas" or not (time is None or named):
         return time

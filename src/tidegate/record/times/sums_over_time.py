@@ -280,6 +280,7 @@ def with_late_rows(
         ask = partial(record.answers, confidence=sums.confidence, as_of=as_of)
         sums, won = counted_by_time(sums, moved, ask)
         rows, late = rows + won, late + int((moved.end - moved.start).sum())
+    sums = sums.within_bounds(rows) if late else sums
     if late:
         notes.append(f"{late:,} late rows count where their own time lies.")
     if len(records) == 1:

@@ -52,6 +52,11 @@ def moments(clock: Clock, when: Any, name: str) -> IntArray:
         problem = str(error).partition(" at position ")[2].partition(" ")[2] or str(error)
         raise QueryError(f"{name} {problem}, such as 2024-02-01 or 2024-02-01T12:00") from None
     if (found.clock.zone is None) != (clock.zone is None):
+        texts = np.atleast_1d(np.asarray(when, dtype=object))
+        if all(str(one).strip().lstrip("-").replace(".", "", 1).isdigit() for one in texts):
+            raise QueryError(
+                f"{name} is a number, which counts from 1970: write a date, such as 2024-01-01"
+            )
         raise QueryError(
             f"{name} has a zone, and the times of this release have none: leave it out"
         )
