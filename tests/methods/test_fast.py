@@ -9,6 +9,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import SettingError
+from tidegate.estimate.sample_and_hold import MeasuredLeaves
 from tidegate.methods._kalman_and_controller import Feedback, KalmanLevel
 from tidegate.methods.fast import AdaptiveSampling, fast
 
@@ -73,7 +74,7 @@ def test_the_filter_by_hand():
     levels, feedback = (kind(12, Fraction(1, 10)) for kind in (KalmanLevel, Feedback))
     numbers, spans, marks = np.array([[0, 11], [5, 1], [0, 3]])
     gain = (19.2 + 1.44) / (19.2 + 1.44 + 2 * 3**2)
-    assert levels.push(numbers, spans, marks).tolist() == [6, round(6 + gain * 5)]
+    assert levels.push(MeasuredLeaves(numbers, spans, marks)).tolist() == [6, round(6 + gain * 5)]
     feedback.follow(0, 5, 0)
     assert feedback.variance == pytest.approx(12 + 5 * 1.44)  # time passes
     feedback.follow(11, 1, 3)

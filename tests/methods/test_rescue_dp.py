@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tidegate.estimate.sample_and_hold import MeasuredLeaves
 from tidegate.methods import _rescue_budget as method
 from tidegate.methods._kalman_and_controller import KalmanLevel
 from tidegate.methods._rescue_sampler import BudgetSampler
@@ -112,10 +113,10 @@ def test_the_filter_of_the_perturber_spares_that_of_the_estimator(size: int) -> 
             told.exact,
             told.variance,
         )
-        found = told.push(*numbers, noisy.filtered)
-        assert found.tolist() == alone.push(*numbers).tolist()
+        found = told.push(MeasuredLeaves(*numbers, noisy.filtered))
+        assert found.tolist() == alone.push(MeasuredLeaves(*numbers)).tolist()
         assert state_of(told) == state_of(alone)
-        assert other.push(*numbers, noisy.filtered).size == found.size
+        assert other.push(MeasuredLeaves(*numbers, noisy.filtered)).size == found.size
         assert other.variance == alone.variance
         assert other.exact != alone.exact or start > 3000  # forgets where it began, slowly
     assert used > 3

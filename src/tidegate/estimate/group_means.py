@@ -8,11 +8,10 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tidegate.estimate.sample_and_hold import SampleAndHold, known_until
+from tidegate.estimate.sample_and_hold import MeasuredLeaves, SampleAndHold, known_until
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import Parts, Perturber, Posterior, Recorded, Spans
-from tidegate.stages.noisy import Filtered
 
 _SAFE = 1 << 61  # sums below may be doubled
 OPENS, JOINS = 1, 2  # marks: a value begins a group, or belongs to that of the value before
@@ -63,14 +62,9 @@ class GroupFilter:
         self.total = 0
         self.count = 0
 
-    def push(
-        self,
-        numbers: IntArray,
-        spans: IntArray,
-        marks: IntArray,
-        filtered: Filtered | None = None,
-    ) -> FloatArray:
+    def push(self, leaves: MeasuredLeaves) -> FloatArray:
         """The mean of the group so far, after each of some noisy values, rounded."""
+        numbers, marks = leaves.numbers, leaves.marks
         places = np.arange(numbers.size)
         joins = marks == JOINS
         opened = np.maximum.accumulate(np.where(joins, 0, places))  # where its group began

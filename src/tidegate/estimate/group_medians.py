@@ -16,10 +16,10 @@ from tidegate.estimate.group_means import (
     grouping_facts,
     groups_of,
 )
+from tidegate.estimate.sample_and_hold import MeasuredLeaves
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import Perturber, Recorded, Spans
-from tidegate.stages.noisy import Filtered
 
 
 def median_variances(counts: FloatArray) -> FloatArray:
@@ -67,16 +67,11 @@ class MedianFilter:
         self.level = float(level)
         self.members: list[int] = []  # noisy values of the open group, in order of size
 
-    def push(
-        self,
-        numbers: IntArray,
-        spans: IntArray,
-        marks: IntArray,
-        filtered: Filtered | None = None,
-    ) -> FloatArray:
+    def push(self, leaves: MeasuredLeaves) -> FloatArray:
         """The median of the group so far, after each of some noisy values, rounded."""
         members, levels = list(self.members), []
-        for number, joins in zip(numbers.tolist(), (marks == JOINS).tolist(), strict=True):
+        joined = (leaves.marks == JOINS).tolist()
+        for number, joins in zip(leaves.numbers.tolist(), joined, strict=True):
             if not joins:
                 members = [number]
                 levels.append(number)

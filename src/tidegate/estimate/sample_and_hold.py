@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -137,23 +137,26 @@ def known_until(spans: Spans, until: int) -> Spans:
     )
 
 
+class MeasuredLeaves(NamedTuple):
+    """Leaves that were measured, counted from the lowest value. A mark of 0: this one was not.
+
+    `filtered` may be used in place of the numbers, if it is of the same filter and state.
+    """
+
+    numbers: IntArray
+    spans: IntArray
+    marks: IntArray
+    filtered: Filtered | None = None
+
+
 class LevelFilter(Protocol):
     """From measured numbers to levels. STATE names its attributes that change."""
 
     STATE: ClassVar[tuple[str, ...]]
     level: float
 
-    def push(
-        self,
-        numbers: IntArray,
-        spans: IntArray,
-        marks: IntArray,
-        filtered: Filtered | None = None,
-    ) -> FloatArray:
-        """The level after each leaf, in whole lattice units. A mark of 0: nothing was measured.
-
-        `filtered` may be used in place of the numbers, if it is of the same filter and state.
-        """
+    def push(self, leaves: MeasuredLeaves) -> FloatArray:
+        """The level after each leaf, in whole lattice units."""
         ...
 
 
@@ -240,7 +243,8 @@ class SampleAndHoldRun:
             self._filled += out.size
             return NO_CELLS
         numbers = np.where(noisy.marks, noisy.sums + self._below, 0)
-        found = self._filter.push(numbers, noisy.spans, noisy.marks, noisy.filtered)
+        leaves = MeasuredLeaves(numbers, noisy.spans, noisy.marks, noisy.filtered)
+        found = self._filter.push(leaves)
         levels = found - self._below
         if levels.size == out.size and not self._filled:  # every value is a leaf
             totals = levels.astype(np.int64)
@@ -285,14 +289,9 @@ class Last:
     def __init__(self, level: float) -> None:
         self.level = float(level)
 
-    def push(
-        self,
-        numbers: IntArray,
-        spans: IntArray,
-        marks: IntArray,
-        filtered: Filtered | None = None,
-    ) -> FloatArray:
+    def push(self, leaves: MeasuredLeaves) -> FloatArray:
         """A measured number is the new level."""
+        numbers, marks = leaves.numbers, leaves.marks
         last = np.maximum.accumulate(np.where(marks, np.arange(1, marks.size + 1), 0))
         levels = np.concatenate(([self.level], numbers))[last]
         self.level = float(levels[-1])

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.estimate.mixture.portable_exp_and_log import one_exp
-from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages.noisy import Filtered
+from tidegate.estimate.sample_and_hold import MeasuredLeaves
+from tidegate.lattice import FloatArray
 
 # A controller with a proportional and an integral part, as in the paper; the constants are ours:
 # gains, errors that are remembered, set point, and step.
@@ -33,14 +33,9 @@ class KalmanLevel:
         self.variance = threshold**2 / 12  # and variance: at first that of any value up to θ
         self.level = float(threshold // 2)
 
-    def push(
-        self,
-        numbers: IntArray,
-        spans: IntArray,
-        marks: IntArray,
-        filtered: Filtered | None = None,
-    ) -> FloatArray:
+    def push(self, leaves: MeasuredLeaves) -> FloatArray:
         """The level after each leaf: time passes, and measured numbers move it."""
+        numbers, spans, marks, filtered = leaves
         now = self._step_variance, self.exact, self.variance
         if filtered is not None and filtered.before == now:
             _, self.exact, self.variance = filtered.after
