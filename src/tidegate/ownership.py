@@ -157,7 +157,7 @@ class Ownership:
 
 
 class HeldOwnership(Ownership):
-    """Of a release that another object holds, which charges and commits what it releases.
+    """Ownership of a release that another object holds, which charges and commits its rows.
 
     The release can be asked by everyone and changed by its holder only: what is changed behind the
     holder's back is neither charged nor committed, and its noise comes again after a restart.
@@ -183,7 +183,7 @@ class HeldOwnership(Ownership):
                 self._inside = False
 
     def begin(self) -> None:
-        """As always, and only for the holder."""
+        """Begin a change; only the holder may."""
         self.check_not_held()
         super().begin()
 
@@ -208,7 +208,7 @@ def refused_as(kind: type[TidegateError]) -> Iterator[None]:
 def handing_over(
     method: Callable[Concatenate[Any, Arguments], Found],
 ) -> Callable[Concatenate[Any, Arguments], Found]:
-    """For a method that calls others, whose changes are whole: what they give is out, or refused.
+    """Decorate a method whose inner changes are whole: their result is handed out, or refused.
 
     An exception may arrive in between, when a change is done and its result is not handed over. A
     retry would count its events once more. So this is the outermost call.

@@ -188,7 +188,7 @@ class SeededRandomness:
     seed: int
 
     def new_epoch(self) -> Epoch:
-        """The same every time."""
+        """Give the same epoch every time."""
         material = hashlib.sha512(b"tidegate simulation %d" % self.seed).digest()
         end = SECRET_BYTES + EPOCH_BYTES
         return Epoch(material[:SECRET_BYTES], material[SECRET_BYTES:end], simulation=True)

@@ -98,7 +98,7 @@ def decoded(payload: bytes) -> dict[str, Any]:
 
 @lru_cache(maxsize=32)
 def _kinds(name: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    """As it is stored, and as this machine has it."""
+    """The kinds of an array as it is stored, and as this machine has it."""
     kind = np.dtype(name)
     return kind, kind.newbyteorder("=")
 

@@ -71,7 +71,7 @@ class Event(_Unit, Spec):
 
     @property
     def name(self) -> str:
-        """As guarantees say it."""
+        """The unit as guarantees say it."""
         return EVENT
 
 
@@ -92,7 +92,7 @@ class AddedEvent(_Unit, Spec):
 
     @property
     def name(self) -> str:
-        """As guarantees say it."""
+        """The unit as guarantees say it."""
         return ADDED
 
     def widen(self, guarantee: Guarantee) -> Guarantee:
@@ -111,7 +111,7 @@ class _Group(_Unit, ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """As guarantees say it."""
+        """The unit as guarantees say it."""
 
     def widen(self, guarantee: Guarantee) -> Guarantee:
         """What protects an event, for all events of the unit together."""
@@ -133,7 +133,7 @@ class Window(_Group, Spec):
 
     @property
     def name(self) -> str:
-        """As guarantees say it."""
+        """The unit as guarantees say it."""
         return f"window of {self.length} consecutive values"
 
 
@@ -161,7 +161,7 @@ class UserHorizon(_Group, Spec):
 
     @property
     def name(self) -> str:
-        """As guarantees say it."""
+        """The unit as guarantees say it."""
         return f"{OF_USERS} and horizon (at most {self.most} {_COUNTED})"
 
 

@@ -70,7 +70,7 @@ def _checked_users(user: Any, listed: list[Any], position: int) -> str | None:
 
 
 def _listed_users(users: Any) -> list[Any]:
-    """As Python objects, which are far faster to iterate over than arrays."""
+    """The users as Python objects, which are far faster to iterate over than arrays."""
     if isinstance(users, str | bytes | Mapping | Set):
         raise InputError("users must be a list or an array, one user per value")
     if getattr(users, "ndim", 1) != 1:

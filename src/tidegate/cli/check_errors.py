@@ -51,7 +51,7 @@ def expected_errors(
     cuts: tuple[float, float],
     about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> dict[str, ExpectedErrors | None]:
-    """By epsilon; None: hopeless."""
+    """Errors to expect by epsilon; None: hopeless."""
     from tidegate.plan import expect, half_width
     from tidegate.plan.data_profile import ROUNDED
 

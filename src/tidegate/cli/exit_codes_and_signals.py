@@ -79,7 +79,7 @@ def _code(error: TidegateError) -> int:
 
 
 def complain(message: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     typer.echo(f"tidegate: {message}", err=True)
 
 

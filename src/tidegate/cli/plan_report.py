@@ -117,7 +117,7 @@ class PlanReport:
         ]
 
     def as_json(self) -> str:
-        """The same as data."""
+        """The report as data for JSON."""
         promise = self.pipeline.guarantee
         facts: dict[str, Any] = {
             "guarantee": str(promise),

@@ -64,7 +64,7 @@ def warned(answers: Answers) -> list[str]:
 
 
 def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[str, Any]:
-    """The same for programs."""
+    """The facts of an answer, for programs."""
     return {
         "file": str(file.path),
         "guarantee": file.guarantee,

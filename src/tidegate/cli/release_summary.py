@@ -131,7 +131,7 @@ def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
 
 
 def summarise_keys(release: Any, result: Any) -> None:
-    """The same for a release with keys."""
+    """Print the summary of a release with keys."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
     if release.specification.pipeline.ticks is None:

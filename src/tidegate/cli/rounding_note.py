@@ -73,7 +73,7 @@ class RoundingNote:
         return getattr(self._source, name)
 
     def batches(self) -> Iterator[Batch]:
-        """Those of the source."""
+        """The batches of the source, whose rounding is watched."""
         for batch in self._source.batches():
             for column, values in zip(self._columns, (batch.values, *batch.others), strict=False):
                 column.push(values)

@@ -109,6 +109,6 @@ class Phones:
         return taken
 
     def run(self) -> None:
-        """For ever, one round after the other."""
+        """Run one round after the other, for ever."""
         while True:
             self.report(_ROUND / len(self._clients))

@@ -41,7 +41,7 @@ class BrokerMarks(NamedTuple):
     counts: Sequence[int] = ()
 
     def text(self) -> str:
-        """For the state."""
+        """The marks as text, for the state."""
         return json.dumps([self.place, self.before, self.offsets, self.counts])
 
     def resume(self, seen: int) -> tuple[str | None, int]:

@@ -166,7 +166,7 @@ def charging_in(folder: Path, own: Charging) -> Charging:
 
 
 class OneColumn(Charging):
-    """Of a column of several that was opened by itself: it can be looked at, rekeyed, erased.
+    """Charges for a column of several that was opened by itself: to look at, rekey or erase it.
 
     It takes no value: what it cost would be missing in the ledger of all columns.
     """
@@ -180,20 +180,20 @@ class OneColumn(Charging):
         return self._own
 
     def check(self, count: int) -> None:
-        """Nothing is allowed."""
+        """Refuse: nothing may be charged here."""
         raise StateError(
             f"{self._folder} is one column of the state in {self._folder.parent}, whose ledger "
             "counts all of them: open that"
         )
 
     def charge(self, seen: int, count: int) -> int:
-        """Nothing is allowed."""
+        """Refuse: nothing may be charged here."""
         self.check(count)
         return 0
 
 
 class WithAllColumns(Charging):
-    """Of one column: whoever pushes to it, the sum of all columns is charged first.
+    """Charges for one column of several: a push is first charged to the sum of all columns.
 
     Without it a push to the run of a column went around the ledger of the columns, and its cap.
     """
@@ -202,12 +202,12 @@ class WithAllColumns(Charging):
         self._own, self._together, self._turn = alone.own, together, turn
 
     def check(self, count: int) -> None:
-        """Of both."""
+        """Check the caps of all columns and of this one."""
         self._together.check(count)
         self._own.check(count)
 
     def charge(self, seen: int, count: int) -> int:
-        """Of both; what is charged already costs nothing again."""
+        """Charge all columns and this one; what is charged already costs nothing again."""
         with self._turn:
             allowed = self._together.charge(seen, count)
         return self._own.charge(seen, allowed)

@@ -183,7 +183,7 @@ class CommittedReading(RangeQueries):
         return ((piece.first, piece.values) for piece in rows)
 
     def replay_rows(self, start: int = 0) -> Iterator[Rows]:
-        """The same with levels."""
+        """Rows with levels from position `start` on, as they were published: from the journal."""
         with self._ownership.lock:
             self._check_open()
             key, committed = self._release.derived_key("journal"), self._committer.committed

@@ -170,7 +170,7 @@ class _MemoryColumns:
         self.runs = runs
 
     def charge(self, end: int) -> int:
-        """All of it: there is no ledger."""
+        """Allow all of it: there is no ledger."""
         return end
 
 

@@ -160,7 +160,7 @@ class JournalRecord(JournalRecorder):
 
 
 class JournalHistory:
-    """One record for all who ask, as far as the journal was read for the newest of them.
+    """The record for all who ask, as far as the journal was read for the newest of them.
 
     Attributes:
         lock: of the record. Pushes do not need it: they only add to the journal.

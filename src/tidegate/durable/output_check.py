@@ -97,7 +97,7 @@ def _check_metadata(path: str, facts: Mapping[str, Any], run: CommittedReading) 
 
 
 class ComparedOutput(NamedTuple):
-    """Up to where a file holds what was released, how far it goes, whether all can be read."""
+    """How far a file holds what was released, how far it goes, whether all of it can be read."""
 
     same: int
     rows: int

@@ -118,7 +118,7 @@ class MemoryRun:
         return
 
     def replay_rows(self, start: int = 0) -> Iterator[Rows]:
-        """Nothing: there is no journal."""
+        """No rows: there is no journal."""
         return iter(())
 
     def save(self) -> None:

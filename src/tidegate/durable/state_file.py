@@ -179,7 +179,7 @@ class StateFile(Inherited):
             self.lock.release()
 
     def disown(self) -> None:
-        """In a forked process: the file and the lock belong to the parent.
+        """Leave the file and the lock to the parent, in a forked process.
 
         The connection is neither used nor closed here: closing may remove a log that is not empty,
         and with it what the parent, or a process after it, has committed.
@@ -202,7 +202,7 @@ class StateFile(Inherited):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; errors of the database become ours."""
+        """Run one transaction; errors of the database become ours."""
         try:
             with self.database as database:
                 database.execute("BEGIN IMMEDIATE")

@@ -61,7 +61,7 @@ class DurableTicks(KeyChanges):
 
     @property
     def warming(self) -> int:
-        """As for readings; of an event stream, until the next look at its warm-up."""
+        """How many values the warm-up still needs; of events, ticks until it is looked at again."""
         if self._pipeline.ticks is None or self.phases or self._ownership.cut_short:
             return super().warming
         return self._release.warming

@@ -6,11 +6,11 @@ from tidegate.stages import Perturber, Recorded
 
 
 class EstimatorDefaults:
-    """Nothing is added for truncation, the open block is enough to continue, and no models."""
+    """Defaults: nothing is added for truncation, the open block suffices to continue, no models."""
 
     @property
     def allowance(self) -> float:
-        """Nothing is added for truncation."""
+        """Add nothing for truncation."""
         return 0.0
 
     def leaves_needed(self, recorded: Recorded) -> int:

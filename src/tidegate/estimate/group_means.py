@@ -40,7 +40,7 @@ class GroupMeans(SampleAndHold, Spec):
         return GroupFilter(threshold // 2)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
-        """That of the mean of the group so far."""
+        """The variance of the mean of the group so far."""
         group = groups_of(spans.marks)
         place = np.arange(group.size) - np.searchsorted(group, group)  # in its group
         variance = 2.0 * grouping_facts(recorded).value_scale(recorded.threshold) ** 2
@@ -149,7 +149,7 @@ class GroupPosterior(Posterior):
         )
 
     def _place(self, positions: IntArray) -> tuple[IntArray, IntArray]:
-        """In which group a position lies, and how many of its values come before."""
+        """The group that a position lies in, and how many of its values come before."""
         group = np.searchsorted(self._edges, positions, side="right") - 1
         return group, positions - self._edges[group]
 

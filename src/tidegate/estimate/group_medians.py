@@ -47,7 +47,7 @@ class GroupMedians(GroupMeans, Spec):
         return MedianFilter(threshold // 2)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
-        """That of the median of the group so far."""
+        """The variance of the median of the group so far."""
         group = groups_of(spans.marks)
         place = np.arange(group.size) - np.searchsorted(group, group)
         scale = grouping_facts(recorded).value_scale(recorded.threshold)

@@ -61,7 +61,7 @@ def fill_cells(
     totals: IntArray,
     following: FloatArray,
 ) -> tuple[float, int]:
-    """The same for cells of any width."""
+    """Fill cells of any width."""
     if not totals.size:
         out[:] = prediction
         return prediction, filled + out.size

@@ -23,7 +23,7 @@ class Recent(Smoother, Spec):
 
 
 class RecentRun:
-    """Nothing to remember: the prediction is the last sum."""
+    """Predicts the last sum; there is nothing to remember."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
 

@@ -150,7 +150,7 @@ class MeasuredLeaves(NamedTuple):
 
 
 class LevelFilter(Protocol):
-    """From measured numbers to levels. STATE names its attributes that change."""
+    """Turns measured numbers into levels. STATE names its attributes that change."""
 
     STATE: ClassVar[tuple[str, ...]]
     level: float
@@ -219,11 +219,11 @@ class SampleAndHoldRun:
         return self._filled
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
+        """The state: what is needed to continue."""
         return {"filter": state_of(self._filter), "filled": self._filled}
 
     def choose(self, options: tuple[Layout, ...], first: bool) -> int:
-        """There is one option."""
+        """Choose the only option."""
         return 0
 
     def begin(self, layout: Layout) -> int:
@@ -274,7 +274,7 @@ class LastPublished(SampleAndHold, Spec):
         return Last(threshold // 2)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
-        """That of the noise, independent from number to number; a mark is its Laplace scale.
+        """The variance of the noise, independent between numbers; a mark is its Laplace scale.
 
         A discrete Laplace law of scale s has a variance of just below 2s².
         """

@@ -131,7 +131,7 @@ class SegmentPosterior(Posterior):
         )
 
     def _place(self, positions: IntArray) -> tuple[IntArray, IntArray]:
-        """In which segment a position lies, and how many of its values come before."""
+        """The segment that a position lies in, and how many of its values come before."""
         segment = np.searchsorted(self._edges, positions, side="right") - 1
         return segment, positions - self._edges[segment]
 

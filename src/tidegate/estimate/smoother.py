@@ -44,7 +44,7 @@ class Predictor(Protocol):
         ...
 
     def push(self, noisy: Noisy) -> FloatArray:
-        """For each new leaf sum, the prediction of one value of the leaf that follows."""
+        """Predict, for each new leaf sum, one value of the leaf that follows."""
         ...
 
 
@@ -131,16 +131,16 @@ class SmootherRun:
             self.prediction, self.filled = state["prediction"], state["filled"]
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
+        """The state: what is needed to continue."""
         predictor = state_of(self._predictor)
         return {"predictor": predictor, "prediction": self.prediction, "filled": self.filled}
 
     def choose(self, options: tuple[Layout, ...], first: bool) -> int:
-        """There is one option."""
+        """Choose the only option."""
         return 0
 
     def begin(self, layout: Layout) -> int:
-        """No further choice is ever due: all leaves are measured alike."""
+        """No further choice is ever due: all leaves are measured alike, in one endless block."""
         return ENDLESS
 
     def level(self, recorded: Recorded) -> float:

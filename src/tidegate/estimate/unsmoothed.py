@@ -26,7 +26,7 @@ class Unsmoothed(Smoother, Spec):
 
 
 class UnsmoothedRun:
-    """Nothing to remember."""
+    """Publishes sums as they are; there is nothing to remember."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
     first = 0.0

@@ -37,7 +37,7 @@ class Dialect:
 
     @classmethod
     def given(cls, delimiter: str | None, decimal: str | None) -> Dialect:
-        """As a user writes it; None: the usual one."""
+        """The dialect as a user writes it; None: the usual one."""
         separator = "," if delimiter is None else _SPELT.get(delimiter, delimiter)
         return cls(separator, "." if decimal is None else decimal)
 

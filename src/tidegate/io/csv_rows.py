@@ -99,7 +99,7 @@ class CsvRows:
         return True
 
     def _settle_unnamed(self) -> None:
-        """Without a value column asked for, the columns are known before any row is."""
+        """Settle the columns before any row, where no value column was asked for."""
         asked = [index_of(column.name) for column in self._wanted]
         if None not in asked:
             return  # the width is that of the first row
@@ -217,7 +217,7 @@ class CsvRows:
         return from_arrow([table.column(name) for name in chosen], self._wanted)
 
     def _has_one_row_a_line(self, text: bytes) -> bool:
-        """As far as the number of rows will not tell."""
+        """Whether a row is a line, as far as the number of rows will not tell."""
         if text.startswith(b"\xef"):  # pyarrow would skip a byte order mark here
             return False
         if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):  # to pyarrow, a line end

@@ -32,7 +32,7 @@ def source_error(error: OSError, name: str) -> SourceError:
 
 
 def sink_error(error: OSError, name: str) -> SinkError:
-    """The same for an output; a closed pipe has its own class."""
+    """The error of an output; a closed pipe has its own class."""
     if error.errno == errno.EPIPE:
         return ClosedPipeError(error.errno, "the reader of the output closed the pipe", name)
     return SinkError(error.errno, _reason(error), name)

@@ -120,7 +120,7 @@ def rows_at_most(
 
 
 def _unpacked_lines(path: str, compression: str) -> int | None:
-    """At most how many lines a compressed file has; None: a million or more."""
+    """An upper limit of the lines of a compressed file; None: a million or more."""
     from tidegate.io.input_file_or_pipe import InputBytes  # on demand: plain files need none of it
 
     count, incoming = 1, InputBytes(path, compression)

@@ -118,7 +118,7 @@ class InputBytes:
         return min(1.0, self.taken / self.size) if self.size else 1.0
 
     def read(self, count: int) -> bytes:
-        """Up to `count` bytes."""
+        """Read up to `count` bytes."""
         if self._unpacked is None:
             return self.read_packed(count)
         pieces: list[bytes] = []
@@ -142,7 +142,7 @@ class InputBytes:
         return b"".join(pieces)
 
     def read_packed(self, count: int) -> bytes:
-        """Up to `count` bytes as they are in the file, without unpacking."""
+        """Read up to `count` bytes as they are in the file, without unpacking."""
         wait = _FIRST_WAIT
         while True:
             self._call_idle()

@@ -45,7 +45,7 @@ class JsonRows:
         self._times: type = str
 
     def begin(self, line: bytes) -> bool | None:
-        """No line names the columns."""
+        """Begin: no line names the columns."""
         try:
             row = _json_object(line, 0) if line.strip() else None
         except InputError:  # it is read again as a row

@@ -46,7 +46,7 @@ class Lines:
 
 
 def read_lines(incoming: InputBytes) -> Iterator[Lines]:
-    """All lines, blank ones too: a blank line is a row without a value, wherever it is.
+    """Read all lines, blank ones too: a blank line is a row without a value, wherever it is.
 
     So there are as many rows as line ends, and one more for a last line without one. Whether a
     value is missing changes neither that number nor when a row is given. A followed file has no

@@ -34,7 +34,7 @@ def encode(metadata: Mapping[str, object]) -> str:
 
 
 def _indented(fact: object, line: str) -> str:
-    """As JSON: a line for each fact, and one for each list of plain items.
+    """Format as JSON: a line for each fact, and one for each list of plain items.
 
     (`json.dumps(…, indent=1)` has a line for each item, and is ten times as slow: it encodes
     indented text without C.)
@@ -54,7 +54,7 @@ def write_sidecar(path: str | Path, metadata: Mapping[str, object]) -> None:
 
 
 def write_encoded(path: str | Path, text: str) -> None:
-    """The same, of what `encode` gave."""
+    """Write metadata that `encode` gave."""
     write_whole(sidecar(path), (text + "\n").encode())
 
 
@@ -110,5 +110,5 @@ _UNFINISHED = (
 
 
 def unfinished(metadata: Mapping[str, Any]) -> str:
-    """That the run which wrote a file did not come to its end, and what to do; may be empty."""
+    """Says that the run which wrote a file did not end, and what to do; may be empty."""
     return "" if metadata.get("complete", True) else _UNFINISHED

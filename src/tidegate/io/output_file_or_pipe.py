@@ -192,7 +192,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _standard_output(name: str) -> tuple[int, Any]:
-    """Its descriptor, unbuffered: nothing can fail later, when the interpreter ends."""
+    """The descriptor, unbuffered: nothing can fail later, when the interpreter ends."""
     if sys.stdout is None:
         raise SinkError(None, "is closed", name)
     sys.stdout.flush()

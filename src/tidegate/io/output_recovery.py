@@ -82,7 +82,7 @@ def recover(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> Recovered:
-    """As `recover_rows`, with the position of the first row.
+    """Recover rows as `recover_rows` does, with the position of the first row.
 
     Raises:
         SinkError: if this is not a file that `open_sink` wrote; it is left as it was.

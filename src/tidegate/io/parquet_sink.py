@@ -186,7 +186,7 @@ class ParquetTarget:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is kept."""
 
     def close(self) -> None:
         """The file itself stays open."""

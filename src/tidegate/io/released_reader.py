@@ -47,7 +47,7 @@ def read_rows(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> Iterator[Rows]:
-    """The same with levels, and with times if the file's metadata says that it has them.
+    """Read rows with levels, and with times if the file's metadata says that it has them.
 
     Raises:
         SettingError: it has no levels.
@@ -60,7 +60,7 @@ def read_rows_by(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> Iterator[Rows]:
-    """The same for who knows the clock of the file: its metadata may be missing or damaged."""
+    """Read rows, given the clock of the file: its metadata may be missing or damaged."""
     names = ["value", "level"] if clock is None else ["value", "level", "time"]
     for first, (values, levels, *times) in _read_released(path, format, names, None, clock):
         yield Rows(first, values, levels, times[0].astype(np.int64) if times else None)

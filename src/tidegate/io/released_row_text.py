@@ -114,7 +114,7 @@ def _distinct(values: FloatArray, arrow: Any) -> Any:
 
 
 def number_as_text(value: float) -> str:
-    """One number, as pyarrow writes it.
+    """Write one number as pyarrow does.
 
     >>> [number_as_text(value) for value in (12.0, 10.5, 1e10, 0.00001, -1.5e-7, -0.0)]
     ['12', '10.5', '1e+10', '0.00001', '-1.5e-7', '-0']
@@ -134,7 +134,7 @@ def number_as_text(value: float) -> str:
 
 
 def json_number(value: float) -> str:
-    """One number in JSON, which knows neither NaN nor infinity."""
+    """Write one number in JSON, which knows neither NaN nor infinity."""
     if math.isfinite(value):
         return number_as_text(value)
     return "null" if math.isnan(value) else _ENDLESS if value > 0 else "-" + _ENDLESS

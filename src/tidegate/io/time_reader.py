@@ -50,7 +50,7 @@ class TimeFormat:
         self._pattern = pattern
 
     def iso(self, column: Iterable[Any], position: int) -> list[str]:
-        """The same times in ISO 8601. `position` is that of the first, for messages."""
+        """Rewrite times in ISO 8601. `position` is that of the first, for messages."""
         found = []
         for at, value in enumerate(column, start=position):
             text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -49,7 +49,7 @@ def fits_adaptive(pipeline: Pipeline, *, shared: bool) -> bool:
 
 
 class AdaptiveArrayEngine(ArrayEngineBase):
-    """All keys in arrays, by code."""
+    """The adaptive release of all keys in arrays, by code."""
 
     KIND: ClassVar[str] = "adaptive columns"
     PAGE: ClassVar[int] = 64  # keys that are stored together

@@ -44,7 +44,7 @@ class KeyedQueries(KeyedVerbs):
         """What was measured of one key."""
 
     def _record(self, key: Any) -> Record:
-        """The same for who holds `_reading` while it is asked."""
+        """The record of a key, for callers that hold `_reading` while it is asked."""
         return self.record(key)
 
     @abstractmethod
@@ -185,12 +185,12 @@ def _range(
 def _cuts(
     records: list[Record], every: str, from_: Moment | None, to: Moment | None
 ) -> tuple[IntArray, str]:
-    """The same edges for all keys, and what to say of parts that are left out."""
+    """The edges, which are the same for all keys, and what to say of parts that are left out."""
     return known_edges_of_sums(records, _whole(records), every, from_, to)
 
 
 def _whole(records: list[Record]) -> TimeIndex:
-    """From the first time of any of these to the last."""
+    """The time index from the first time of any of these to the last."""
     known = [one for one in (each.time_index for each in records) if one.end > one.start]
     if not known:
         raise QueryError("nothing is released yet")

@@ -38,7 +38,7 @@ def fits_arrays(pipeline: Pipeline, *, shared: bool) -> bool:
 
 
 class ArrayEngineBase:
-    """All keys in arrays, by code; `last` is the newest time of each, empty: there are none."""
+    """Keys in arrays, by code; `last` is the newest time of each, empty if there are none."""
 
     position: IntArray
 
@@ -57,7 +57,7 @@ class ArrayEngineBase:
         raise AssertionError("an engine has its own")
 
     def _room(self, had: int) -> int:
-        """For how many keys to have room: some more than there are, where more may come."""
+        """How many keys to have room for: some more than there are, where more may come."""
         count = len(self._names)
         return count if not self._names.open else max(count, had + had // 4)
 
@@ -138,7 +138,7 @@ class ArrayEngineBase:
         return [Phase.of(0, self._ends, self._pipeline.lattice.step, epoch.id.hex())]
 
     def unmeasured(self) -> int:
-        """No key chooses a threshold."""
+        """Always 0: no key chooses a threshold."""
         return 0
 
     def record(self, code: int) -> Record | None:

@@ -78,7 +78,7 @@ class KeyedEventRelease(KeyedRelease):
 
     @handing_over
     def push_rows(self, keys: Any, values: Any, times: Any = None, late: str = "keep") -> KeyedRows:
-        """The same, for those who push rows: no row comes out."""
+        """Take events, for callers that push rows: no row comes out."""
         return super().push_rows(keys, values, times, "keep")
 
     @handing_over
@@ -90,7 +90,7 @@ class KeyedEventRelease(KeyedRelease):
         return self.close_ticks(self.ticks.complete(until))
 
     def ends_until(self, until: Moment) -> list[int]:
-        """The same in pieces that fit into memory: call `close_ticks` with each of these."""
+        """The ticks to close until then, in pieces that fit into memory, for `close_ticks`."""
         end, keys = self.ticks.complete(until), self._open_codes()
         first = min(self._events.positions()[keys].tolist(), default=end)
         size = max(1, _AT_ONCE // max(1, len(keys)))

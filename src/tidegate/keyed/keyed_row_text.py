@@ -114,7 +114,7 @@ class RowText:
         return [texts]
 
     def _numbers(self, rows: KeyedRows) -> list[tuple[Any, NDArray[np.int32]]]:
-        """Of values and of levels: Arrow texts, and which of them each row has."""
+        """Arrow texts of values and of levels, and which of them each row has."""
         groups = rows.groups or Groups(rows.codes)
         found = []
         for column in (rows.values, rows.levels):

@@ -50,7 +50,7 @@ class LowerEnds:
         return {**own, "watch": {**found, "threshold": below}}
 
     def put(self, code: int, state: State) -> None:
-        """The same, put back."""
+        """Put back what `of` gave."""
         known = {**state["watch"], **{name: state[name] for name in self._OWN}}
         for name, column in self.columns.items():
             column[code] = known[name]

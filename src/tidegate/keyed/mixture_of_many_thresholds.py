@@ -50,7 +50,7 @@ class WarmUpSums(NamedTuple):
 
 
 class MixtureOfManyThresholds(MixtureOfManyStreams):
-    """By stream: what `MixtureOfManyStreams` has, a θ, and where its blocks lie.
+    """`MixtureOfManyStreams` where each stream has its θ, and blocks of its own.
 
     A stream has no open block before its first warm-up is over, and none while one is open.
 

@@ -45,7 +45,7 @@ class Queue:
 
 
 class GroveCache:
-    """By code: which grove is open, the rounding carried into it, and the noise of its leaves.
+    """Cached by code: the open grove, the rounding carried into it, the noise of its leaves.
 
     Noise takes 32 bits a leaf if 32 times its public scale fits: the length of a sealed state can
     be seen. It is never clipped: all takes 64 from the first leaf on that needs them (e⁻³²).
@@ -220,7 +220,7 @@ def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
 
 
 class TreeNoise:
-    """By code: the noise of the leaves of the open block, bit for bit that of a single stream.
+    """Noise of the leaves of each key's open block, bit for bit that of a single stream.
 
     What draws it is kept beside (1 kB a key): making that costs more than drawing from it.
     """
@@ -256,7 +256,7 @@ class TreeNoise:
         return some[~self._made[some]]
 
     def missing(self, codes: IntArray) -> IntArray:
-        """Those whose noise must be made before it is taken."""
+        """Keys whose noise must be made before it is taken."""
         return codes[~self._made[codes]]
 
     def take(self, codes: IntArray, leaves: IntArray) -> IntArray:

@@ -58,7 +58,7 @@ class KeySource(NamedTuple):
 
     @classmethod
     def of(cls, key: bytes) -> KeySource:
-        """With a cipher of its own."""
+        """A source with a cipher of its own."""
         return cls(key, Cipher(algorithms.AES256(key), _ONCE).encryptor().update)
 
 
@@ -96,7 +96,7 @@ class NoiseDraws:
 
 
 class PhaseDraws(NoiseDraws):
-    """The same where every phase of a key has a keystream: `key` gives that of now."""
+    """Draws noise where every phase of a key has a keystream: `key` gives the present one."""
 
     def __init__(self, key: Callable[[int], bytes]) -> None:
         self._key = key
@@ -119,7 +119,7 @@ class PhaseSecret(NamedTuple):
         return "<PhaseSecret>"
 
     def key(self, purpose: bytes, identity: bytes) -> bytes:
-        """That of `Epoch.keystream(purpose, identity)`."""
+        """The key of `Epoch.keystream(purpose, identity)`."""
         return _hmac(self.root, b"tidegate/1/%b/%b\x01" % (purpose, identity))
 
 
@@ -140,7 +140,7 @@ class PhaseSecrets:
         return "<PhaseSecrets>"
 
     def of(self, code: int, number: int = 0) -> PhaseSecret:
-        """Of phase `number` of a key."""
+        """The secret of phase `number` of a key."""
         info = b"tidegate/1/keyed/" + self._names.names[code].encode()
         first = self._expanded(info + b"\x01")
         second = self._expanded(first + info + b"\x02")
@@ -159,7 +159,7 @@ class PhaseSecrets:
 
 
 class KeyedDraws(NoiseDraws):
-    """The same where a key has one keystream."""
+    """Draws noise where a key has one keystream."""
 
     def __init__(self, epoch: Epoch, names: Names, identity: bytes) -> None:
         self._secrets, self._identity = PhaseSecrets(epoch, names), identity

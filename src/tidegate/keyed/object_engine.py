@@ -105,7 +105,7 @@ class Objects:
         times: Times | None,
         late: str,
     ) -> Released:
-        """The same bits for many rows of each key. A key enters the columns between leaves."""
+        """Push many rows of each key, same bits. A key enters the columns between leaves."""
         alone, parts, new = np.zeros(numbers.size, dtype=np.bool_), list(groups.parts()), []
         for code, rows in parts:
             release = self._noted(code)
@@ -210,7 +210,7 @@ class Objects:
         return np.pad(counts, (0, max(0, keys - counts.size)))[:keys]
 
     def _changing_positions(self) -> IntArray:
-        """The same, to be changed: with room for every key."""
+        """The positions of all keys, to be changed: with room for every key."""
         had = self._counts.size
         if had < len(self._names):
             self._counts = np.pad(self._counts, (0, max(len(self._names) - had, had)))
@@ -229,7 +229,7 @@ class Objects:
         return self._release(code)._growing_record() if self._known(code) else None
 
     def view(self, code: int) -> LazyView | None:
-        """The same, to be read while more is released. QueryError: nothing is measured yet."""
+        """The record of a key, readable during releases. QueryError: nothing is measured yet."""
         if code in self._views or not self._known(code):
             return self._views.get(code)
         if code in self.releases:

@@ -37,7 +37,7 @@ class OutgrownEnds(RefinedChoices):
     def _fallen_below(
         self, lower: LowerEnds, codes: IntArray, mean: FloatArray, margin: FloatArray | float
     ) -> NDArray[np.bool_]:
-        """The same for lower ends: whether these means lie below them."""
+        """Whether these means lie below the lower ends."""
         below, known = self.mixture.below[codes], lower.columns
         facts = known["home"][codes], known["fair"][codes], below
         least, full = full_rows(*facts, below, -mean)
@@ -100,7 +100,7 @@ class OutgrownEnds(RefinedChoices):
         return found
 
     def _keep_due(self, codes: IntArray, moved: NDArray[np.bool_]) -> None:
-        """Of the keys whose level has moved, those for which a window is due."""
+        """Keep, of keys whose level has moved, those for which a window is due."""
         mixture = self.mixture
         for at in np.flatnonzero(moved).tolist():
             code = int(codes[at])

@@ -152,7 +152,7 @@ class KeyedVerbs(ABC):
 
     @abstractmethod
     def moved_over(self, windows: MovingWindows, key: Any) -> MovingSums:
-        """The same, of windows that were named before."""
+        """Moving sums of windows that were named before."""
 
     @abstractmethod
     def _queried(self, key: Any, start: Any, end: Any, asked: Asked) -> Answer:

@@ -158,7 +158,7 @@ class RefinedColumns(OutgrownEnds):
         return values, levels
 
     def _warm_ups_alike(self, codes: IntArray, ending: IntArray) -> Iterator[IntArray]:
-        """Of warm-ups that end: those that end together, in pieces."""
+        """Warm-ups that end together, in pieces."""
         some = codes[ending]
         if self.lower is not None:  # both ends are chosen key by key
             return

@@ -122,7 +122,7 @@ class RefinedState:
         raise AssertionError("whoever uses the columns keeps the past")
 
     def _keep_past(self, code: int, run: RefinementRun) -> None:
-        """The same after the run has gone on."""
+        """Keep phases and segments after a run of this key has gone on."""
         raise AssertionError("whoever uses the columns keeps the past")
 
     def _note_phases(

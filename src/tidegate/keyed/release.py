@@ -86,7 +86,7 @@ class KeyedRelease(ReadableKeyed):
     def push_rows(
         self, keys: Any, values: Any, times: Any = None, late: str = "refuse"
     ) -> KeyedRows:
-        """The same, whatever the stream is made of."""
+        """Push rows as `push` does, whatever the stream is made of."""
         ownership, began = self._ownership, False
         try:
             with ownership.lock:

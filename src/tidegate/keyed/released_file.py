@@ -104,7 +104,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
 
     @property
     def unfinished(self) -> str:
-        """That the run which wrote the file did not come to its end; may be empty."""
+        """Says that the run which wrote the file did not come to its end; may be empty."""
         return unfinished(self.metadata)
 
     def __len__(self) -> int:

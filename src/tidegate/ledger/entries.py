@@ -107,12 +107,12 @@ class Charge(Entry):
 
     @property
     def epsilon(self) -> Fraction:
-        """Its ε, exact: `chargeable` saw to it."""
+        """ε, exact: `chargeable` saw to it."""
         return cast("Fraction", self.guarantee.epsilon)
 
     @property
     def delta(self) -> Fraction:
-        """Its δ, exact."""
+        """δ, exact."""
         return cast("Fraction", self.guarantee.delta)
 
 
@@ -126,7 +126,7 @@ class Closing(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CapChange(Entry):
-    """From here on, no source may spend more than `epsilon`; or `source` alone, if one is named."""
+    """A cap from here on: no source, or `source` alone, may spend more than `epsilon`."""
 
     epsilon: Fraction
     source: str | None = None

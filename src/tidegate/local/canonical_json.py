@@ -96,7 +96,7 @@ def _number(text: str) -> int | float:
 
 
 def _whole_number(text: str) -> int | float:
-    """The same for texts without a fraction: up to 15 characters, every double is exact."""
+    """The number of a text without a fraction: up to 15 characters, every double is exact."""
     return int(text) if len(text) <= 15 else _number(text)
 
 

@@ -81,7 +81,7 @@ class CollectedSums:
         return self.sums.count
 
     def begin(self, threshold: float, lowest: float = 0.0) -> None:
-        """From here on values are cut at `threshold`, and at `lowest` below 0."""
+        """Cut values from here on at `threshold`, and at `lowest` below 0."""
         self.thresholds.append((self.count, threshold, lowest))
 
     def push(
@@ -188,12 +188,12 @@ class CollectedSums:
         return begin, end
 
     def plain(self) -> dict[str, Any]:
-        """For a state file."""
+        """The sums as plain data, for a state file."""
         return {"sums": self.sums.plain(), "thresholds": [list(one) for one in self.thresholds]}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> CollectedSums:
-        """From a state file."""
+        """The sums that a state file holds."""
         collected = cls()
         collected.sums = RunningSums.from_plain(plain["sums"])
         if collected.sums.totals.size != _COLUMNS or len(plain["thresholds"]) > _MOST_THRESHOLDS:

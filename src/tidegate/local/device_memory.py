@@ -69,7 +69,7 @@ class Memory(Closed, NotCopied):
 
     @classmethod
     def volatile(cls) -> Memory:
-        """For tests and demonstrations: without a file."""
+        """A memory without a file, for tests and demonstrations."""
         return cls(None, random_bytes(KEY_BYTES), [])
 
     @classmethod

@@ -38,12 +38,12 @@ class Pin:
     time: str
 
     def plain(self) -> dict[str, Any]:
-        """For the file."""
+        """The pin as plain data, for the file."""
         return {**asdict(self), "epsilon": str(self.epsilon)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Pin:
-        """From the file; a ValueError if it is none."""
+        """The pin that a file holds; a ValueError if it is none."""
         if set(plain) != {item.name for item in fields(cls)}:
             raise ValueError("other fields")
         digests = {name: plain[name] for name in ("digest", "event")}

@@ -119,7 +119,7 @@ class RunningSums:
         return positions - start, length
 
     def plain(self) -> dict[str, Any]:
-        """For a state file."""
+        """The sums as plain data, for a state file."""
         return {
             "capacity": self.capacity,
             "count": self.count,
@@ -131,7 +131,7 @@ class RunningSums:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> RunningSums:
-        """From a state file."""
+        """The sums that a state file holds."""
         columns = len(plain["settled"])
         capacity = whole_field(plain, "capacity", 2, CAPACITY)
         spacing = whole_field(plain, "spacing", 1, 1 << 50)

@@ -125,7 +125,7 @@ class ServerStore:
     @property
     @contextmanager
     def committed(self) -> Iterator[None]:
-        """For `with`: refuse if memory may be ahead of the file. Nothing of that is given out."""
+        """A context that refuses if memory may be ahead of the file: none of that is given out."""
         with self.turn:
             with refused_as(ServerStateError):
                 self._ownership.check()

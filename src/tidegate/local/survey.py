@@ -59,7 +59,7 @@ class SurveyTally:
     counts: tuple[tuple[int, ...], ...]
 
     def plain(self) -> dict[str, Any]:
-        """For a state file."""
+        """The tally as plain data, for a state file."""
         return {
             "questions": [question.plain() for question in self.questions],
             "counts": [list(row) for row in self.counts],
@@ -67,7 +67,7 @@ class SurveyTally:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SurveyTally:
-        """From a state file."""
+        """The tally that a state file holds."""
         questions = tuple(question_from_plain(one) for one in plain["questions"])
         return cls(questions=questions, counts=counts_of(plain["counts"], questions))
 
@@ -117,14 +117,14 @@ class SurveyDecision:
         return self.high > TRUSTED_SPAN * self.low
 
     def plain(self) -> dict[str, Any]:
-        """For a state file."""
+        """The decision as plain data, for a state file."""
         names = ("threshold", "offset", "low", "high")
         plain = {name: getattr(self, name) for name in names}
         return plain if self.below is None else {**plain, "below": self.below.plain()}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SurveyDecision:
-        """From a state file."""
+        """The decision that a state file holds."""
         low, high = (number(plain[name], name, math.inf) for name in ("low", "high"))
         return cls(
             threshold=whole_field(plain, "threshold", 1, MOST),

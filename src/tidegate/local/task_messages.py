@@ -52,11 +52,11 @@ class RoundMessage:
     accepted_until: str
 
     def plain(self) -> dict[str, Any]:
-        """As plain data."""
+        """The message as plain data."""
         return {"tidegate": VERSION, "kind": "round", **vars(self)}
 
     def json(self) -> str:
-        """One line of text."""
+        """The message as one line of text."""
         return written_json(self.plain())
 
     @classmethod

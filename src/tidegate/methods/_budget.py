@@ -42,7 +42,7 @@ class BudgetSurroundings:
     common: Common
 
     def pipeline(self, perturber: Perturber, estimator: Estimator | None = None) -> Pipeline:
-        """All of it together; no estimator: noisy values are published as they are."""
+        """The whole pipeline; no estimator: noisy values are published as they are."""
         return assembled(
             self.threshold,
             perturber,

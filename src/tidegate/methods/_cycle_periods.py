@@ -37,7 +37,7 @@ def in_rows(period: Period, spacing: int) -> list[int] | None:
 
 
 def periods_in_rows(period: Period, ticks: IntArray) -> Period:
-    """The same for rows with these times; numbers of rows need none."""
+    """Periods in rows with these times; numbers of rows need none."""
     parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
     return in_rows(period, spacing(ticks)) if any(map(is_length, parts)) else period
 

@@ -68,7 +68,7 @@ class KalmanLevel:
 
 
 class Feedback:
-    """The same filter on the side of the perturber, with the controller's next interval.
+    """The filter on the side of the perturber, with the controller's next interval.
 
     Both are functions of what was released: the perturber runs them to know which value to measure
     next.
@@ -85,7 +85,7 @@ class Feedback:
 
     @property
     def filter(self) -> tuple[float, float, float]:
-        """All that decides what the filter finds in the numbers that come."""
+        """What decides what the filter finds in the numbers that come."""
         return self._step_variance, self.exact, self.variance
 
     def follow(self, number: int, span: int, mark: int) -> None:

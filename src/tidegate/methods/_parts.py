@@ -19,7 +19,7 @@ _LAPLACE_MAX = {"selection": "laplace"}
 
 @dataclass(frozen=True)
 class Part:
-    """One published rule.
+    """A published rule: a threshold, a report, a survey or post-processing.
 
     Attributes:
         name: how it is written in a program.
@@ -143,7 +143,7 @@ _AFTERWARDS = (
 
 @cache
 def parts() -> tuple[Part, ...]:
-    """All of them: thresholds, reports and surveys of `topl`, post-processing."""
+    """The published rules: thresholds, reports and surveys of `topl`, post-processing."""
     from tidegate.local.topl import Topl  # on demand: the central model needs none of it
 
     found = []

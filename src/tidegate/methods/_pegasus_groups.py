@@ -184,7 +184,7 @@ class Grouping:
         return place + 1
 
     def _many(self, values: IntArray, tests: IntArray) -> int:
-        """The same for a long group, in arrays."""
+        """Test the values of a long group, in arrays."""
         before, size = self._count, values.size
         self._members[before : before + size] = values
         totals = np.cumsum(values)
@@ -226,7 +226,7 @@ class Grouping:
 
 
 def _deviation(group: list[float], total: float) -> float:
-    """The same for a short group; whole numbers, as floats where these are exact."""
+    """The deviation of a short group; whole numbers, as floats where these are exact."""
     count = len(group)
     mean = (total - 1) // count
     lower_values = [value for value in group if value <= mean]

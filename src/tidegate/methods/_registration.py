@@ -35,7 +35,7 @@ EXAMPLE = {"epsilon": "1/2", "bound": 40, "horizon": 60, "holdout": 37, "resolut
 
 @dataclass(frozen=True)
 class Method:
-    """One published method: its preset, and what lists and tables say about it.
+    """A published method: its preset, and what lists and tables say about it.
 
     What can be derived is derived: the name from the function; what it does, when to choose it and
     where it was published from its docstring (the first line, `When:` and `Reference:`); the unit
@@ -57,7 +57,7 @@ class Method:
 
     @property
     def name(self) -> str:
-        """As on the command line, with hyphens."""
+        """The name on the command line, with hyphens."""
         return self.preset.__name__.replace("_", "-")
 
     @property

@@ -40,7 +40,7 @@ class BandedNoise(RootNoise):
 
     @property
     def identity(self) -> str:
-        """All that decides about the noise. Part of its key: never change it."""
+        """What decides about the noise. Part of its key: never change it."""
         return (
             f"BandedRoot(leaves={self.leaves}, band={self.band}, variance={self.variance}, "
             f"places={PLACES})"

@@ -58,7 +58,7 @@ class AbsorbedBudget(DistributedBudget):
         return -(-above // (self.epsilon.numerator * parts))
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All that decides about noise."""
+        """What decides about the noise."""
         scale = self.scale(threshold)
         return (
             f"AbsorbedBudget(epsilon={self.epsilon}, window={self.window}, "

@@ -80,7 +80,7 @@ class DistributedBudget(WindowStage, Spec):
         return threshold * 2 * _SHARES * self.epsilon.denominator, self.epsilon.numerator
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All that decides about noise."""
+        """What decides about the noise."""
         scale = self.scale(threshold)
         return (
             f"DistributedBudget(epsilon={self.epsilon}, window={self.window}, "

@@ -72,7 +72,7 @@ class AdaptiveSampling(SampledStage, Spec):
         return -(-self.most * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All that decides about noise."""
+        """What decides about the noise."""
         return (
             f"AdaptiveSampling(horizon={self.horizon}, samples={self.most}, "
             f"threshold={threshold}, scale={self.scale(threshold)}, movement={self.movement})"

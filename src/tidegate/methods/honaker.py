@@ -33,7 +33,7 @@ class HonakerForest(Forest):
 
     @property
     def identity(self) -> str:
-        """All that decides about the noise. Part of its key: never change it."""
+        """What decides about the noise. Part of its key: never change it."""
         return (
             f"BottomUp(fanout={self.fanout}, leaves={self.leaves}, scales={self.scales}, "
             f"grove={self.grove})"

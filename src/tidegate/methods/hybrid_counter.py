@@ -47,7 +47,7 @@ class HybridNoise:
 
     @property
     def identity(self) -> str:
-        """All that decides about the noise. Part of its key: never change it."""
+        """What decides about the noise. Part of its key: never change it."""
         return f"Hybrid(whole={self.whole}, inside={self.inside}, bits={_BITS})"
 
     # -- the law of the noise, for error bars ---------------------------------------------------
@@ -88,7 +88,7 @@ class HybridNoise:
 
 
 def segment_of(positions: IntArray) -> tuple[IntArray, IntArray]:
-    """In which segment a value lies, and how many values of the segment come before it.
+    """The segment that a value lies in, and how many values of the segment come before it.
 
     >>> segment_of(np.array([0, 1, 2, 3, 14, 15]))
     (array([0, 1, 1, 2, 3, 4]), array([0, 0, 1, 0, 7, 0]))
@@ -170,7 +170,7 @@ class HybridRun(OneLayoutRun):
         return Noisy(np.minimum(values, self._threshold) + self.next_noises(values.size))
 
     def push_one(self, value: int) -> int | None:
-        """The same for one value."""
+        """Push one value."""
         noise: int = self._coming().item(0)
         self.position += 1
         return min(value, self._threshold) + noise

@@ -95,7 +95,7 @@ class GroupedValues(PrivateTests, Spec):
         return min(LONGEST, self.horizon)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All that decides about noise."""
+        """What decides about the noise: scales, limit and lengths."""
         return (
             f"GroupedValues(threshold={threshold}, value={self.value_scale(threshold)}, "
             f"limit={self.limit_scale(threshold)}, test={self.test_scale(threshold)}, "

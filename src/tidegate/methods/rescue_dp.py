@@ -54,7 +54,7 @@ class ControlledBudget(WindowStage, Spec):
         return threshold * PARTS * self.epsilon.denominator, self.epsilon.numerator
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All that decides about noise."""
+        """What decides about the noise."""
         return (
             f"ControlledBudget(epsilon={self.epsilon}, window={self.window}, "
             f"threshold={threshold}, movement={self.movement}, parts={PARTS}, least={LEAST})"

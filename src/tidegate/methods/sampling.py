@@ -45,7 +45,7 @@ class SampledWindow(WindowStage, Spec):
         return -(-measured * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All that decides about noise."""
+        """What decides about the noise."""
         return f"SampledWindow(every={self.every}, scale={self.scale(threshold)})"
 
     def sampler(self, threshold: int, keystream: Keystream) -> ByPosition:
@@ -54,7 +54,7 @@ class SampledWindow(WindowStage, Spec):
 
 
 class ByPosition:
-    """Nothing to remember."""
+    """Decides by position; there is nothing to remember."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
 

@@ -57,7 +57,7 @@ class SignedDigitNoise(RunningSumNoise):
 
     @property
     def identity(self) -> str:
-        """All that decides about the noise. Part of its key: never change it."""
+        """What decides about the noise. Part of its key: never change it."""
         return f"SignedDigits(fanout={self.fanout}, leaves={self.leaves}, scales={self.scales})"
 
     def _nearest(self, positions: IntArray, level: int) -> IntArray:

@@ -94,7 +94,7 @@ class SmoothBinaryNoise(GaussianNoise):
 
     @property
     def identity(self) -> str:
-        """All that decides about the noise. Part of its key: never change it."""
+        """What decides about the noise. Part of its key: never change it."""
         return f"Balanced(leaves={self.leaves}, variance={self.variance})"
 
     @property
@@ -121,7 +121,7 @@ class SmoothBinaryNoise(GaussianNoise):
 
     @cached_property
     def _numbers(self) -> IntArray:
-        """For each running sum, which nodes it adds up, as bits."""
+        """The nodes that each running sum adds up, as bits."""
         found = np.zeros((2, 1), dtype=np.int64)
         for above, right, second in _branches(self.leaves):
             found = 2 * found[:, above] + (right, second)

@@ -103,7 +103,7 @@ class OnlinePartition(PrivateTests, Spec):
         return (self.horizon,)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All that decides about noise."""
+        """What decides about the noise."""
         return (
             f"OnlinePartition(threshold={threshold}, test={self.test_scale(threshold)}, "
             f"limit={self.public_limit(threshold)}, horizon={self.horizon}, "
@@ -140,7 +140,7 @@ class PartitionRun(IrregularRun):
         self._sums = HybridRun(stage.counter, threshold, ceiling, keystream)
 
     def state(self) -> dict[str, Any]:
-        """That of the segment, and the counter's."""
+        """The state of the segment and of the counter."""
         return {"run": super().state(), "sums": self._sums.state()}
 
     def restore(self, state: State) -> None:

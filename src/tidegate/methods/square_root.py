@@ -59,7 +59,7 @@ class RootNoise(GaussianNoise):
 
     @property
     def identity(self) -> str:
-        """All that decides about the noise. Part of its key: never change it."""
+        """What decides about the noise. Part of its key: never change it."""
         return f"SquareRoot(leaves={self.leaves}, variance={self.variance}, places={PLACES})"
 
     def nodes(self, keystream: Keystream, chunk: int, grove: int) -> list[IntArray]:

@@ -57,7 +57,7 @@ class NothingMeasured(SampledStage, Spec):
 
 
 class Never:
-    """Nothing to remember."""
+    """Measures nothing; there is nothing to remember."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
 

@@ -90,7 +90,7 @@ def _checked(variance: Fraction) -> Fraction:
 def _kept_gaussian(
     words: WordSource, magnitudes: NDArray[np.int64], centre: Fraction, variance: Fraction
 ) -> NDArray[np.bool_]:
-    """One coin for each proposal: exp(−(magnitude − centre)²/(2·variance))."""
+    """Flip a coin for each proposal: exp(−(magnitude − centre)²/(2·variance))."""
     word = words.take(magnitudes.size)
     negated = magnitudes.astype(np.float64)
     negated -= float(centre)

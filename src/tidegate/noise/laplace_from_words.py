@@ -48,7 +48,7 @@ def signed_logarithms(words: NDArray[np.uint64]) -> FloatArray:
 
 
 def one_signed_logarithm(word: int) -> float:
-    """The same for one word, by `math.log` and without arrays: the last bits may differ.
+    """A logarithm from one word, by `math.log` and without arrays: the last bits may differ.
 
     >>> int(1000 * one_signed_logarithm(0x1234_5678_9ABC_DEF0))
     2643

@@ -124,7 +124,7 @@ def exponential_mechanism(words: WordSource, scores: NDArray[np.int64], rate: Fr
 def _selection_below_best(
     scores: NDArray[np.int64], rate: Fraction
 ) -> tuple[NDArray[np.int64], Fraction]:
-    """By how much each score is below the best; refuses what cannot be scores."""
+    """How far each score is below the best; refuses what cannot be scores."""
     rate = exact_fraction("rate", rate, allow_zero=True)
     scores = np.asarray(scores)
     if scores.ndim != 1 or scores.dtype != np.int64 or scores.size == 0:

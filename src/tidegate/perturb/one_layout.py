@@ -56,7 +56,7 @@ class OneLayoutRun(ABC):
             raise AssertionError("there is one layout only")
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
+        """The state: what is needed to continue."""
         return state_of(self)
 
     def restore(self, state: State) -> None:

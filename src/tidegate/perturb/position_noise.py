@@ -167,7 +167,7 @@ class MeasurementNoise:
         return self.scaled(logarithms[index], scale, position)
 
     def scaled(self, logarithm: float, scale: int, position: int) -> int:
-        """The same with the logarithm from `ahead`, for loops."""
+        """The noise of a measurement with the logarithm from `ahead`, for loops."""
         product = scale * logarithm
         noise = int(product)
         rest = abs(product - noise)

@@ -45,7 +45,7 @@ class RunningSumNoise(ABC):
 
     @abstractmethod
     def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """The same for ranges inside one horizon."""
+        """The variances of ranges inside one horizon."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class RunningSumStage(OneLayoutStage):
         return self.noise_law(threshold).identity
 
     def lengths(self: _Stage, chunk: int) -> tuple[int, ...]:
-        """One block: a horizon, rounded up to whole leaves."""
+        """The length of the only block: a horizon, rounded up to whole leaves."""
         return (self.leaves * self.block,)
 
     def layouts(self: _Stage, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:

@@ -171,7 +171,7 @@ class SampledRun(IrregularRun):
         self.blocks = 0  # blocks completed in this horizon
 
     def state(self) -> dict[str, Any]:
-        """That of the run, and the sampler's."""
+        """The state of the run and of the sampler."""
         return {"run": state_of(self), "sampler": state_of(self._sampler)}
 
     def restore(self, state: State) -> None:

@@ -97,7 +97,7 @@ class DataProfile:
         return self._cut(np.concatenate([np.empty(0), *self._sample]), level)
 
     def below(self, level: float) -> tuple[float, float]:
-        """The same for rows below a level that is 0 or less."""
+        """The profile of rows below a level that is 0 or less."""
         return self._cut(-np.concatenate([np.empty(0), *self._sample]), -level)
 
     @staticmethod

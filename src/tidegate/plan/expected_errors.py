@@ -160,7 +160,7 @@ def _expect_adaptive(
 
 
 def _in_unit(excess: Excess | None, step: float) -> Excess | None:
-    """From lattice units to the unit of the data."""
+    """Convert from lattice units to the unit of the data."""
     if excess is None:
         return None
     found = Excess(*(part * step for part in excess))

@@ -82,7 +82,7 @@ class Answer:
 
     @property
     def crowded_below(self) -> bool:
-        """The same for the lower end: the true sum may be much smaller then."""
+        """Whether the mean lies close to the lower end: the true sum may be much smaller then."""
         empty = self.floor * (self.end - self.start) if self.empty is None else self.empty
         return self.estimate < answer_text.CROWDED * empty < 0
 

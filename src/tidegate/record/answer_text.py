@@ -159,7 +159,7 @@ def _cells(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def noted(answers: Answers, *notes: str) -> Answers:
-    """The same answers, with what else is to be known of them; notes may be empty."""
+    """Answers with what else is to be known of them; notes may be empty."""
     said = " ".join(filter(None, (answers.note, *notes)))
     return answers if said == answers.note else replace(answers, note=said)
 

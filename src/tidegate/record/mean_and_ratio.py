@@ -71,12 +71,12 @@ class Mean:
 
     @property
     def standard_error(self) -> float:
-        """Of the estimate."""
+        """The standard error of the estimate."""
         return self.sum.standard_error / self.rows
 
     @property
     def confidence(self) -> float:
-        """With which the interval holds the mean."""
+        """The confidence with which the interval holds the mean."""
         return self.sum.confidence
 
     def __str__(self) -> str:

@@ -63,7 +63,7 @@ class MovingWindows(NamedTuple):
     def named(
         cls, over: int | str | timedelta, every: int | str | timedelta | None, **more: Any
     ) -> MovingWindows:
-        """The same; lengths may be those of Python, numpy or pandas."""
+        """The windows as a user names them; lengths may be those of Python, numpy or pandas."""
         step = None if every is None else length_named(every)
         return cls(length_named(over), step, **more)
 

@@ -110,7 +110,7 @@ class Answers(AnswersFacts):
         )
 
     def within_bounds(self, rows: IntArray) -> Answers:
-        """The same answers, with no end of an interval beyond what their rows can add up to.
+        """Answers whose intervals end no further than what their rows can add up to.
 
         Every row counts as a number from `lower` to `bound`, so rows × lower ≤ sum ≤ rows × bound
         holds for sure. An end outside is moved there: that removes impossible sums only, so an

@@ -106,7 +106,7 @@ class RangeTables(ABC):
         return self.moved_over(MovingWindows.named(over, every, **ends, confidence=confidence))
 
     def moved_over(self, windows: MovingWindows) -> MovingSums:
-        """The same, of windows that were named before."""
+        """Moving sums of windows that were named before."""
         from tidegate.record.moving_sums import moving_sums  # as above
 
         found: list[MovingSums] = []

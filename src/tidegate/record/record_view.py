@@ -25,7 +25,7 @@ class RecordView(Record):
 
 
 def _closed_view(segment: Segment) -> Segment:
-    """Of a segment that a later one follows: the same view until it forgets values.
+    """View of a segment that a later one follows: the same one until it forgets values.
 
     Smoothing it again would give the same.
     """

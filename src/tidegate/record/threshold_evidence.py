@@ -132,7 +132,7 @@ def _later(
 
 
 def _wider(segments: Sequence[Segment], same: list[int], seen: list[float]) -> float:
-    """By how much the tail moves the upper end, from the first and the last phase.
+    """How far the tail moves the upper end, from the first and the last phase.
 
     Only that of earlier phases: how far values lie above the highest θ no other θ can tell.
     """

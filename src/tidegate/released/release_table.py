@@ -247,7 +247,7 @@ def _with_less_held_out(
     bound: Number,
     settings: dict[str, Any],
 ) -> Pipeline:
-    """The same with a hold-out that leaves rows to release, where nobody chose one.
+    """The pipeline with a hold-out that leaves rows to release, where nobody chose one.
 
     A tenth of the rows, or as many as a threshold needs that is better than chance: a function of
     the number of rows, which is public.

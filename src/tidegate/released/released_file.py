@@ -182,7 +182,7 @@ class ReleasedFile(ReleasedTable):
 
     @property
     def unfinished(self) -> str:
-        """That the run which wrote the file did not come to its end; may be empty."""
+        """Says that the run which wrote the file did not come to its end; may be empty."""
         return unfinished(self.metadata)
 
     @property

@@ -99,7 +99,7 @@ class SmoothedFile:
             self._write(_MARK + hashlib.sha256(body).digest() + body)
 
     def _write(self, data: bytes) -> None:
-        """In one step for who reads it. Not synced: an answer does not wait for a busy disk, and
+        """Write in one step for readers. Not synced: an answer does not wait for a busy disk, and
         what a power cut leaves of the file is not used."""
         folder, prefix = self._path.parent, f"{self._path.name}-"
         descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=prefix)

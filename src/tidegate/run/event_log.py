@@ -88,7 +88,7 @@ class EventLog:
         self._fold()
 
     def _joined(self) -> tuple[IntArray, IntArray]:
-        """All of them, in the order of their ticks."""
+        """The events, in the order of their ticks."""
         some, pieces, ordered = self._events
         if len(some) != 1 or not ordered:
             ticks = np.concatenate((NO_SUMS, *some))
@@ -99,7 +99,7 @@ class EventLog:
         return self._events.ticks[0], self._events.units[0]
 
     def _fold(self) -> None:
-        """One sum for each tick; while 64 bits are not enough for one, all events stay."""
+        """Add up each tick; while 64 bits are not enough for one, all events stay."""
         ticks, units = self._joined()
         known, at = np.unique(ticks, return_inverse=True)
         sums = added_to_log(at.reshape(-1), units, known.size)
@@ -108,7 +108,7 @@ class EventLog:
         self._events = _Events([known], [sums], ordered=True)
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on; the same for any order of the same events."""
+        """The state; the same for any order of the same events."""
         if self.cap is not None:
             self._fold()
         ticks, units = self._joined()

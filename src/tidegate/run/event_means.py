@@ -43,7 +43,7 @@ class EventMeans:
 
 
 class EventMeansRelease(NotCopied):
-    """Both releases at work on one log.
+    """The releases of sum and count at work on one log.
 
     Attributes:
         sums: of the values per tick. It has rows, a record and snapshots of its own.

@@ -82,7 +82,7 @@ class EventRelease(Release):
     def push_rows(
         self, values: Any, users: Any = None, times: Any = None, late: str = "keep"
     ) -> Rows:
-        """The same, for `tidegate.durable.transfer`: no row comes out."""
+        """Take events, for `tidegate.durable.transfer`: no row comes out."""
         if times is None:
             raise SettingError("times", "must be given: an event has a time")
         self._pushed(times, values, users)
@@ -99,7 +99,7 @@ class EventRelease(Release):
 
     @handing_over
     def close_ticks(self, count: int) -> Rows:
-        """The same for the next `count` ticks."""
+        """Release the next `count` ticks."""
         return self._released(self.position + count)
 
     @handing_over

@@ -104,7 +104,7 @@ class EventState(PhasedRun):
         raise AssertionError("events are taken with their times, and released by the clock")
 
     def push_one(self, unit: int) -> float:
-        """The same."""
+        """Refuse: events are not rows."""
         raise AssertionError("events are taken with their times, and released by the clock")
 
     # -- parts -----------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ class HoldOut:
         self._held += units.size
 
     def add_one(self, unit: int) -> None:
-        """The same for one value."""
+        """Hold one value out."""
         if self._held == self._units.size:
             self.add(np.array([unit]))
             return

@@ -50,7 +50,7 @@ class NonNegativeRemainder:
                 reach *= 4
 
     def settle_one(self, value: float) -> float:
-        """The same for one value."""
+        """Settle one value."""
         paid = self.debt + value
         if paid < 0.0:
             self.debt = paid

@@ -34,7 +34,7 @@ class PhaseKeys:
         self._latest = 0, epoch  # the phase that was last asked for
 
     def epoch(self, number: int) -> Epoch:
-        """That of phase `number`; the first is the release's own."""
+        """The epoch of phase `number`; the first is the release's own."""
         if self._latest[0] != number:
             self._latest = number, self._epoch.child(number) if number else self._epoch
         return self._latest[1]
@@ -44,13 +44,13 @@ class PhaseKeys:
         return self.epoch(number).keystream(purpose, choice_identity(self.pipeline, number, values))
 
     def noise(self, purpose: str, number: int, ends: Ends, start: int, **facts: Any) -> Keystream:
-        """For sums of values that are capped at θ or its multiples."""
+        """The key for sums of values that are capped at θ or its multiples."""
         identity = noise_identity(self.pipeline, ends, start - self.origin, **facts)
         return self.epoch(number).keystream(purpose, identity)
 
 
 def choice_identity(pipeline: Pipeline, number: int, values: int) -> bytes:
-    """All that decides about a choice from this many values, in phase `number`."""
+    """What decides about a choice from this many values, in phase `number`."""
     return pipeline.known.of(
         ("choice", number, values),
         lambda: digest({**pipeline.resolved_settings, "phase": number, "values": values}),
@@ -58,7 +58,7 @@ def choice_identity(pipeline: Pipeline, number: int, values: int) -> bytes:
 
 
 def noise_identity(pipeline: Pipeline, ends: Ends, begun: int, **facts: Any) -> bytes:
-    """All that decides about the scales of a phase that began here, and more `facts`."""
+    """What decides about the scales of a phase that began here, and more `facts`."""
 
     def identified() -> bytes:
         law = pipeline.noise_identity(ends.width, ends.below).hex()
@@ -85,7 +85,7 @@ class Phase:
         return cls(start, ends.above * step, epoch, -ends.below * step if ends.below else 0.0)
 
     def plain(self) -> dict[str, Any]:
-        """As plain data; `floor` only where it is not 0."""
+        """The phase as plain data; `floor` only where it is not 0."""
         facts = dict(vars(self))
         if not self.floor:
             del facts["floor"]
@@ -119,7 +119,7 @@ class PhasedRun:
         return self.add_phase(ends, origin, self._keys.epoch(self.number).id.hex())
 
     def add_phase(self, ends: Ends, origin: int, epoch: str) -> Segment:
-        """The same with the public id of its noise."""
+        """Add a phase with the public id of its noise."""
         method = self._pipeline.method
         facts = {"threshold": ends.width, "below": ends.below, "origin": origin}
         segment = Segment(method, epoch=epoch, **facts)

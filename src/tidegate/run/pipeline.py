@@ -145,7 +145,7 @@ class Pipeline(Spec):
 
     @property
     def _rules(self) -> list[Threshold]:
-        """All rules that choose a threshold."""
+        """The rules that choose a threshold."""
         first, later = self.threshold, self.schedule.later_rule(self.threshold)
         return [first] if later is first else [first, later]
 
@@ -226,7 +226,7 @@ class Pipeline(Spec):
         return self.history or _HORIZONS_KEPT * self.perturber.horizon
 
     def keeping(self, values: int) -> Pipeline:
-        """The same with a longer memory; a larger `history` would change the key of the noise."""
+        """This pipeline with a longer memory; a larger `history` would change the noise's key."""
         if values <= self.kept_history:
             return self
         longer = copy(self)
@@ -246,7 +246,7 @@ class Pipeline(Spec):
 
     @cached_property
     def settings_digest(self) -> str:
-        """By which a snapshot knows its pipeline."""
+        """The digest by which a snapshot knows its pipeline."""
         return digest(self.settings()).hex()
 
     @cached_property
@@ -274,7 +274,7 @@ class Pipeline(Spec):
 
     @cached_property
     def known(self) -> KnownAnswers:
-        """Of this very pipeline: what is decided from settings may differ between equals."""
+        """What was decided from the settings of this very pipeline: equals may decide otherwise."""
         return KnownAnswers()
 
     def start(self, randomness: Randomness | None = None) -> Release:

@@ -29,7 +29,7 @@ class Pushed(NamedTuple):
 
 
 class Blocks:
-    """One block after the other; `window` counts their values for the next choice of θ.
+    """Measures one block after the other; `window` counts their values for the next choice of θ.
 
     `signed`: values below 0 count, from the segment's lower end on.
 
@@ -125,7 +125,7 @@ class Blocks:
         return sums - self._below * np.diff(edges)
 
     def push_one(self, unit: int) -> float:
-        """One value that neither ends the block nor outgrows an end, without arrays."""
+        """Push one value that neither ends the block nor outgrows an end, without arrays."""
         noisy = self.perturber.push_one(max(unit + self._below, 0) if self._signed else unit)
         segment, window = self._segment, self.window
         segment.end += 1
@@ -145,7 +145,7 @@ class Blocks:
         return noisy - self._lifted(perturber.leaf)
 
     def _lifted(self, leaf: int) -> int:
-        """By how much the sum of a leaf is larger for being counted from the lower end."""
+        """How much larger the sum of a leaf is for being counted from the lower end."""
         if not self._signed:
             return 0
         tree = self.perturber.tree

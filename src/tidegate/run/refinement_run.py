@@ -51,7 +51,7 @@ class RefinementRun(RefinementLevelPhases):
         return count, trace
 
     def push_units(self, units: IntArray, out: FloatArray) -> None:
-        """The same, and what is published stays in units."""
+        """Release values; what is published stays in units."""
         done = 0
         while done < units.size:
             done += self._push_piece(units[done:], out[done:])[0]
@@ -219,7 +219,7 @@ class RefinementRun(RefinementLevelPhases):
         return trace, total
 
     def _chosen(self, values: IntArray, share: Fraction) -> tuple[Ends, bool]:
-        """Both ends, from the values of a warm-up; and whether the old ones stay.
+        """Choose both ends from the values of a warm-up; and whether the old ones stay.
 
         A level that has grown without a tail fills its cap and is not cut: the cap was right. (If
         the choice of it knew far more than this one does, and of a level that was not far lower.)

@@ -151,7 +151,7 @@ class Refinement(ThresholdSchedule, Spec):
         return self.trees(pipeline.threshold, pipeline.perturber)
 
     def budgets(self, pipeline: Pipeline) -> RefinementTrees:
-        """Those of its trees."""
+        """The trees, which know every budget that a piece can have."""
         return self.measurer(pipeline)
 
     def warm_up(self, pipeline: Pipeline) -> int:
@@ -221,7 +221,7 @@ class Refinement(ThresholdSchedule, Spec):
     def window_again(
         self, horizon: int, at: int, warm_up_start: int, evidence: int
     ) -> tuple[int, Fraction] | None:
-        """The same where the level has moved since θ was chosen, at any time."""
+        """The next window where the level has moved since θ was chosen, at any time."""
         needed = at + max(1, math.ceil(MOVED_EVIDENCE * evidence / int(16 * LATE_SHARE)))
         last = (at // horizon + 1) * horizon - math.floor(horizon * LEFT)
         if not self.windows or needed > last:

@@ -146,7 +146,7 @@ class RefinementState(PhasedRun):
         return low and self.evidence > 0 and self.floor == 1 and self._fallen > 0
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
-        """Both ends were chosen when the level lay between these, in units."""
+        """Note the levels between which both ends were chosen, in units."""
         self._watch.settle(highest, ends.above)
         if self._signed:
             self._floor_watch.settle(-lowest, ends.below)
@@ -205,7 +205,7 @@ class RefinementState(PhasedRun):
         return stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
 
     def _warm_up(self) -> HoldOut:
-        """For the values of the warm-up that begins the present phase."""
+        """The hold-out of the warm-up that begins the present phase."""
         if self.number == 0:
             return HoldOut(self._pipeline.warm_up)
         at = self.start - self._origin

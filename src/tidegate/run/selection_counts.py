@@ -118,7 +118,7 @@ class SelectionCounts:
             self._count()
 
     def add_one(self, unit: int) -> None:
-        """The same for one value."""
+        """Count one value."""
         singles = self._tally.singles
         singles.append(unit)
         if len(singles) >= _MOST:

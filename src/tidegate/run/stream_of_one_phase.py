@@ -184,7 +184,7 @@ class PhaseStream:
         return Noisy(noisy.sums - self._lifted(noisy.sums.size))
 
     def _lifted(self, leaves: int) -> IntArray:
-        """By how much the sums of the next leaves are larger for being counted from the end."""
+        """How much larger the next leaves' sums are for being counted from the end."""
         if self._width is not None:
             return np.full(leaves, self.ends.below * self._width)
         open_block, end = self.segment.blocks[-1], self.segment.end

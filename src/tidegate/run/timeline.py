@@ -40,7 +40,7 @@ class Timeline:
         self.index.push(first, times.ticks[held:])
 
     def branch(self) -> Timeline:
-        """For a fork: the same clock, and nothing released yet."""
+        """A timeline for a fork: the same clock, and nothing released yet."""
         return Timeline(self.clock, self.last)
 
     def state(self, brief: bool) -> dict[str, Any]:

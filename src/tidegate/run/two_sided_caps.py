@@ -88,7 +88,7 @@ def guarantee(rule: Threshold, lattice: Lattice) -> Guarantee:
 def choose_caps(
     rule: Threshold, values: IntArray, lattice: Lattice, keystream: Callable[[str], Keystream]
 ) -> Ends:
-    """Both ends from the held-out values; `keystream` gives the words for a purpose.
+    """Choose both ends from the held-out values; `keystream` gives the words for a purpose.
 
     Privacy. Released: the scale, by the rule from |v|, then the shape (`shaped_caps`), each with
     its part of the rule's budget. Replacing one value replaces one of the numbers |v| that the rule
@@ -156,7 +156,7 @@ def shaped_caps(
     wanted: Fraction = Fraction(0),
     before: Ends = NO_ENDS,
 ) -> Ends:
-    """Both ends: the shape with (nearly) the highest score.
+    """Choose both ends by a shape with (nearly) the highest score.
 
     Ends that were chosen `before` are public. Where little can be seen a shape that halves one of
     them is more often chance than right, and cuts many values: it pays for it.

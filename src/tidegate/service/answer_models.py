@@ -141,7 +141,7 @@ class TakenValues(AnswerModel):
 
 
 class TakenColumns(AnswerModel):
-    """The same for rows with several values."""
+    """What was taken of rows with several values."""
 
     columns: dict[str, TakenValues]
 

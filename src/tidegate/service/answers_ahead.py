@@ -151,7 +151,7 @@ class AnswersAhead:
             await asyncio.wait_for(self._ready.wait(), _START)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Work ahead until cancelled."""
         try:
             self._changed.update(await asyncio.to_thread(self._gate.streams.in_use))
             while (name := self.due()) is not None:

@@ -45,7 +45,7 @@ def decoded_answer(content: dict[str, Any]) -> Answer:
 
 
 def decoded(content: dict[str, Any]) -> Answers:
-    """The same for many answers."""
+    """The answers that `encoded` was given; fields of a newer service are left out."""
     found: dict[str, Any] = {}
     for one in fields(Answers):
         if one.name not in content:

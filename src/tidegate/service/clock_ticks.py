@@ -36,7 +36,7 @@ class ClockTicks:
         self._closed: dict[str, int] = {}  # ticks of each stream, as far as this process knows
 
     async def run(self) -> None:
-        """Until cancelled. What could not be released is tried again at the next look."""
+        """Release ticks until cancelled. What could not be released is tried again next time."""
         while True:
             for stream in self._gate.streams.closed_by_clock():
                 try:

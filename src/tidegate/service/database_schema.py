@@ -109,19 +109,19 @@ tokens = Table(
 
 
 def _keys_and_parts(connection: Connection) -> None:
-    """To version 2."""
+    """Migrate to version 2."""
     tables.create_all(connection)
     _add_columns(connection, streams, "part", "keys")
     _add_columns(connection, released, "time_first", "time_last")
 
 
 def _grace(connection: Connection) -> None:
-    """To version 3."""
+    """Migrate to version 3."""
     _add_columns(connection, streams, "grace")
 
 
 def _row_of(connection: Connection) -> None:
-    """To version 4."""
+    """Migrate to version 4."""
     _add_columns(connection, streams, "row_of")
 
 

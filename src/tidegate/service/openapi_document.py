@@ -48,7 +48,7 @@ def answers(
 
 
 def text_answers(kind: str, description: str) -> dict[str, Any]:
-    """The same for answers that are text."""
+    """Describe answers that are text."""
     content = {kind: {"schema": {"type": "string"}}}
     said = {200: {"description": description, "content": content}}
     return {"response_class": Response, "response_model": None, "responses": said}

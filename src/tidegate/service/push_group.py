@@ -227,7 +227,7 @@ def _follow(batch: list[Pending], place: int) -> bool:
 
 
 def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:
-    """Without the place, where it would tell how many events or dropped rows others have sent."""
+    """The receipt, without the place where that would count events or dropped rows of others."""
     return Receipt(start if places_are_public(run) else None, count, repeated)
 
 

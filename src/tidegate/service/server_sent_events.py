@@ -99,7 +99,7 @@ class LiveReaders:
         self._wake(list(self._news))
 
     def tell(self, group: Group) -> None:
-        """From the gate's thread: these streams have new rows, and they are committed."""
+        """Tell, from the gate's thread, that these streams have new rows, which are committed."""
         names = [name.partition(EPOCH)[0] for name in group.rows]  # a new epoch wakes readers, too
         if names and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake, names)

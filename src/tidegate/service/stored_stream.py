@@ -58,16 +58,16 @@ class StoredStream:
 
     @property
     def epoch(self) -> int:
-        """Its number, from 1."""
+        """The number of the epoch, from 1."""
         return int(self.name.rpartition(EPOCH)[2]) if EPOCH in self.name else 1
 
     @property
     def plain_name(self) -> str:
-        """Without the epoch."""
+        """The name without the epoch."""
         return self.name.partition(EPOCH)[0]
 
     def row(self) -> dict[str, Any]:
-        """As the table has it."""
+        """The stream as the table has it."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         keys = None if self.keys is None else json.dumps(self.keys)
         return {**facts, "settings": json.dumps(self.settings), "keys": keys}

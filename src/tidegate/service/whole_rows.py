@@ -18,7 +18,7 @@ Refused = dict[WholeRows, TidegateError]
 
 
 class UnevenError(TidegateError):
-    """Of some rows one column was taken, and another was not: the transaction must be given up.
+    """One column of a row was taken and another was not: the transaction must be given up.
 
     Attributes:
         refused: these rows, and why.

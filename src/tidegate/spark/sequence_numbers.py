@@ -144,7 +144,7 @@ def in_order(rows: InputRows, known: IntArray, gaps: str) -> OrderedRows:
 
 
 def _places(starts: IntArray, counts: IntArray) -> IntArray | slice:
-    """The same as `_ranges`, as a slice where they follow one another: nothing is moved then."""
+    """The places of `_ranges`, as a slice where they follow one another: nothing is moved then."""
     ends = starts + counts
     if starts.size and (starts[1:] == ends[:-1]).all():
         return slice(int(starts[0]), int(ends[-1]))

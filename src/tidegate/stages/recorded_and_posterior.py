@@ -135,7 +135,7 @@ class Excess(NamedTuple):
 
     @classmethod
     def nothing(cls, count: int) -> Excess:
-        """For `count` ranges in which no value was truncated."""
+        """The excess of `count` ranges in which no value was truncated."""
         return cls(*np.zeros((6, count)))
 
 
@@ -213,12 +213,12 @@ class BlockBudgets(Protocol):
 
     @property
     def epsilon(self) -> Fraction:
-        """Of every value."""
+        """The budget of every value."""
         ...
 
     @property
     def horizon(self) -> int:
-        """For how many values the trees are made."""
+        """How many values the trees are made for."""
         ...
 
     def part_of(self, choice: int, length: int, threshold: int, ceiling: int) -> Fraction:

@@ -91,7 +91,7 @@ class PerturberRun(Protocol):
         ...
 
     def push_one(self, value: int) -> int | None:
-        """The same for a single value: a noisy sum if it completed a leaf, else None."""
+        """Push a single value: gives a noisy sum if it completed a leaf, else None."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class EstimatorRun(Protocol):
         ...
 
     def push_one(self, noisy: int | None) -> float:
-        """The same for a single value."""
+        """Publish one value; `noisy` is the sum of the leaf that it completed, if it did."""
         ...
 
     def level(self, recorded: Recorded) -> float:

@@ -39,7 +39,7 @@ def numbers(column: Any, position: int = 0) -> NDArray[Any]:
 
 
 def as_numbers(column: Any) -> NDArray[Any]:
-    """The same for a column that `is_number`."""
+    """The numbers of a column that `is_number`."""
     arrow = sys.modules["pyarrow"]
     types, kind = arrow.types, column.type
     if types.is_dictionary(kind):

@@ -89,7 +89,7 @@ class NamedColumn(Protocol):
         """The name of the column."""
 
     def to_numpy(self) -> Any:
-        """As an array."""
+        """The column as an array."""
 
 
 Column = TypeVar("Column", bound=NamedColumn)

@@ -24,7 +24,7 @@ class RepeatedItems:
 
     @classmethod
     def present(cls, items: list[Any], places: IntArray) -> RepeatedItems:
-        """Of these items those that rows have."""
+        """The items that rows have, of these."""
         used, first = np.unique(places, return_index=True)
         order = np.argsort(first)
         ranks = np.empty(len(items), dtype=np.int64)

@@ -111,7 +111,7 @@ def only_name(table: Any) -> Any:
 
 
 def _is_name(name: Any) -> bool:
-    """Of a column: text, or a number as pandas has them."""
+    """Whether this can name a column: text, or a number as pandas has them."""
     return isinstance(name, str | int | np.integer) and not isinstance(name, bool)
 
 
@@ -135,7 +135,7 @@ def picked_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
 
 
 def columns_at_once(table: Any, names: Iterable[Any]) -> dict[Any, Any]:
-    """Those columns of these names that are there exactly once; what is no name is left out.
+    """Columns of these names that are there exactly once; what is no name is left out.
 
     A reader gives its rows once, and a query in another order each time.
     """
@@ -151,7 +151,7 @@ def columns_at_once(table: Any, names: Iterable[Any]) -> dict[Any, Any]:
 
 
 def _table_columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:
-    """Those of the wanted columns that are there exactly once."""
+    """The wanted columns that are there exactly once."""
     library = library_of(table)
     if library == "duckdb":  # one query for all: two might give rows in another order
         there = [name for name in wanted if list(table.columns).count(name) == 1]

@@ -104,7 +104,7 @@ def late_price(stage: TailQuantile, level: float, theta: int) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _logs(steps: tuple[int, ...]) -> tuple[Decimal, ...]:
-    """Of candidates, which grow."""
+    """Logarithms of candidates, which grow."""
     return tuple(map(log_of, steps))
 
 

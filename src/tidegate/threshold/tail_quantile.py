@@ -121,7 +121,7 @@ class TailQuantile(Spec):
 
     @cached_property
     def late(self) -> TailQuantile:
-        """The same choice where its price is that of a late one: it aims at fewer values."""
+        """The choice with the price of a late one: it aims at fewer values."""
         return replace(self, visible=LATE_VISIBLE)
 
     @property
@@ -130,7 +130,7 @@ class TailQuantile(Spec):
         return steps_by_information(3, self.epsilon * self.holdout)
 
     def reach(self, positive: int, price: int) -> Fraction:
-        """By how many factors of e θ can surely climb if `positive` values lie above all of that.
+        """How many factors of e θ can surely climb if `positive` values lie above all of that.
 
         They gain what exceeds the target, and must be ahead of the price, in 1/ε for a factor of e,
         by 5/ε: else noise would keep one θ in a hundred, or more, at the bottom.
@@ -150,7 +150,7 @@ class TailQuantile(Spec):
 
     @cached_property
     def _ratio(self) -> str:
-        """By which factor candidates grow."""
+        """The factor by which candidates grow."""
         known = self.epsilon * self.holdout
         return next(ratio for least, ratio in RATIOS if known >= least)
 

@@ -100,10 +100,10 @@ class EventPosterior(MixturePosterior):
 
 
 class _Untruncated:
-    """Nothing was cut off."""
+    """What truncation took away where nothing was truncated."""
 
     def between(self, places: Places, unit: float) -> Excess:
-        """Nothing."""
+        """Nothing was taken away."""
         (starts, _), _ = places
         return Excess.nothing(starts.size)
 
@@ -215,7 +215,7 @@ class EventMixtureRun(RescaledRun):
         super().__init__(*facts, scatter=scatter, periods=periods)
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
+        """The state: what is needed to continue."""
         return {**super().state(), "step": self.step}
 
     def _set_ends(self, below: int) -> None:

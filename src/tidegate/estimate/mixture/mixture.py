@@ -23,7 +23,7 @@ class Share(Setting[float, Number]):
     """A share of θ from 0 on, kept as a float: it is post-processing, nothing private."""
 
     def check(self, value: Number) -> float:
-        """At least 0, below 1."""
+        """Require a share of at least 0 and below 1."""
         number = exact(self.name, value)
         if not 0 <= number < 1:
             raise SettingError(self.name, f"must lie between 0 and 1, not {said(value)}")
@@ -118,7 +118,7 @@ class Mixture(EstimatorDefaults, Spec):
     def follow(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> RescaledRun:
-        """The same for a release whose threshold will change."""
+        """Begin to estimate a release whose threshold will change."""
         facts = threshold, self.truncated, perturber, saved, below
         return RescaledRun(*facts, periods=self.period or ())
 

@@ -122,7 +122,7 @@ class MixturePosterior(Posterior):
         return self.parts_of_each((), [(starts, ends)])[0]
 
     def parts_of_each(self, others: Sequence[Any], ranges: Sequence[Ranges]) -> list[Parts]:
-        """The same of this and `others` of its kind, each over ranges of its own."""
+        """The parts of this posterior and of `others` of its kind, each over ranges of its own."""
         every: list[MixturePosterior] = [self, *others]
         facts = [one._spread_facts for one in every]
         known = [one._known for one in every]

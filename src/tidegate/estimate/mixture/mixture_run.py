@@ -90,7 +90,7 @@ class MixtureRun:
         return self._truncated
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
+        """The state: what is needed to continue."""
         filters = self._filters
         return {
             **({} if self._cycle is None else {"cycle": self._cycle.state()}),

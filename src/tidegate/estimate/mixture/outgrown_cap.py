@@ -130,7 +130,7 @@ def full_rows(
 
 
 class FloorWatch(CapWatch):
-    """The same for the lower end: means are given negated, and the cap is how far below 0 it lies.
+    """Watches the lower end: means are given negated, and the cap is how far below 0 it lies.
 
     A floor often lies so close below 0 that noise alone takes means there: it must be surer.
     """

@@ -116,7 +116,7 @@ def _fill_floats() -> None:
 
 @cache
 def _float_tables() -> tuple[FloatArray, FloatArray]:
-    """Both lists as arrays."""
+    """Both tables as arrays."""
     if not _SECOND_FLOATS:
         _fill_floats()
     return np.array(_FIRST_FLOATS), np.array(_SECOND_FLOATS)

@@ -61,7 +61,7 @@ def tree_range_errors(
 
 
 class _CandidateTrees:
-    """All models for all block lengths, side by side: one Kalman filter each."""
+    """A Kalman filter for each model and block length, side by side."""
 
     def __init__(self, horizon: int, lengths: tuple[int, ...], scatter: float) -> None:
         rough, plain = models(horizon, ROUGHER, scatter), models(horizon, 1.0, scatter)

@@ -85,5 +85,5 @@ class BrokerSink(Completed):
         """Do nothing: the state has the facts."""
 
     def abort(self) -> None:
-        """As `close`."""
+        """Close the sink."""
         self.close()

@@ -50,7 +50,7 @@ class Extent(NamedTuple):
 
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> Extent:
-        """From the answer of the server."""
+        """The extent that an answer of the server tells."""
         first = None if info["first-entry"] is None else info["first-entry"][0].decode()
         deleted = info.get("max-deleted-entry-id", _FIRST.encode()).decode()
         added = info.get("entries-added")
@@ -149,7 +149,7 @@ class RedisReader:
 
 
 def _entries(found: Any) -> Any:
-    """Of the one stream that was asked for; the answer is a list, or a dictionary (RESP3)."""
+    """Entries of the one stream asked for; the answer is a list, or a dictionary (RESP3)."""
     if isinstance(found, dict):
         return next(iter(found.values()))[0] if found else ()
     return found[0][1] if found else ()

@@ -42,7 +42,7 @@ def slices(count: int) -> Iterator[slice]:
 
 
 def word_pairs(count: int, total: int, words: WordSource) -> tuple[Word32Array, Word32Array]:
-    """For each of `count` devices a word, and one that is uniform below `total`.
+    """Draw a word for each of `count` devices, and one that is uniform below `total`.
 
     Both are halves of one word of 64 bits. Where the second is not below the total it is drawn
     again, each time from a new word of 64 bits, until it is.
@@ -83,7 +83,7 @@ class Question(Protocol):
 
     @property
     def form(self) -> str:
-        """Its name in messages."""
+        """The name in messages."""
         ...
 
     @property

@@ -62,7 +62,7 @@ _LOOKED_UP = 1 << 20  # up to this threshold, the places of all values are tabul
 
 
 class RowLookup:
-    """For each value from 0 to `threshold`, a row and the chance, of 2**32, of the next one.
+    """For each value from 0 to `threshold`, a row and the chance, in 2**32nds, of the next one.
 
     Value v is x = 2·v/threshold − 1. It lies between the means of two neighbouring rows, and the
     chance is such that the mean of both is x: what `ValueQuestion.place` gives for one value, here

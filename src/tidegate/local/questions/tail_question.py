@@ -61,7 +61,7 @@ class TailQuestion:
 
     @property
     def form(self) -> str:
-        """Its name in messages says which side it asks about."""
+        """The name in messages, which says which side it asks about."""
         return BELOW if self.below else ABOVE
 
     @classmethod
@@ -91,7 +91,7 @@ class TailQuestion:
         return int((dithered > self.level) != lies)
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
-        """The same for many devices."""
+        """The answers of many devices."""
         values = whole_steps(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
         for part in slices(values.size):
@@ -111,7 +111,7 @@ class TailQuestion:
         return (ones / count - lie) / (1 - 2 * lie)
 
     def plain(self) -> dict[str, Any]:
-        """For a message."""
+        """The question as plain data, for a message."""
         return {"form": self.form, "level": self.level, "dither": self.dither, "lie": self.lie}
 
     @classmethod

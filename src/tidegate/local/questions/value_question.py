@@ -91,7 +91,7 @@ class ValueQuestion:
     def fitted(
         cls, threshold: int, weights: Sequence[Sequence[int]], outputs: Sequence[float]
     ) -> ValueQuestion:
-        """With the outputs stretched such that the means reach just from −1 to 1."""
+        """The question with outputs stretched such that the means reach just from −1 to 1."""
         rows = tuple(tuple(int(weight) for weight in row) for row in weights)
         reach = min(-_mean(rows[0], outputs), _mean(rows[-1], outputs))
         if not reach > 0:
@@ -103,12 +103,12 @@ class ValueQuestion:
             reach = math.nextafter(reach, 0.0)  # the division rounded to the wrong side
 
     def at(self, threshold: int, lowest: int = 0) -> ValueQuestion:
-        """The same table for values cut elsewhere."""
+        """The question with the same table, for values cut elsewhere."""
         return replace(self, threshold=threshold, lowest=lowest)
 
     @property
     def span(self) -> int:
-        """From the lowest value to the threshold, in steps."""
+        """The distance from the lowest value to the threshold, in steps."""
         return self.threshold - self.lowest
 
     @property
@@ -139,7 +139,7 @@ class ValueQuestion:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """From the lowest value to the threshold."""
+        """The distance from the lowest value to the threshold."""
         return -self.lowest, self.threshold
 
     def check(self, epsilon: Fraction) -> None:
@@ -181,7 +181,7 @@ class ValueQuestion:
         return ColumnLookup(self.weights)
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
-        """The same for many devices."""
+        """The answers of many devices."""
         values = whole_steps(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
         find = self._places.finder(values.size)
@@ -199,7 +199,7 @@ class ValueQuestion:
         return (np.array(self.outputs) + 1) / 2 * self.span + self.lowest
 
     def plain(self) -> dict[str, Any]:
-        """For a message."""
+        """The question as plain data, for a message."""
         return {
             "form": self.form,
             **({"lowest": self.lowest} if self.lowest else {}),

@@ -81,7 +81,7 @@ class WaveQuestion:
         return start + 2 * self.half + 1 + (word - before - plateau) // self.low
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
-        """The same for many devices."""
+        """The answers of many devices."""
         values = whole_steps(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
         width = 2 * self.half + 1
@@ -103,13 +103,13 @@ class WaveQuestion:
         return reports
 
     def plain(self) -> dict[str, Any]:
-        """For a message."""
+        """The question as plain data, for a message."""
         names = ("top", "bins", "half", "high", "low")
         return {"form": self.form, **{name: getattr(self, name) for name in names}}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> WaveQuestion:
-        """From a message."""
+        """The question that a message holds."""
         question = cls(
             top=whole_field(plain, "top", 1, MOST_STEPS),
             bins=whole_field(plain, "bins", 1, MOST_BINS),

@@ -199,7 +199,7 @@ class PatternCollector:
         return np.asarray(self._step % self._scheme.window == self._turns)
 
     def _chances(self) -> FloatArray:
-        """Of a report of interest: higher where reports lie off the line on one side."""
+        """The chance of a report of interest: higher where reports lie off the line on one side."""
         change = self._error - self._errors
         signal = _PROPORTIONAL * self._error + _INTEGRAL * self._errors + _DIFFERENTIAL * change
         interest: FloatArray = np.clip(np.abs(signal) / _USUAL, _LEAST, _MOST)

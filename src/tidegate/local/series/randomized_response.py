@@ -16,7 +16,7 @@ _HALF = np.uint64(32)
 
 
 def contrast(epsilon: Fraction) -> float:
-    """By how much the share of ones rises with a bit, for the weights as they are."""
+    """How much the share of ones rises with a bit, for the weights as they are."""
     lie, truth = coin_weights(epsilon)
     return (truth - lie) / WORDS
 

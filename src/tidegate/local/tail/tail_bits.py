@@ -72,7 +72,7 @@ def normalised(log_weights: FloatArray) -> FloatArray:
 def weighted_quantiles(
     columns: FloatArray, weights: FloatArray, quantiles: tuple[float, ...]
 ) -> FloatArray:
-    """For each column the least value below which such a part of the weights lies."""
+    """The least value in each column below which such a part of the weights lies."""
     order = np.argsort(columns, axis=0)
     cumulative = np.cumsum(weights[order], axis=0)
     found = np.empty((len(quantiles), columns.shape[1]))

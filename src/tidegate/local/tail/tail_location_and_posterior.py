@@ -55,7 +55,7 @@ class Tails:
     reach: FloatArray = field(default_factory=lambda: np.ones(1))
 
     def of_one_scale(self) -> Tails:
-        """Those without a second scale; all, if none is left."""
+        """The tails without a second scale; all, if none is left."""
         kept = self.second == 0
         if kept.all() or not kept.any():
             return self
@@ -134,7 +134,7 @@ def posterior(bits: TailBits, anchor: float, top_share: float, mass: float = 1.0
 
 
 def _likeliest(log_weights: FloatArray) -> IntArray:
-    """Those that are kept, the likeliest first."""
+    """The places of tails that are kept, the likeliest first."""
     best: IntArray = np.argsort(-log_weights, kind="stable")[:_KEPT]
     kept: IntArray = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
     return kept

@@ -80,7 +80,7 @@ class TailSurvey:
         )
 
     def decide(self, tallies: Sequence[SurveyTally], other: int = 0) -> SurveyDecision:
-        """From all bits about the tail; `other` is how far reports reach to the other side."""
+        """Decide from all bits about the tail; `other`: how far reports reach to the other side."""
         return decide(
             _tails(self, tuple(tallies)),
             self.top,
@@ -184,7 +184,7 @@ class TwoSidedTailSurvey:
         )
 
     def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
-        """Both thresholds. Noise grows with their sum, so each is chosen given the other.
+        """Decide both thresholds. Noise grows with their sum: each is chosen given the other.
 
         A side that few values seem to lie on (refunds, frost) is cut no farther out than the other:
         few answers speak of it, and what the prior thinks possible there must not rule the noise of

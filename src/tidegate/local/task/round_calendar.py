@@ -109,7 +109,7 @@ class RoundCalendar:
         return self._clock.texts(np.array([second * SECOND]))[0]
 
     def plain(self) -> dict[str, Any]:
-        """For a database."""
+        """The calendar as plain data, for a database."""
         return {"every": self.every, "zone": self.zone, "grace": self.grace}
 
 

@@ -53,7 +53,7 @@ class RoundPart:
         return self.first + len(self.slots)
 
     def plain(self) -> dict[str, Any]:
-        """For a database that has the questions under their `names`."""
+        """The part as plain data, for a database that has the questions under their `names`."""
         return {
             "survey": self.survey,
             "slots": list(self.names),
@@ -104,7 +104,7 @@ class TaskRound:
         return self.parts[-1]
 
     def plain(self) -> dict[str, Any]:
-        """For a database that has the questions under their names."""
+        """The round as plain data, for a database that has the questions under their names."""
         return {"number": self.number, "parts": [part.plain() for part in self.parts]}
 
     @classmethod

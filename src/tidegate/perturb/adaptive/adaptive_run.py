@@ -74,7 +74,7 @@ class AdaptiveRun:
         return f"<AdaptiveRun at block {self.number} of horizon {self.chunk}>"  # public: positions
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
+        """The state: what is needed to continue."""
         return {
             "chunk": self.chunk,
             "number": self.number,
@@ -206,7 +206,7 @@ def consistent_noise(nodes: list[IntArray], tree: Layout) -> IntArray:
 
 
 def consistent_rows(nodes: list[IntArray], tree: Layout, rows: int) -> IntArray:
-    """The same for many blocks that are measured by this tree: a row for each."""
+    """Consistent leaves of many blocks that are measured by this tree: a row for each."""
     fanouts = [after // before for before, after in pairwise(tree.nodes)][::-1]
     weights = own_weights(fanouts, tree.variances[::-1])
     leaves, _ = consistent_groves(nodes[::-1], fanouts, weights, np.zeros(rows))

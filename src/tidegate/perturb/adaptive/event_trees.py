@@ -58,7 +58,7 @@ class EventTrees(AdaptiveTrees):
         return _groups(self, length, threshold)[0]
 
     def every_layout(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """The same and those of a warm-up; a record names one by its number."""
+        """All layouts of blocks and of warm-ups; a record names one by its number."""
         return tuple(layout for group in _groups(self, length, threshold) for layout in group)
 
     def group(
@@ -158,6 +158,6 @@ class EventTreesRun(RefinementTreesRun):
         return values
 
     def push_one(self, value: int) -> int | None:
-        """The same for one tick."""
+        """Push one tick."""
         sums = self.push(np.array([value], dtype=np.int64)).sums
         return int(sums[0]) if sums.size else None

@@ -105,7 +105,7 @@ class RefinementTrees(AdaptiveTrees):
 
     @cached_property
     def parts(self) -> tuple[Fraction, ...]:
-        """Those of blocks, then those of warm-ups below 0: as `_groups` has them."""
+        """The budgets of blocks, then those of warm-ups below 0: as `_groups` has them."""
         return (*self.blocks, *(-part for part in self.warm_ups))
 
     def warm_up(
@@ -231,7 +231,7 @@ class RefinementTreesRun(AdaptiveRun):
         super().__init__(stage, threshold, ceiling, keystream, counts)
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to continue."""
+        """The state: what is needed to continue."""
         return {**super().state(), "position": self.position}
 
     @property

@@ -123,7 +123,7 @@ class Segment:
 
     @property
     def spans(self) -> SpanBuffer | None:
-        """The same, where the method decides what they span; else None."""
+        """The leaves, where the method decides what they span; else None."""
         return self._spans
 
     @property

@@ -140,7 +140,7 @@ def _complete_segment(segment: Segment, first: int) -> bool:
 
 
 def as_text(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for text files: an array as numbers separated by spaces.
+    """Encode for text files: an array as numbers separated by spaces.
 
     (Indented JSON would have a line for each number.)
     """

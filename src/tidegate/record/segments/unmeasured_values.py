@@ -30,7 +30,7 @@ class UnmeasuredPosterior(Posterior):
         self._doubt = doubt
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """Nothing was measured: the error is taken as a share of the threshold for each value."""
+        """The error where nothing was measured: a share of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         error = np.square(lengths * self._threshold * self._doubt)
         nothing = np.zeros(starts.size)
@@ -60,7 +60,7 @@ def expected_as_before(
     before: Segment,
     after: Segment,
 ) -> Parts:
-    """The same at the level of the segment `before`, for ranges of an unmeasured one `after` it."""
+    """The answer for ranges of `after`, unmeasured, at the level of the segment `before`."""
     if not _unmeasured(after, as_of) or _unmeasured(before, None):
         return parts
     if not before.measured or before.end <= before.start:

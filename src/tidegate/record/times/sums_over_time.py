@@ -140,7 +140,7 @@ def sum_between_times(
 
 
 def between_cuts(record: Record, cuts: IntArray, confidence: float, as_of: int | None) -> Answers:
-    """The same between two times in nanoseconds."""
+    """The cuts between two times in nanoseconds."""
     index = record.time_index
     check_known([record], int(cuts[0]))
     places = index.positions(cuts)

@@ -86,7 +86,7 @@ class TimeIndex:
 
     @property
     def knots(self) -> TimeKnots:
-        """All of them, in order."""
+        """The knots, in order."""
         if len(self._pieces) > 1:
             self._pieces = [_joined(self._pieces)]
         return self._pieces[0]
@@ -156,7 +156,7 @@ class TimeIndex:
         return TimeKnots(knots.places[-2:], knots.ticks[-2:])
 
     def positions(self, ticks: IntArray) -> IntArray:
-        """For each time the first position that is not before it; the end if there is none."""
+        """The first position that is not before each time; the end if there is none."""
         places, known = self.knots
         if not places.size:
             return np.zeros(ticks.size, dtype=np.int64)

@@ -44,7 +44,7 @@ def moment(clock: Clock, when: Moment, name: str) -> int:
 
 
 def moments(clock: Clock, when: Any, name: str) -> IntArray:
-    """The same for many times."""
+    """Times that a user asks for: in nanoseconds, by the clock of the stream."""
     zone = clock.zone if clock.zone != "UTC" else "UTC"
     try:
         found = read_times([when] if isinstance(when, str | date) else when, zone=zone)

@@ -101,7 +101,7 @@ class Stream(UnkeyedStream):
     def push_rows(
         self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
     ) -> Rows | None:
-        """The same for a column; give rows: the values, and a level for each."""
+        """Push values of a column; give rows: the values, and a level for each."""
         refuse_users(users)
         refuse_late(late)
         receipts = self._sent(columns("push(values, times=times)", values, times))

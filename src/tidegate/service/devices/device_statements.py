@@ -24,7 +24,7 @@ ADD = insert(devices)
 def found_devices(
     connection: Connection, task: int, number: int, names: Collection[bytes]
 ) -> Iterator[tuple[bytes, int, bool]]:
-    """Those of these devices that were asked in a round: slot, and whether they have reported."""
+    """The devices that were asked in a round, of these: slot, and whether they have reported."""
     for some in _chunks(names):
         for device, slot, reported in _run(connection, _FIND, task, number, some).all():
             yield bytes(device), slot, bool(reported)

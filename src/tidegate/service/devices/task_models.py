@@ -26,7 +26,7 @@ class TaskPlain(AnswerModel):
 
 
 class TaskState(TaskPlain):
-    """The same, and how far its round is."""
+    """A task, and how far its round is."""
 
     round: str
     closes: str

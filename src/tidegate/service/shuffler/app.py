@@ -199,7 +199,7 @@ class ShufflerApp:
 
 
 def _token_digest(request: Request) -> bytes:
-    """Of the token that a request came with: the shuffler keeps no secrets of others."""
+    """Digest of the token that a request came with: the shuffler keeps no secrets of others."""
     return hashlib.sha256(request.headers.get("authorization", "").encode()).digest()
 
 

@@ -63,7 +63,7 @@ class Forwarder:
             self._stop.wait(self.every)
 
     def last_moment(self, closes: float, until: float) -> float:
-        """From when on a round's reports leave in batches of any size."""
+        """The time from which a round's reports leave in batches of any size."""
         return closes + _LAST_SHARE * (until - closes)
 
     def look(self) -> None:

@@ -106,7 +106,7 @@ class ShufflerStore(Inherited):
             )
 
     def until(self, name: str) -> float | None:
-        """Until when a round takes reports; None: it is not known."""
+        """The time until which a round takes reports; None: it is not known."""
         rows = self._rows("SELECT until FROM rounds WHERE round = ?", name)
         return float(str(rows[0][0])) if rows else None
 
@@ -117,7 +117,7 @@ class ShufflerStore(Inherited):
                 self._database.execute("REPLACE INTO tokens VALUES (?, ?)", (token, until))
 
     def token_until(self, token: bytes) -> float | None:
-        """Until when a token is known; None: it is not."""
+        """The time until which a token is known; None: it is not."""
         rows = self._rows("SELECT until FROM tokens WHERE token = ?", token)
         return float(str(rows[0][0])) if rows else None
 

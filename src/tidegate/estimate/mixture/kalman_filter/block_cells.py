@@ -51,13 +51,13 @@ class BlockCells:
 
     @cached_property
     def opens(self) -> list[Leaf | None]:
-        """For every cell the leaf that begins with it, if one does."""
+        """The leaf that begins with each cell, if one does."""
         rest: list[Leaf | None] = [None] * (self.per_leaf - 1)
         return [found for leaf in self.path for found in (leaf, *rest)]
 
     @cached_property
     def closes(self) -> list[Leaf | None]:
-        """For every cell the leaf that ends with it, if one does."""
+        """The leaf that ends with each cell, if one does."""
         rest: list[Leaf | None] = [None] * (self.per_leaf - 1)
         return [found for leaf in self.path for found in (*rest, leaf)]
 
@@ -104,7 +104,7 @@ class CellStep(NamedTuple):
     measured: Leaves | None
 
     def of(self, columns: IntArray) -> CellStep:
-        """That of these blocks, in this order."""
+        """The steps of these blocks, in this order."""
         opened, widths, measured = self
         return CellStep(
             opened and opened.of(columns), widths[columns], measured and measured.of(columns)

@@ -58,7 +58,7 @@ class FilterMeans:
         variances: FloatArray,
         measured: FloatArray,
     ) -> FloatArray:
-        """With these sums; h, P·h and s are those of the covariances. The innovations."""
+        """Update with these sums, given h, P·h and s of the covariances; gives the innovations."""
         values, columns = self.values, self._columns
         by_leaf, by_inner = narrow[:, columns]
         short: FloatArray = values[INNER] * by_inner + values[LEAF] * by_leaf

@@ -71,7 +71,7 @@ class Leaves(NamedTuple):
     contrast: FloatArray
 
     def of(self, columns: IntArray) -> Leaves:
-        """Those of these blocks, in this order."""
+        """The leaves of these blocks, in this order."""
         outer, inner, handed, share, contrast = self
         return Leaves(
             None if outer is None else outer[columns],
@@ -83,7 +83,7 @@ class Leaves(NamedTuple):
 
 
 def leaves_side_by_side(leaves: Sequence[Leaf]) -> Leaves:
-    """The same leaf of several trees of one shape."""
+    """The leaf at one place of several trees of one shape."""
     first = leaves[0]
     return Leaves(
         None if first.outer is None else np.array([leaf.outer for leaf in leaves]),

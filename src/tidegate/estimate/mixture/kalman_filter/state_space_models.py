@@ -149,7 +149,7 @@ class StateTransition:
 
 
 def side_by_side(parts: Sequence[StateTransition], columns: IntArray) -> StateTransition:
-    """Of many filters: column k is that of `parts[columns[k]]`, each of a single model."""
+    """Join transitions: column k is that of `parts[columns[k]]`, each of a single model."""
     found = copy(parts[0])
     for name, part in vars(found).items():
         if isinstance(part, np.ndarray):

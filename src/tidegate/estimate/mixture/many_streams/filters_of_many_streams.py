@@ -56,7 +56,7 @@ _ENTRIES = SIZE * (SIZE + 1)
 
 
 class FiltersOfManyStreams:
-    """By stream: [P | m] of every model, the models' likelihoods and weights.
+    """The filters by stream: [P | m] of every model, the models' likelihoods and weights.
 
     Means are those of the present cell, covariances those of the beginning of the open leaf: they
     do not depend on data, so they are brought up to date when the leaf ends, all cells in one go.
@@ -125,7 +125,7 @@ class FiltersOfManyStreams:
         self._augmented.view(item)[:, codes] = found[:, : codes.size].view(item)
 
     def _each(self, numbers: FloatArray, padded: IntArray) -> FloatArray:
-        """One number a stream as one a filter."""
+        """Repeat one number a stream as one a filter."""
         filled = np.concatenate((numbers, np.full(padded.size - numbers.size, numbers[0])))
         return np.repeat(filled, self._models.count)
 

@@ -22,7 +22,7 @@ NOTHING, OWN_INNER, HANDED_INNER, OUTER_AND_INNER = range(4)
 
 
 class LayoutTables:
-    """One row for each layout and θ, one column for each cell.
+    """Tables of layouts: one row for each layout and θ, one column for each cell.
 
     A row is filled before anybody learns its number, and tables that grow are replaced: others may
     look up the rows that there are meanwhile.

@@ -42,7 +42,7 @@ from tidegate.state_as_bytes import State
 
 
 class MixtureOfManyStreams:
-    """By stream: filters, place in the block, forecast, and what decides about the next tree.
+    """The mixture of each stream: filters, place in its block, forecast, what decides its trees.
 
     Attributes:
         position: values that were published.
@@ -148,7 +148,7 @@ class MixtureOfManyStreams:
     def publish_cells(
         self, codes: IntArray, sums: IntArray
     ) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """The same without what follows; and with which of the cells a block ends."""
+        """Publish cells without what follows, and say with which of them a block ends."""
         tables, row, cell = self.tables, self.row[codes], self.cell[codes]
         closing = tables.leaf[row, cell] != NO_LEAF
         self.total[codes[closing]] += sums[closing]

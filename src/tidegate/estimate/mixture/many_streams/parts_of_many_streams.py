@@ -75,7 +75,7 @@ def ratios(numerators: IntArray, denominators: int | IntArray) -> FloatArray:
 
 
 def tiled(several: Models, times: int) -> Models:
-    """The same models for each of many streams."""
+    """Repeat the models for each of many streams."""
     return Models(*(np.tile(part, times) for part in several.parts))
 
 

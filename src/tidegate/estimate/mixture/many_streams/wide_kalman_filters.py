@@ -32,7 +32,7 @@ _add, _multiply, _divide = np.add, np.multiply, np.divide
 
 
 class WideKalmanFilters(KalmanFilters):
-    """One filter for each model of each of many streams."""
+    """A Kalman filter for each model of each of many streams."""
 
     def predict(self, over: StateTransition) -> None:
         """Kalman prediction over one cell: m ← F·m, P ← F·P·Fᵀ + Q."""

@@ -59,7 +59,7 @@ class MeasuredBlock:
 
 
 class BlockTransition(NamedTuple):
-    """From the state x in which blocks of one kind begin to the one in which they end.
+    """The transition from the state x in which blocks of one kind begin to that in which they end.
 
     The block ends in across·x + shift + noise. Its measurements have the Fisher information
     `information` about the level and the swing in x, and the information vector `hint`. One entry
@@ -93,7 +93,7 @@ class FilterPass(NamedTuple):
 
     @classmethod
     def empty(cls, cells: int, count: int) -> FilterPass:
-        """For `count` filters."""
+        """Room for `count` filters."""
         sums, levels = np.empty((2, cells, SIZE, count))
         return cls(sums, levels, np.ones((cells, count)), np.zeros((cells, SIZE, count)))
 
@@ -220,7 +220,7 @@ class BlockBatch:
         return self._transitions[key]
 
     def filters(self, columns: IntArray) -> KalmanFilters:
-        """One for each column, of the profile that `columns` says, all in a known state of 0."""
+        """A filter for each column, of the profile that `columns` says, in a known state of 0."""
         every = zip(*(one.parts for one in self._models), strict=True)
         models = self._model_of[columns]
         kind = WideKalmanFilters if columns.size > _WIDE else KalmanFilters
@@ -237,7 +237,7 @@ def direction_of(leaves: Leaves) -> FloatArray:
 def block_batches(
     streams: Sequence[Sequence[MeasuredBlock]], ones: Sequence[Models]
 ) -> list[BlockBatch]:
-    """All blocks in batches of one kind: cut into the same cells, and come as far.
+    """Sort all blocks into batches of one kind: cut into the same cells, and as far along.
 
     How many values their last cells have may differ. Blocks are numbered one stream after the
     other.

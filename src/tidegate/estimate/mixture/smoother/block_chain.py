@@ -28,7 +28,7 @@ Pairs = Any  # two rows of two numbers
 
 
 class Block(NamedTuple):
-    """Of one block, or of the blocks at one place in many streams (`BlockTransition`)."""
+    """The transition of one block, or of the blocks at one place in many streams."""
 
     across: Matrix
     noise: Matrix
@@ -39,7 +39,7 @@ class Block(NamedTuple):
 
 
 class BlockChain(NamedTuple):
-    """One entry per block, about the state in which it begins.
+    """What is known about the state in which each block begins: one entry per block.
 
     Attributes:
         means, covariances: of the running sum, the level and the swing, given all blocks before.
@@ -251,14 +251,14 @@ def _blocks_backward(
 
 
 def _first(vector: Vector, like: Number) -> Vector:
-    """Of the streams that have a block here: the first ones."""
+    """Keep the entries of streams that have a block here: the first ones."""
     if isinstance(like, float):
         return vector
     return [each[: like.size] for each in vector]  # type: ignore[index]  # arrays, as `like` is
 
 
 def _filled(vector: Vector, like: Number) -> Vector:
-    """Nothing is known yet of streams that end with this block."""
+    """Add zeros for streams that end with this block, of which nothing is known yet."""
     if isinstance(like, float):
         return vector
     found: Vector = []

@@ -21,7 +21,7 @@ class CellUpdates(NamedTuple):
 
     @classmethod
     def of_profiles(cls, batch: BlockBatch, gains: FloatArray) -> CellUpdates:
-        """Of blocks that begin in a known state: the cells of one profile after the other."""
+        """The updates of blocks that begin in a known state, profile by profile."""
         leaves, count = [step.measured for step in batch.steps], len(batch.profiles)
         shares = [np.zeros(count) if leaf is None else leaf.share for leaf in leaves]
         measured = np.tile([leaf is not None for leaf in leaves], count)

@@ -52,7 +52,7 @@ def product(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def applied(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-    """One matrix to one vector, for each entry of the last axis."""
+    """Matrix times vector, for each entry of the last axis."""
     total: FloatArray = matrices[:, 0] * vectors[0]
     for term in range(1, matrices.shape[1]):
         total += matrices[:, term] * vectors[term]
@@ -88,7 +88,7 @@ class PairEnds(NamedTuple):
     arriving: Callable[[IntArray], FloatArray]
 
     def tabulated(self, count: int) -> PairEnds:
-        """The same numbers, computed once for all `count` cells: for more pairs than cells."""
+        """Compute the numbers once for all `count` cells: for more pairs than cells."""
         pieces = list(_pieces(np.ones(count, dtype=bool)))
         tables = (np.concatenate([of(cells) for cells in pieces], axis=-1) for of in self)
         return PairEnds(*(partial(np.take, table, axis=-1) for table in tables))
@@ -155,7 +155,7 @@ class CellVariances:
         return quadratic(response, leaving, own, *(part[..., block] for part in parts))
 
     def _within_a_block(self, first: IntArray, last: IntArray) -> FloatArray:
-        """Of the difference of two running sums: what was before the block does not matter."""
+        """The variance of the difference of two running sums: what was before the block cancels."""
         one, other = self.profile_of[first], self.profile_of[last]
         (arriving, leaving), (before, passed) = self._parts(other), self._parts(one)
         own = self.cells.own[one] + self.cells.own[other]

@@ -19,7 +19,7 @@ from tidegate.lattice import FloatArray
 
 
 class FilteredCells(NamedTuple):
-    """One entry per cell, in the last axis.
+    """What the filters found: one entry per cell, in the last axis.
 
     Attributes:
         rows: the row of P of the running sum, before the update at the end of the cell.

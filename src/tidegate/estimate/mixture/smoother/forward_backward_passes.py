@@ -51,7 +51,7 @@ MOST_CELLS = 1 << 18
 
 
 class SmoothingTask(NamedTuple):
-    """One stream under one model."""
+    """A stream to smooth under one model."""
 
     blocks: Sequence[MeasuredBlock]
     horizon: int
@@ -65,7 +65,7 @@ class SmoothingTask(NamedTuple):
 
 
 class SolvedPasses(NamedTuple):
-    """Of many tasks, in units of θ: one entry per edge, one task after the other.
+    """Solved tasks, in units of θ: one entry per edge, one task after the other.
 
     Attributes:
         edges: positions.
@@ -180,7 +180,7 @@ def _key(task: SmoothingTask) -> tuple[int, int, float]:
 
 
 class BlockTotals(NamedTuple):
-    """Of the blocks of one stream that have begun, in units of θ."""
+    """Totals of the blocks of one stream that have begun, in units of θ."""
 
     sums: FloatArray
     variances: FloatArray

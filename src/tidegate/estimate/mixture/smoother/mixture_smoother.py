@@ -58,17 +58,17 @@ class MixtureOf(NamedTuple):
     periods: tuple[int, ...] = ()
 
     def task(self, model: int) -> SmoothingTask:
-        """By one of the models."""
+        """The task of smoothing by one of the models."""
         return SmoothingTask(self.blocks, self.horizon, model, self.scatter)
 
     @property
     def weights(self) -> Weights:
-        """Of the models, and `shares` of the cycles."""
+        """The weights of the models; `shares` has those of the cycles."""
         return unpacked(self.model_weights)
 
     @property
     def shares(self) -> list[float]:
-        """Of models with a cycle, by how large it may be."""
+        """The shares of models with a cycle, by how large it may be."""
         return cycle_shares(self.model_weights)
 
 

@@ -199,7 +199,7 @@ class CycleResponses:
         return ModelSmoother(*self.without._task._replace(blocks=blocks))
 
     def smoother(self, prior: FloatArray) -> CycleSmoother:
-        """With these variances of the coefficients before anything is known, in θ²."""
+        """The smoother with these prior variances of the coefficients, in θ²."""
         return CycleSmoother(self, prior)
 
 

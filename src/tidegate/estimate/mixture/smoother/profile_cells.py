@@ -30,7 +30,7 @@ _COLUMNS = _AFTER.stop
 
 
 class ProfileCells(NamedTuple):
-    """One entry per cell of each profile, in the last axis; S is the running sum at its end.
+    """The cells of each profile, in the last axis; S is the running sum at the end of a cell.
 
     Attributes:
         rows: the row of P of S, given what was released up to there.
@@ -51,7 +51,7 @@ class ProfileCells(NamedTuple):
 
     @classmethod
     def of(cls, batches: Sequence[BlockBatch]) -> ProfileCells:
-        """Of all batches: the cells of their first profile, of the second, and so on."""
+        """The cells of all batches: those of the first profile, of the second, and so on."""
         every = [_cells_of_profiles(batch) for batch in batches]
         rows, ends, own, leaving, arriving, updates, entries = zip(*every, strict=True)
         measured, shares, gains = zip(*updates, strict=True)

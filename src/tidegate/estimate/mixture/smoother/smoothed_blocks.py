@@ -10,7 +10,7 @@ from tidegate.lattice import FloatArray
 
 
 class SmoothedBlocks:
-    """One entry per block, in the last axis; see `cell_variances`.
+    """Smoothed blocks: one entry each, in the last axis; see `cell_variances`.
 
     Attributes:
         begun: posterior mean of x₀.
