@@ -6,7 +6,7 @@ value that lies far below θ counts against it, as one above it does, so θ need
 kept from being far too high, and neither a near nor a loose bound decides:
 
     cost of θ for a value     1 ┤▔▔▔▔▔▔▔ above θ (all but a target number of values)
-                            1/3 ┤                   ▁▁▂▂▃▃ 128 times below θ and further
+                            1/3 ┤                   ▁▁▂▂▃▃ 32 times below θ and further
                               0 ┤        ▁▁▁▁ near θ
                                         θ    θ/10    θ/100
 
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from tidegate.threshold.tail_quantile import TailQuantile
 
 # h: what a value far below θ costs, as a part of one above it; it is far this many times below.
-FAR_BELOW, WIDE = Fraction(1, 3), 128
+FAR_BELOW, WIDE = Fraction(1, 3), 32
 # The same for values of at most one unit, as a part of that: most of them are 0.
-ZERO = Fraction(2, 5)
-# Up to so many values above θ cost nothing more, if the target allows it.
-MOST = Fraction(1, 8)
+ZERO = Fraction(1, 5)
+# This share of the values above θ costs nothing more, if the target allows it.
+MOST = Fraction(1, 16)
 # ε × values below which not even the bulk can be seen.
 LEAST_KNOWN = 10
-# The price of a θ that is e times larger, in 1/ε, at least and at most. In between, this part of
-# the values can pay for the climb to the bound, and is ahead by so much, in 1/ε.
-CHEAP, DEAR, PAYERS, AHEAD = Fraction(6, 5), Fraction(9, 2), Fraction(2, 3), 5
+# The price of a θ that is e times larger, in 1/ε. A higher one keeps θ from being a little too high,
+# and leaves it at the bottom where half of the values are 0: the others must pay for the climb.
+PRICE = Fraction(4, 5)
 # Where there are more steps than a default resolution makes of a bound, they are a unit of the
 # data: the first ones have no price.
 ARTIFICIAL, FREE = 10 * COARSE, 16
@@ -89,7 +89,7 @@ def bulk_scores(
     cells = -np.diff(above, axis=-1, prepend=first)
     target = round(min(stage.target, MOST * stage.holdout) * SCORE_PARTS)
     cut = np.maximum(above * _WEIGHT, target)
-    public = _prices(steps, stage.epsilon, stage.epsilon * stage.holdout)
+    public = _prices(steps, stage.epsilon)
     scores: IntArray = -(cut + cells @ _weights(steps) + public)
     return scores[..., allowed], SCORE_PARTS + _FAR_BELOW * whole
 
@@ -111,11 +111,9 @@ def _weights(steps: tuple[int, ...]) -> IntArray:
 
 
 @lru_cache(maxsize=256)
-def _prices(steps: tuple[int, ...], epsilon: Fraction, known: Fraction) -> IntArray:
-    """What candidates cost by themselves, in parts of a value; `known`: ε × values."""
-    start = log_of(FREE if steps[-1] > ARTIFICIAL else 1)
-    length = Fraction(max(log_of(steps[-1]) - start, log_of(2)))
-    price = min(max(CHEAP, (PAYERS * known - AHEAD) / length), DEAR) / epsilon * SCORE_PARTS
+def _prices(steps: tuple[int, ...], epsilon: Fraction) -> IntArray:
+    """What candidates cost by themselves, in parts of a value."""
+    start, price = log_of(FREE if steps[-1] > ARTIFICIAL else 1), PRICE / epsilon * SCORE_PARTS
     with localcontext(Context(prec=_DIGITS)):
         each = Decimal(price.numerator) / Decimal(price.denominator)
         costs = [_rounded(each * max(log_of(step) - start, Decimal(0))) for step in steps]
