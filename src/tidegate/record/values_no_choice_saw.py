@@ -7,10 +7,13 @@ if all values were cut, says how many values may lie above θ: hardly more than 
 
 - h·W·ε′ ≤ target + 3: all of the sum may come from values that were cut, and the true one may be
   up to bound/θ times as large. Values that are mostly 0 are of this kind.
-- θ has *fallen*: it stayed where it began (`has_fallen`). A climb costs 3/ε′ values for each factor
+- θ has *fallen*: it stayed where it began (`how_fallen`). A climb costs 3/ε′ values for each factor
   of e, so it is h·W·ε′ ≤ target + 3 + 3·ln(bound/θ) that says so then. A θ that has climbed was not
   stopped by that price halfway: where it began was cheaper still. A first choice that looked for
-  the bulk (`bulk_of_values`) began at one step.
+  the bulk (`bulk_of_values`) began at one step. Zeros hold θ down hardly: where most values are 0
+  it has fallen up to 64 times where it began.
+- θ has *strayed*: the next choice from the same warm-up knew more, and all of its sum may be cut.
+  So chance had lifted this one, whatever it is, and the limit is that of a θ that has fallen.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
@@ -32,17 +35,13 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets, Excess
-from tidegate.threshold.least_threshold import HARDLY, has_fallen
+from tidegate.threshold.least_threshold import how_fallen
 from tidegate.threshold.tail_quantile import WANTED
 
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
 # Values below 0 hide how many are large: then all is open if more than this share could be unseen.
 _MOST = 0.5
 _SAME = 1.5  # another θ that saw enough says that one was right, if it is not this much higher
-# A θ that cannot climb lies 4 times above where it began in one choice of 16 (`HARDLY`), and this
-# far in one of 250: chances fall as f^−2 at least. The latter where so few values may be large that
-# hardly anything else could have lifted it.
-_NEAR_START, _FEW = 16, 0.1
 _AGAIN = Fraction(1, 2)  # of ε: what a later warm-up pays for its choice; a first one pays more
 # A segment whose sum is this part of its caps is cut nearly everywhere, or θ fits it closely.
 _FULL = 0.8
@@ -86,10 +85,11 @@ NOTHING = HiddenValues()
 
 
 class Evidence(NamedTuple):
-    """ε′ × values of a choice of θ (0: not known), and whether it was that of a first warm-up."""
+    """ε′ × values of a choice of θ (0: not known), and whether a warm-up, or the first, made it."""
 
     known: Fraction = Fraction(0)
     first: bool = False
+    warm_up: bool = False
 
 
 NO_EVIDENCE = Evidence()
@@ -100,14 +100,18 @@ def unseen_values(segments: Sequence[Segment]) -> list[HiddenValues]:
 
     Nothing where the choice of θ saw enough, and where θ was not chosen by a refined release.
     """
-    shares, evidence, climbs = [], NO_EVIDENCE, False
+    shares, every, climbs = [], [NO_EVIDENCE], False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
-        evidence = _evidence(before, segment, evidence)
+        every.append(_evidence(before, segment, every[-1]))
         climbs = before is not None and _climbed(before, segment, climbs)
         # A step of a climb that has just begun has seen nothing: it says nothing about others.
         shares.append(
-            max(_LITTLE, sum(_held(segment))) if climbs else _unseen_values(segment, evidence)
+            max(_LITTLE, sum(_held(segment))) if climbs else _unseen_values(segment, every[-1])
         )
+    for at in range(len(segments) - 1, 0, -1):
+        one, after = every[at : at + 2]
+        if shares[at] and not shares[at - 1] and after.known > one.known and not after.warm_up:
+            shares[at - 1] = _unseen_values(segments[at - 1], one, strayed=True)
     caps = [max(one.threshold - one.below, one.below) for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
@@ -129,7 +133,7 @@ def _short(segment: Segment, highest: int) -> tuple[float, float]:
     return max(above - cap, 0) * method.step, max(beneath - below, 0) * method.step
 
 
-def _unseen_values(segment: Segment, evidence: Evidence) -> float:
+def _unseen_values(segment: Segment, evidence: Evidence, *, strayed: bool = False) -> float:
     """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
     method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
     stage, bound = method.budgets, max(method.ceiling, method.depth)
@@ -144,10 +148,9 @@ def _unseen_values(segment: Segment, evidence: Evidence) -> float:
         return _MOST if climb >= _MOST * known else 0.0
     held, error = _held(segment)
     share = min(1.0, max(held, 0.0) + error)
-    times = HARDLY if share > _FEW else _NEAR_START
-    stayed = has_fallen(theta, bound, evidence.known, times, first=evidence.first)
+    fallen = how_fallen(held, theta, bound, evidence.known, first=evidence.first)
     full = held >= _FULL
-    return share if (stayed or full) and (held - error) * known <= climb else 0.0
+    return share if (fallen or strayed or full) and (held - error) * known <= climb else 0.0
 
 
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
@@ -189,7 +192,8 @@ def _evidence(before: Segment | None, segment: Segment, known: Evidence) -> Evid
     warm_up = _paid(stage, segment)
     if warm_up < 0:
         values = segment.blocks[0].layout.length
-        return Evidence((1 + warm_up) * stage.epsilon * values, 1 + warm_up > _AGAIN)
+        known_by_it = (1 + warm_up) * stage.epsilon * values
+        return Evidence(known_by_it, 1 + warm_up > _AGAIN, warm_up=True)
     if before is None or not before.blocks or before.start != before.origin:
         return NO_EVIDENCE
     warm_up = _paid(stage, before)

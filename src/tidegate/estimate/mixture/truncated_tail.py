@@ -24,7 +24,8 @@ further where more is known, or less:
 
 - A level that has grown until it fills its cap says nothing about how far it has grown. Up to half
   of the cap that is what exponential values would hide, and at the cap it is open: up to the bound.
-  If a new warm-up has followed, its level is taken for what was hidden.
+  If a new warm-up has followed, its level is taken for what was hidden; unless that lies below
+  the level: then values had fallen again, and it says nothing.
 - A later phase with the same warm-up and a higher cap has seen part of what this cap took away.
 
 No more values can lie above the cap than the level has caps: that bounds all of it, and with all of
@@ -165,15 +166,15 @@ class TruncatedTail:
                 times = upper_end(level, aimed, recorded.ceiling / threshold)
             upper = times * aim.wider * light * share * caps
             full = _tail_weight_between(levels / caps, _FULL, _FULL_UP)
-            grown = _tail_weight_between(growth, _GROWN, _GROWN_UP) * full
+            unknown = grown = _tail_weight_between(growth, _GROWN, _GROWN_UP) * full
             if aim.following:
                 hidden = np.maximum(aim.following / threshold - levels, 0.0)
                 # A calm level that happens to lie near its cap hid nothing before it grew.
                 grown = np.maximum(grown, _tail_weight_between(levels / caps, _CUT, _CUT_UP))
                 expected = np.maximum(expected, grown * hidden)
                 upper = np.maximum(upper, _FOLLOWED * full * hidden)
-            else:
-                upper = np.maximum(upper, _HIDDEN * grown * caps * _exponential(levels / caps))
+                unknown = np.where(hidden > 0, 0.0, grown)  # it was higher than what followed
+            upper = np.maximum(upper, _HIDDEN * unknown * caps * _exponential(levels / caps))
             if aim.later:
                 mean = float((levels * widths).sum() / widths.sum())
                 gap = max(aim.later / threshold - mean, 0.0)
