@@ -14,6 +14,8 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   it has fallen up to 64 times where it began.
 - θ has *strayed*: the next choice from the same warm-up knew more, and all of its sum may be cut.
   So chance had lifted this one, whatever it is, and the limit is that of a θ that has fallen.
+- θ may have *missed the bulk*: a first choice that knew little left it near the bottom by chance,
+  below values that make up half of the stream, say (`may_miss_bulk`). The rest are 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
@@ -35,6 +37,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets, Excess
+from tidegate.threshold.bulk_of_values import LEAST_KNOWN, may_miss_bulk
 from tidegate.threshold.least_threshold import how_fallen
 from tidegate.threshold.tail_quantile import WANTED
 
@@ -150,7 +153,11 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, strayed: bool = Fals
     share = min(1.0, max(held, 0.0) + error)
     fallen = how_fallen(held, theta, bound, evidence.known, first=evidence.first)
     full = held >= _FULL
-    return share if (fallen or strayed or full) and (held - error) * known <= climb else 0.0
+    if (fallen or strayed or full) and (held - error) * known <= climb:
+        return share
+    least = max(0.0, held - error)
+    missed = evidence.first and known >= LEAST_KNOWN and may_miss_bulk(theta, bound, known, least)
+    return share if missed else 0.0
 
 
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:

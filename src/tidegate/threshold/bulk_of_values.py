@@ -27,6 +27,7 @@ w. Exact: scores are integers, weights and prices are rounded before they meet a
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -55,6 +56,9 @@ PRICE = Fraction(4, 5)
 # Where there are more steps than a default resolution makes of a bound, they are a unit of the
 # data: the first ones have no price.
 ARTIFICIAL, FREE = 10 * COARSE, 16
+# Of answers: how many times as high as where prices begin chance may leave θ; what of the values
+# counts as gathered near one candidate; and what noise makes up for, in 1/ε.
+_ASTRAY, _GATHERED, _LUCK = 64, 0.9, 4.0
 _WEIGHT = 1 << 12  # weights are multiples of this fraction
 _FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down, and h is what is left
 _LOG = 1 << 20  # and logarithms of this one
@@ -74,6 +78,23 @@ def sees_bulk(stage: TailQuantile, lattice: Lattice) -> bool:
 @lru_cache(maxsize=256)
 def _cannot_climb(top: int, reach: Fraction) -> bool:
     return reach < Fraction(log_of(top))
+
+
+def may_miss_bulk(theta: int, top: int, known: float, share: float) -> bool:
+    """Whether a first choice may have left θ far below this share of values by chance.
+
+    From public facts and a released sum: `known` is ε × values of the choice, `share` the sum as a
+    part of what it would be if all values were cut at θ. The candidate near those values costs them
+    nothing, but pays for the climb, for zeros, and for how values scatter (a tenth, say). Where it
+    is cheaper by less than 4/ε, noise leaves θ at the bottom in one choice of 20 and more, and up
+    to 64 times as high as where prices begin. Free: a function of public facts.
+    """
+    free = FREE if top > ARTIFICIAL else 1
+    if theta > _ASTRAY * free:
+        return False
+    zeros = float(FAR_BELOW * ZERO) * (1 - share) * known
+    climb = float(PRICE) * math.log(max(top / free, 1.0))
+    return _GATHERED * share * known <= float(MOST) * known + zeros + climb + _LUCK
 
 
 def bulk_scores(
