@@ -89,7 +89,7 @@ def test_the_bound_itself_hides_nothing() -> None:
 def test_many_answers_say_which_of_them_are_blind() -> None:
     random = np.random.default_rng(2)
     values = np.where(random.random(300) < 0.1, random.integers(1, 50, 300), 0)
-    release = _released(values, 1, 50, 0)
+    release = _released(values, 1, 50, 1)
     answers = release.queries([0, 0], [0, 300])
     assert answers.blind.tolist() == [False, True]
     assert [answers[at].blind for at in range(2)] == [False, True]

@@ -14,7 +14,7 @@ import tidegate as tg
 from tests.privacy.test_tail_quantile import keystream, law
 from tidegate.lattice import Lattice
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.bulk_of_values import sees_bulk
+from tidegate.threshold.bulk_of_values import may_miss_bulk, sees_bulk
 
 UNIT = Fraction(1)
 FAR = Lattice(Fraction(600), UNIT)
@@ -102,7 +102,38 @@ def test_zeros_leave_the_threshold_at_the_bottom() -> None:
     lattice = Lattice(Fraction(10**6), UNIT)
     values = np.where(np.arange(29) < 2, 50_000, 0)
     chosen = [stage.choose(values, lattice, keystream(seed), first=True) for seed in range(40)]
-    assert sum(theta <= 64 for theta in chosen) >= 38
+    known = float(stage.epsilon * stage.holdout)
+    # Answers know of it, whatever share of the values is not 0 up to there.
+    assert sum(may_miss_bulk(theta, lattice.top, known, 2 / 29) for theta in chosen) >= 38
+
+
+@pytest.mark.parametrize(
+    ("count", "epsilon", "bound", "mean"),
+    [(164, 3, 57_000, 3400), (240, 1, 200_000, 5000), (1147, "1/10", 17_000_000, 104_000)],
+)
+def test_half_of_the_values_may_be_zero(
+    count: int, epsilon: float | str, bound: int, mean: float
+) -> None:
+    """Such as power from the sun: 19 of 40 totals were a thousandth of the true one, unsaid."""
+    held = []
+    for seed in range(20):
+        values = np.random.default_rng(seed).gamma(2, mean, count)
+        values[::2] = 0
+        release = tg.adaptive(epsilon, bound, horizon=count).start(tg.seeded(seed))
+        release.push(values)
+        answer = release.query(0, count)
+        held.append(answer.low <= values.sum() <= answer.high)
+    assert sum(held) >= 18
+
+
+def test_what_a_first_choice_may_miss() -> None:
+    """Much of the values, where it knew little; nothing, where it knew more, or lies higher."""
+    assert may_miss_bulk(7, 10**6, 18.0, 0.5)
+    assert not may_miss_bulk(7, 10**6, 60.0, 0.5)
+    assert not may_miss_bulk(7, 10**6, 18.0, 1.0)
+    assert may_miss_bulk(7, 10**6, 60.0, 0.1)
+    assert not may_miss_bulk(1025, 10**6, 18.0, 0.5)  # 64 times 16
+    assert not may_miss_bulk(65, 1000, 12.0, 0.5)  # steps that are parts of a bound have prices
 
 
 def test_a_first_choice_that_knows_more_or_hardly_anything_climbs_as_before() -> None:

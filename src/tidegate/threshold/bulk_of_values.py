@@ -50,7 +50,7 @@ ZERO = Fraction(1, 5)
 MOST = Fraction(1, 16)
 # ε × values below which not even the bulk can be seen.
 LEAST_KNOWN = 10
-# The price of a θ that is e times larger, in 1/ε. A higher one keeps θ from being a little too high,
+# The price of a θ that is e times larger, in 1/ε. A higher one keeps θ from being a little high,
 # and leaves it at the bottom where half of the values are 0: the others must pay for the climb.
 PRICE = Fraction(4, 5)
 # Where there are more steps than a default resolution makes of a bound, they are a unit of the
