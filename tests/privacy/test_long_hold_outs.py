@@ -1,4 +1,4 @@
-"""`ScaleFree` with a long hold-out: its exact loss, its scores by definition, and what it is for."""
+"""`ScaleFree` with a long hold-out: its exact loss, its scores by definition, its purpose."""
 
 from __future__ import annotations
 
