@@ -41,7 +41,7 @@ def _noisy_best(scores: Floats, epsilon: float, random: np.random.Generator) -> 
 def logarithmic(price: float, ratio: float, near: float = 0.0) -> Rule:
     """−#{above θ} − price/ε·ln θ; values less than `near`·θ above it count in part.
 
-    `ScaleFree` is (7, 1.25, 1/16).
+    `ScaleFree` is (7, 1.25, 1/16), if its hold-out is not long.
     """
 
     def rule(held: Values, bound: int, epsilon: float, random: np.random.Generator) -> Floats:

@@ -105,7 +105,7 @@ def adaptive(
         rethreshold_every: as in `tops`: choose the threshold again after this many released values.
             Each new threshold learns the stream anew: once in several horizons is often enough.
         rethreshold_share: as in `tops`. A threshold that is chosen with a small share is lower: it
-            leaves about 7/(its budget) values of the window above it.
+            leaves about 7/(its budget) values of the window above it (a long window fewer).
 
     >>> pipeline = adaptive(epsilon=0.1, bound=1657)
     >>> print(pipeline.guarantee)

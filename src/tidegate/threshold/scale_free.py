@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
@@ -26,6 +27,12 @@ PRICE = 7
 # tail loses just above θ is worth less than noise in proportion to a higher θ. (An eighth suits
 # light tails better still, but leaves less room for levels that rise after the hold-out.)
 NEAR = 16
+# A hold-out of so many values, and of ε × values, also tells how the bulk lies below θ.
+LONG, LONG_EVIDENCE = 1 << 15, 500
+# What such a one pays for a factor of e, in 1/ε: 3, and 30 times the mean of min(v, θ)/θ. A tenth
+# is typical; a heavy tail has less and gets a higher θ, a light one has more and gets a lower one.
+# Fewer values above θ than 1/ε are as good as 1/ε.
+LONG_PRICE, BULK, LONG_TARGET = 3, 30, 1
 # Scores are whole numbers of this fraction of a value: the logarithms are irrational.
 _DENOMINATOR = 1 << 20
 _PARTS = 1 << 8  # of a value that counts in part; 53 bits of θ leave room for no more
@@ -40,13 +47,21 @@ class ScaleFree(Spec):
     Multiplying all values, the bound and the resolution by a constant multiplies θ by it: unlike
     `NoisyMax` there is no constant in the unit of the data.
 
-    Guarantee: pure ε-DP. Released: θ. The candidates and the price (7/ε)·ln θ are public, the price
-    rounded to a public fraction. In the score's data part each value has a term that lies between 0
-    and 1 (rounded down to a 256th, value by value) and never falls as the value grows: replacing a
-    value moves every candidate's sum by at most 1, and all in the same direction (up if the new
-    value is larger, down if smaller), so scores are monotone with sensitivity 1, and
-    permute-and-flip with acceptance e^(−ε·(best − score)) costs ε instead of 2ε. Exact: integers
-    decide every coin.
+    A long hold-out (32,768 values, and 500/ε) knows the shape of the bulk, too. Its score is
+    −max(sum, 1/ε) + w·Σ min(v, θ)/θ − (3/ε)·ln θ, the second sum over all held-out values and
+    w = 30/(ε·holdout): where values are not small beside θ, as of a light tail, a larger θ must
+    spare more of them.
+
+    Guarantee: pure ε-DP. Released: θ. The candidates, the price and w are public, both rounded to
+    public fractions. In the first sum each value has a term that lies between 0 and 1 (rounded down
+    to a 256th, value by value) and never falls as the value grows: replacing a value by a larger
+    one moves the sum of every candidate by at most 1, and all upwards; so does max(sum, 1/ε). In
+    the second its term moves upwards by at most 1, which is w in the score: w is a whole number of
+    the scores' steps, so rounding down the whole does not stretch that. So all scores move within
+    [−1, w], or within [−1, 0] where the hold-out is short; for a smaller value within [−w, 1].
+    Permute-and-flip looks at differences of scores alone. Adding the same number to all, they move
+    in one direction by at most 1 + w, so that acceptance e^(−ε/(1 + w)·(best − score)) costs ε
+    instead of 2ε. Exact: integers decide every coin.
 
     Args:
         epsilon: the budget of the choice.
@@ -87,19 +102,25 @@ class ScaleFree(Spec):
         return _grid(lattice.top)
 
     def scores(self, values: IntArray, lattice: Lattice) -> tuple[IntArray, IntArray, int]:
-        """Candidates, their scores as integers, and the common denominator of the scores."""
+        """Candidates, their scores as integers, and by how much one value can move them apart."""
         grid = self.candidates(lattice)
-        public = _prices(self.epsilon, lattice.top)
         ordered = np.sort(values)
         first = np.searchsorted(ordered, grid, side="right").tolist()
         parts = [_parts(ordered[at:], step) for at, step in zip(first, grid.tolist(), strict=True)]
         above = np.array(parts, dtype=np.int64) * (_DENOMINATOR // _PARTS)
-        return grid, -(public + above), _DENOMINATOR
+        if self.holdout < LONG or self.epsilon * self.holdout < LONG_EVIDENCE:
+            return grid, -(_prices(self.epsilon, PRICE, lattice.top) + above), _DENOMINATOR
+        public = _prices(self.epsilon, LONG_PRICE, lattice.top)
+        weight = math.ceil(BULK * _DENOMINATOR / (self.epsilon * self.holdout))
+        sums = _capped_sums(ordered, first, grid.tolist())
+        bulk = [weight * capped // step for capped, step in zip(sums, grid.tolist(), strict=True)]
+        above = np.maximum(above, round(LONG_TARGET * _DENOMINATOR / self.epsilon))
+        return grid, np.array(bulk) - above - public, _DENOMINATOR + weight
 
     def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:
         """θ in lattice units."""
-        grid, scores, denominator = self.scores(values, lattice)
-        best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
+        grid, scores, apart = self.scores(values, lattice)
+        best = permute_and_flip(keystream.at(), scores, self.epsilon / apart)
         return int(grid[best])
 
 
@@ -116,9 +137,9 @@ def _grid(highest: int) -> IntArray:
 
 
 @lru_cache(maxsize=64)
-def _prices(epsilon: Fraction, highest: int) -> IntArray:
+def _prices(epsilon: Fraction, factor: int, highest: int) -> IntArray:
     with localcontext(Context(prec=_DIGITS)):
-        price = PRICE * _DENOMINATOR * Decimal(epsilon.denominator) / epsilon.numerator
+        price = factor * _DENOMINATOR * Decimal(epsilon.denominator) / epsilon.numerator
         steps = _grid(highest).tolist()
         return _constant(np.array([round(price * Decimal(step).ln()) for step in steps]))
 
@@ -132,3 +153,13 @@ def _parts(exceeding: IntArray, threshold: int) -> int:
     """Sum of the penalties of the values above a threshold, in 256ths."""
     excess = np.minimum(exceeding - threshold, -(-threshold // NEAR))
     return int(np.minimum(excess * (NEAR * _PARTS) // threshold, _PARTS).sum())
+
+
+def _capped_sums(ordered: IntArray, first: list[int], thresholds: list[int]) -> list[int]:
+    """Sums of min(v, θ), exactly: in two halves of 27 bits, since those of many would overflow."""
+    high, low = (np.cumsum(part).tolist() for part in (ordered >> 27, ordered & ((1 << 27) - 1)))
+    below = [(high[at - 1] << 27) + low[at - 1] if at else 0 for at in first]
+    return [
+        known + (ordered.size - at) * threshold
+        for known, at, threshold in zip(below, first, thresholds, strict=True)
+    ]
