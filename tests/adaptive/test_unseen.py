@@ -153,6 +153,21 @@ def test_a_choice_that_knows_more_and_falls_speaks_for_the_one_before_it() -> No
     assert lifted == 2
 
 
+@pytest.mark.parametrize(("seed", "count"), [(0, 676), (3, 420), (6, 676)])
+def test_a_threshold_that_has_released_nothing_yet_has_not_seen_enough(
+    seed: int, count: int
+) -> None:
+    """Its choice ended with the last value, and fell: ends lay at a hundredth of the sum."""
+    random = np.random.default_rng([seed, 1024])
+    amounts = np.minimum(np.rint(random.gamma(1.5, 900, 1024)), 25_000)
+    values = np.where(random.random(1024) < 0.04, amounts, 0)[:count]
+    release = _released(values, 3, 25_000, seed, horizon=1024)
+    assert _run(release).segments[-1].origin == count
+    answer = release.query(0, count)
+    assert answer.blind
+    assert answer.low <= values.sum() <= answer.high
+
+
 def test_a_year_of_daily_counts_has_an_upper_end() -> None:
     """θ has left where it began by far more than chance lifts it: ordinary values did that."""
     held, ends = [], []

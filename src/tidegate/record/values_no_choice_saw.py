@@ -153,7 +153,8 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
     times = STRAYED if held < _MOSTLY_ZERO else HARDLY
     fallen = has_fallen(theta, bound, evidence.known, times, first=evidence.first)
     full = held >= _FULL
-    return share if (fallen or lifted or full) and (held - error) * known <= climb else 0.0
+    unseen = (fallen or lifted or full) and (held - error) * known <= climb
+    return max(_LITTLE, share) if unseen else 0.0  # also where nothing was released yet
 
 
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
