@@ -168,6 +168,28 @@ def test_a_threshold_that_has_released_nothing_yet_has_not_seen_enough(
     assert answer.low <= values.sum() <= answer.high
 
 
+@pytest.mark.parametrize(("count", "epsilon"), [(1024, 3), (4096, 1), (16_384, 0.1)])
+def test_ends_are_open_where_values_on_both_sides_of_0_are_mostly_zero(
+    count: int, epsilon: float
+) -> None:
+    """Both ends stayed where they began: no interval of 12 held, with ends of a step or two."""
+    for seed in range(4):
+        random = np.random.default_rng([seed, count])
+        sizes = np.where(random.random(count) < 0.03, np.rint(random.lognormal(6, 1, count)), 0)
+        values = sizes * np.where(random.random(count) < 0.3, -1, 1)
+        answer = _released(values, epsilon, 100_000, seed, lower=-100_000).query(0, count)
+        assert answer.blind
+        assert answer.low <= values.sum() <= answer.high
+
+
+def test_an_ordinary_stream_on_both_sides_of_0_keeps_its_ends() -> None:
+    for seed in range(4):
+        values = np.rint(np.random.default_rng([seed, 9]).normal(40, 80, 4096))
+        answer = _released(values, 1, 10_000, seed, lower=-10_000).query(0, 4096)
+        assert not answer.blind
+        assert answer.low <= values.sum() <= answer.high
+
+
 def test_a_year_of_daily_counts_has_an_upper_end() -> None:
     """θ has left where it began by far more than chance lifts it: ordinary values did that."""
     held, ends = [], []

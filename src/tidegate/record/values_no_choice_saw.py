@@ -14,6 +14,7 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   so it has fallen up to 64 times where it began.
 - The next choice from the same warm-up knew more, and all of its sum may be cut: chance had lifted
   this θ, wherever it lies, and the limit is that of one that has fallen.
+- Values below 0 hide h. Ends that lie where they began are open then, wherever most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
@@ -39,8 +40,9 @@ from tidegate.threshold.least_threshold import HARDLY, STRAYED, has_fallen
 from tidegate.threshold.tail_quantile import WANTED
 
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
-# Values below 0 hide how many are large: then all is open if more than this share could be unseen.
-_MOST = 0.5
+# Values below 0 hide how many are large: then all is open if more than this share could be unseen,
+# or if the ends lie within so many times of where the scale began: zeros keep it there.
+_MOST, _NEAR_START = 0.5, 16
 # Below this h most values are 0: they hardly count against a θ that chance has lifted (`STRAYED`).
 _MOSTLY_ZERO = 0.15
 _SAME = 1.5  # another θ that saw enough says that one was right, if it is not this much higher
@@ -146,12 +148,13 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
     known = float(evidence.known)
     seen = max(_TARGET, WANTED * known / (float(stage.epsilon) * stage.horizon)) + _CHANCE
     climb = seen + _PRICE * math.log(bound / theta)
-    if segment.below:
-        return _MOST if climb >= _MOST * known else 0.0
     held, error = _held(segment)
-    share = min(1.0, max(held, 0.0) + error)
     times = STRAYED if held < _MOSTLY_ZERO else HARDLY
+    times = _NEAR_START if segment.below else times
     fallen = has_fallen(theta, bound, evidence.known, times, first=evidence.first)
+    if segment.below:
+        return _MOST if fallen or lifted or climb >= _MOST * known else 0.0
+    share = min(1.0, max(held, 0.0) + error)
     full = held >= _FULL
     unseen = (fallen or lifted or full) and (held - error) * known <= climb
     return max(_LITTLE, share) if unseen else 0.0  # also where nothing was released yet
