@@ -45,6 +45,16 @@ def test_no_more_values_are_above_the_cap_than_the_sum_has_caps() -> None:
     assert _tail(100, Aim(0.01)).most == 0
 
 
+def test_a_warm_up_below_the_full_level_before_it_says_nothing_about_what_was_hidden() -> None:
+    """A burst fills the cap, and is over when the warm-up that it began has measured its level."""
+    full = (0.0, 2.0, 11.0)  # a fifth of the cap, then nine tenths
+    open_end = _tail(4000, Aim(0.01), full).upper
+    assert _tail(4000, Aim(0.01, following=50), full).upper == pytest.approx(open_end)
+    assert open_end > 7000  # it was 2,500: the end of a level that fills no cap
+    # A level that stayed says how far the values had grown: three times what it is more.
+    assert _tail(4000, Aim(0.01, following=120), full).upper < 0.5 * open_end
+
+
 def _pair(seed: int) -> tuple[tuple[np.ndarray, tg.Answer, list[int]], ...]:
     """A stream, and the same with one value in a hundred a hundred times as large."""
     random = np.random.default_rng(seed)

@@ -7,15 +7,16 @@ if all values were cut, says how many values may lie above θ: hardly more than 
 
 - h·W·ε′ ≤ target + 3: all of the sum may come from values that were cut, and the true one may be
   up to bound/θ times as large. Values that are mostly 0 are of this kind.
-- θ has *fallen*: it stayed where it began (`how_fallen`). A climb costs 3/ε′ values for each factor
+- θ has *fallen*: it stayed where it began (`has_fallen`). A climb costs 3/ε′ values for each factor
   of e, so it is h·W·ε′ ≤ target + 3 + 3·ln(bound/θ) that says so then. A θ that has climbed was not
   stopped by that price halfway: where it began was cheaper still. A first choice that looked for
-  the bulk (`bulk_of_values`) began at one step. Zeros hold θ down hardly: where most values are 0
-  it has fallen up to 64 times where it began.
-- θ has *strayed*: the next choice from the same warm-up knew more, and all of its sum may be cut.
-  So chance had lifted this one, whatever it is, and the limit is that of a θ that has fallen.
+  the bulk (`bulk_of_values`) began at one step. Where most values are 0, chance lifts θ further,
+  so it has fallen up to 64 times where it began.
+- The next choice from the same warm-up knew more, and all of its sum may be cut: chance had lifted
+  this θ, wherever it lies, and the limit is that of one that has fallen.
 - θ may have *missed the bulk*: a first choice that knew little left it near the bottom by chance,
   below values that make up half of the stream, say (`may_miss_bulk`). The rest are 0.
+- Values below 0 hide h. Ends that lie where they began are open then, wherever most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
@@ -38,12 +39,15 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets, Excess
 from tidegate.threshold.bulk_of_values import LEAST_KNOWN, may_miss_bulk
-from tidegate.threshold.least_threshold import how_fallen
+from tidegate.threshold.least_threshold import HARDLY, STRAYED, has_fallen
 from tidegate.threshold.tail_quantile import WANTED
 
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
-# Values below 0 hide how many are large: then all is open if more than this share could be unseen.
-_MOST = 0.5
+# Values below 0 hide how many are large: then all is open if more than this share could be unseen,
+# or if the ends lie within so many times of where the scale began: zeros keep it there.
+_MOST, _NEAR_START = 0.5, 16
+# Below this h most values are 0: they hardly count against a θ that chance has lifted (`STRAYED`).
+_MOSTLY_ZERO = 0.15
 _SAME = 1.5  # another θ that saw enough says that one was right, if it is not this much higher
 _AGAIN = Fraction(1, 2)  # of ε: what a later warm-up pays for its choice; a first one pays more
 # A segment whose sum is this part of its caps is cut nearly everywhere, or θ fits it closely.
@@ -114,7 +118,7 @@ def unseen_values(segments: Sequence[Segment]) -> list[HiddenValues]:
     for at in range(len(segments) - 1, 0, -1):
         one, after = every[at : at + 2]
         if shares[at] and not shares[at - 1] and after.known > one.known and not after.warm_up:
-            shares[at - 1] = _unseen_values(segments[at - 1], one, strayed=True)
+            shares[at - 1] = _unseen_values(segments[at - 1], one, lifted=True)
     caps = [max(one.threshold - one.below, one.below) for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
@@ -136,7 +140,7 @@ def _short(segment: Segment, highest: int) -> tuple[float, float]:
     return max(above - cap, 0) * method.step, max(beneath - below, 0) * method.step
 
 
-def _unseen_values(segment: Segment, evidence: Evidence, *, strayed: bool = False) -> float:
+def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False) -> float:
     """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
     method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
     stage, bound = method.budgets, max(method.ceiling, method.depth)
@@ -147,17 +151,18 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, strayed: bool = Fals
     known = float(evidence.known)
     seen = max(_TARGET, WANTED * known / (float(stage.epsilon) * stage.horizon)) + _CHANCE
     climb = seen + _PRICE * math.log(bound / theta)
-    if segment.below:
-        return _MOST if climb >= _MOST * known else 0.0
     held, error = _held(segment)
+    times = STRAYED if held < _MOSTLY_ZERO else HARDLY
+    times = _NEAR_START if segment.below else times
+    fallen = has_fallen(theta, bound, evidence.known, times, first=evidence.first)
+    if segment.below:
+        return _MOST if fallen or lifted or climb >= _MOST * known else 0.0
     share = min(1.0, max(held, 0.0) + error)
-    fallen = how_fallen(held, theta, bound, evidence.known, first=evidence.first)
     full = held >= _FULL
-    if (fallen or strayed or full) and (held - error) * known <= climb:
-        return share
-    least = max(0.0, held - error)
-    missed = evidence.first and known >= LEAST_KNOWN and may_miss_bulk(theta, bound, known, least)
-    return share if missed else 0.0
+    unseen = (fallen or lifted or full) and (held - error) * known <= climb
+    if evidence.first and known >= LEAST_KNOWN:
+        unseen = unseen or may_miss_bulk(theta, bound, known, max(0.0, held - error))
+    return max(_LITTLE, share) if unseen else 0.0  # also where nothing was released yet
 
 
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
