@@ -17,6 +17,18 @@ from tidegate.tables.optional_libraries import require_for_files
 _INTEGER_DIGITS = 20  # all of 64 bits, with a sign
 
 
+class FieldTwice(ValueError):  # noqa: N818  # caught where it is known which object that is
+    """An object has a field twice."""
+
+
+def each_field_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object, for `json`: two readers may differ on which of two counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise FieldTwice
+    return found
+
+
 class JsonRows:
     """Columns by key; `a.b` is the key b of the object under a, unless there is a key `a.b`.
 
@@ -121,7 +133,10 @@ def _lines(position: int) -> str:
 
 def _json_object(line: bytes, position: int) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8", "surrogateescape"), parse_int=_integer)
+        text = line.decode("utf-8", "surrogateescape")
+        row = json.loads(text, parse_int=_integer, object_pairs_hook=each_field_once)
+    except FieldTwice:
+        raise InputError(f"row {position} has a key twice") from None
     except (ValueError, RecursionError):
         raise InputError(f"row {position} is not complete JSON{_lines(position)}") from None
     if not isinstance(row, dict):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, insert, select
 
 from tidegate.durable import DurableRelease, StorageError
-from tidegate.errors import SettingError, TidegateError
+from tidegate.errors import MissingError, SettingError, TidegateError
 from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.loop_wakeups import woken_together
@@ -66,7 +66,7 @@ class Group:
             except TidegateError as error:
                 if isinstance(error, StorageError):
                     raise
-                self._outcomes += [(one, error) for one in waiting]
+                self._outcomes += [(one, self._taken_before(one) or error) for one in waiting]
                 continue
             self._push_all(run, self._streams.existing(name).name, waiting)
             if isinstance(run, DurableRelease):
@@ -85,6 +85,15 @@ class Group:
                 fulfil(one.answer, outcome)
 
     # -- one stream ------------------------------------------------------------------------------
+
+    def _taken_before(self, one: Pending) -> Receipt | None:
+        """The receipt of a request that a stream took before it was retired; None: it is new."""
+        try:
+            run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
+        except MissingError:
+            return None
+        outcome = self._again(run, name, one, run.seen)
+        return outcome if isinstance(outcome, Receipt) else None
 
     def _push_all(self, run: Run, name: str, waiting: list[Pending]) -> None:
         while waiting:  # a request that is sent again waits for the first one
