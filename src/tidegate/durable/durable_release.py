@@ -99,7 +99,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         try:
             if new_epoch:
                 run = cls._anew(store, pipeline, key, source, cap)
-                run._charging.begin_events(pipeline)
+                run._charging.begin(counted=pipeline.ticks is None)
             else:
                 store.open(create=True)
                 run = cls.continued(store, pipeline, key=key, source=source, cap=cap)
@@ -135,7 +135,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
             if body is None:
                 run = cls(store, ledger, pipeline.start(), key, name, part)
                 run._committer.begin(name)
-                run._charging.begin_events(pipeline)
+                run._charging.begin(counted=pipeline.ticks is None)
             else:
                 run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name, part)
                 run._committer.resume(body)
@@ -256,7 +256,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
             raise
 
     def _pushed(self, numbers: Any, users: Any, when: Times | None) -> Rows:
-        allowed = self._charging.charge_rows(self._pipeline, self.seen, numbers.size)
+        allowed = self._charging.charge_rows(self.seen, numbers.size, counted=self._pipeline.ticks is None)
         numbers, users = numbers[:allowed], None if users is None else users[:allowed]
         when = when and Times(when.ticks[:allowed], when.clock)
         rows = self._release.push_rows(numbers, users, when, "keep")  # their order was checked
