@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
+import tidegate as tg
 from tests.service.conftest import Place, served
+from tidegate.service.pending_requests import Pending
 
 Sent = tuple[int, dict[str, Any]]
 
@@ -132,3 +137,19 @@ def test_a_first_row_that_is_dropped_leaves_no_trace(senders: Senders, first: An
     assert senders("clinic", path, {"value": 1, "time": "2024-01-01T00:00Z", "key": "a"})[0] == 202
     assert senders.get("admin", "/v1/streams/ward")["zone"] == "UTC"
     assert senders.get("admin", "/v1/audit")["count"] == before
+
+
+def test_a_sealed_database_does_not_tell_which_keys_were_used(tmp_path: Path) -> None:
+    """A digest without a key is as good as the name to whoever can guess it, in a backup, say."""
+    service = Place(tmp_path / "gate", None).opened()
+    pipeline = tg.adaptive(epsilon=1, bound=9, horizon=64)
+    service.gate.call(lambda: service.gate.streams.create("ward", pipeline)).result()
+    pending = Pending("ward", np.array([5.0]), key="patient-17", sender="label clinic")
+    service.gate.submit(pending)
+    assert not pending.answer.result(timeout=240).repeated
+    service.gate.close()
+    with sqlite3.connect(tmp_path / "gate" / "service.sqlite") as database:
+        ((stored,),) = database.execute("SELECT key FROM tidegate_requests")
+    database.close()
+    assert stored != pending.request_id
+    assert len(stored) == 64

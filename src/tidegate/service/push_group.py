@@ -137,7 +137,7 @@ class Group:
                 "is for streams whose number of rows is public: that of events, and of rows whose "
                 "key may not be declared, is not. Use an Idempotency-Key",
             )
-        found = self._stored_request(name, one)
+        found = self._stored_request(run, name, one)
         same = found is not None and bytes(found[_DIGEST]) == run.fingerprint(one.content())
         if same:
             # The same content, so the same number: that of events is not kept.
@@ -155,16 +155,16 @@ class Group:
             seen,
         )
 
-    def _stored_request(self, name: str, one: Pending) -> Any:
+    def _stored_request(self, run: Run, name: str, one: Pending) -> Any:
         if one.request_id is None:
             return None
-        asked = {"of": name, "request": one.request_id}
+        asked = {"of": name, "request": _sealed(run, one.request_id)}
         return self._database.connection.execute(_FIND_REQUEST, asked).one_or_none()
 
     def _known(self, one: Pending) -> bool:
         """Whether this request was taken before."""
-        name = self._streams.existing(one.stream).name
-        return self._stored_request(name, one) is not None
+        run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
+        return self._stored_request(run, name, one) is not None
 
     def _push_batch(self, run: Run, name: str, batch: list[Pending]) -> None:
         """Requests that can be pushed together: how a stream is split changes nothing."""
@@ -206,10 +206,11 @@ class Group:
             else:
                 self._outcomes.append((one, _receipt(run, start, count)))
             if one.request_id is not None and count == one.values.size:
+                sealed = _sealed(run, one.request_id)
                 if one.key is None:
-                    again = {"of": name, "request": one.request_id}
+                    again = {"of": name, "request": sealed}
                     self._database.connection.execute(_FORGET_REQUEST, again)
-                row: dict[str, Any] = {"stream": name, "key": one.request_id}
+                row: dict[str, Any] = {"stream": name, "key": sealed}
                 row |= {"start": start if public else 0, "count": count if public else 0}
                 row["digest"] = run.fingerprint(one.content())
                 self._database.connection.execute(_ADD_REQUEST, row)
@@ -233,6 +234,11 @@ def _follow(batch: list[Pending], place: int) -> bool:
             return False
         place += one.values.size
     return True
+
+
+def _sealed(run: Run, request_id: str) -> str:
+    """What is stored of a request: keys may be names, and whoever reads a backup could guess."""
+    return run.fingerprint(request_id.encode()).hex()
 
 
 def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:
