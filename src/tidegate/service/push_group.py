@@ -178,6 +178,7 @@ class Group:
                     self._outcomes.append((one, outcome))
             return
         try:
+            self._check_paid_for(run, name, sum(one.values.size for one in batch))
             blocks = pushed_by_kind(run, batch)
         except TidegateError as error:
             if _changed_something(error, run):
@@ -192,20 +193,27 @@ class Group:
             self._keep(name, block)
         self._note(run, name, batch, start)
 
+    def _check_paid_for(self, run: Run, name: str, count: int) -> None:
+        """Refuse values that the cap allows in part only: sent again, that part would come twice.
+
+        Raises:
+            CapExceeded: nothing was taken.
+        """
+        if isinstance(run, DurableRelease) and (due := run.due(count)):
+            part = self._streams.existing(name).part or ""
+            self._streams.ledger.check(run.source, due, part=part)
+
     def _note(self, run: Run, name: str, batch: list[Pending], start: int) -> None:
-        """Receipts; where the cap allowed some of the values only, the rest is told.
+        """Receipts.
 
         What is kept to recognise a request can be read in the database: no number that is not
         public. A place is taken again where a new epoch begins.
         """
         public = places_are_public(run)
         for one in batch:
-            count = max(0, min(one.values.size, run.seen - start))
-            if count < one.values.size:
-                self._outcomes.append((one, _partly(count)))
-            else:
-                self._outcomes.append((one, _receipt(run, start, count)))
-            if one.request_id is not None and count == one.values.size:
+            count = one.values.size
+            self._outcomes.append((one, _receipt(run, start, count)))
+            if one.request_id is not None:
                 sealed = _sealed(run, one.request_id)
                 if one.key is None:
                     again = {"of": name, "request": sealed}
@@ -249,10 +257,6 @@ def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Rec
 def _changed_something(error: TidegateError, run: Run) -> bool:
     """Whether memory may be ahead of the database: then the whole group is given up."""
     return isinstance(error, StorageError) or run.cut_short
-
-
-def _partly(count: int) -> TidegateError:
-    return TidegateError(f"the cap of the source allowed {count} of these values, and no more")
 
 
 _OTHER_BODY = "this idempotency key was used for another request"
