@@ -111,7 +111,7 @@ def test_rows_of_undeclared_keys_move_no_place(senders: Senders) -> None:
 
 @pytest.mark.parametrize("hidden", [1, 200])
 def test_no_message_counts_rows_that_are_dropped(senders: Senders, hidden: int) -> None:
-    """"times at position 205": so many rows had come, those of undeclared keys among them."""
+    """A message said "times at position 205": rows of undeclared keys were counted."""
     path = made(senders, bound=9, keys=["a", "b"])
     first = {"values": [1], "times": ["2024-01-01T00:00Z"], "keys": ["a"]}
     assert senders("clinic", path, first)[0] == 202
