@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service.conftest import PLAIN, Place, served
+from tests.service.conftest import PLAIN, Place, PostgresServer, served
 from tests.service.test_http import ROLES, Clients, create, http
 from tidegate.errors import InputError, SettingError
 from tidegate.service.gate import MOST_VALUES
@@ -191,3 +192,22 @@ def test_shufflers_have_keys_of_their_own(http: Clients) -> None:
     assert send("shuffler", 1) == 200
     assert send("second", 2) == 200
     assert send("shuffler", 2) == 409
+
+
+def test_a_database_that_is_gone_with_the_tokens_is_503(
+    postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    """Tokens are read again after a change; who asked then got 500."""
+    service = Place(tmp_path / "gate", postgres_server.new_database()).opened()
+    known = {"Authorization": f"Bearer {service.make_token('reader', 'r')}"}
+    with served(service) as address:
+        service.tokens.changed()
+        postgres_server.stop()
+        try:
+            asked = f"{address}/v1/streams"
+            answer = httpx.get(asked, headers=known, timeout=240, verify=PLAIN)
+        finally:
+            postgres_server.start()
+        assert answer.status_code == 503, answer.text
+        assert httpx.get(asked, headers=known, timeout=240, verify=PLAIN).status_code == 200
+    service.gate.close()
