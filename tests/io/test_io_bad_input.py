@@ -73,6 +73,7 @@ def test_a_bad_csv_row(write, rows, bad, says):
         (f'{{"load":1,"x":"{SECRET}', "is not complete JSON"),
         (f'"{SECRET}"', "is not a JSON object"),
         ("[" * 100_000 + SECRET, "is not complete JSON"),
+        (f'{{"load":1,"x":"{SECRET}","load":2}}', "has the key 'load' twice"),
     ],
 )
 def test_a_bad_json_row(write, rows, bad, says):
@@ -244,3 +245,9 @@ def test_parquet_through_a_pipe():
     with pytest.raises(SourceError, match="cannot be read from a pipe"):
         open_source(f"/dev/fd/{reading}", format="parquet")
     os.close(reading)
+
+
+@pytest.mark.parametrize("rows", [1, 5000])  # row by row, and as a block
+def test_keys_that_nobody_asks_for_may_come_twice(write, read, rows):
+    lines = ['{"load":1,"x":1,"x":{"load":1,"load":2}}'] * rows
+    assert read(write("s.jsonl", "\n".join([*lines, ""]).encode()), column="load") == [1] * rows

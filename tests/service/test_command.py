@@ -99,6 +99,16 @@ def test_unit_and_container_start_what_there_is(file: str) -> None:
     assert all(option in known for option in used)
 
 
+def test_the_container_can_write_to_its_volume() -> None:
+    """A volume belongs to root unless its folder is there, and is its user's, before."""
+    content = (HOW_TO / "Containerfile").read_text(encoding="utf-8").replace("\\\n", "")
+    lines = [line.split() for line in content.splitlines()]
+    user = next(line[1] for line in lines if line[0] == "USER")
+    volume = next(at for at, line in enumerate(lines) if line[0] == "VOLUME")
+    made = f"install -d -o {user} -m 700 {lines[volume][1]}"
+    assert any(made in " ".join(line) for line in lines[:volume])
+
+
 def test_the_dashboard_shows_every_number_that_there_is() -> None:
     board = json.loads((HOW_TO / "grafana.json").read_text(encoding="utf-8"))
     shown = " ".join(each["expr"] for panel in board["panels"] for each in panel["targets"])

@@ -27,6 +27,7 @@ from tidegate.local.report_delivery import (
 )
 from tidegate.local.task_messages import ANNOUNCEMENT, OUTCOMES, REPORTS, ROUND
 from tidegate.local.topl import Topl
+from tidegate.service.devices import device_tables
 from tidegate.service.service_process import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
@@ -92,6 +93,11 @@ def test_one_call_reports_and_a_second_one_changes_nothing(fleet: Served, tmp_pa
     assert client.unacknowledged == ()
     again = client.report(fleet.url, 99, event="tuesday", token=token)
     assert again == DeliveredReport(done.round, "duplicate")
+    # A report that was refused, or is not known any more, is not called taken by a second call.
+    table = device_tables.devices
+    queue = fleet.service.gate
+    queue.call(lambda: queue.database.connection.execute(table.delete()).rowcount).result()
+    assert client.report(fleet.url, 17, event="monday", token=token).outcome == "assignment"
     assert len(client.ledger) == 1
     facts = fleet.request("GET", fleet.url, "reader").json()
     assert (facts["asked"], facts["reports"], facts["round"]) == (1, 1, done.round)

@@ -15,8 +15,10 @@ import pytest
 
 from tests.service.test_device_http import Served, fleet
 from tests.service.test_page import CHROMIUM, FLAGS, PATIENCE
+from tidegate.service.devices import device_tables
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the extra [test]")
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 __all__ = ["fleet"]  # the fixture
 
@@ -90,9 +92,13 @@ def test_a_page_reports_with_one_call_whatever_happens_to_it(fleet: Served, tmp_
         assert page.evaluate(deliver, [fleet.url, token]) == ["accepted"]
         assert page.evaluate(deliver, [fleet.url, token]) == []
         assert page.evaluate(REPORT, [fleet.url, 99, token, 0]) == "duplicate"
-        assert len(sent) == 2
+        assert len(sent) == 3  # the third asks what became of it: the same bytes
         assert len(set(sent)) == 1
         assert _reports(fleet) == 1
+        gate = fleet.service.gate  # nobody knows the device any more: not called "duplicate"
+        forget = device_tables.devices.delete()
+        gate.call(lambda: gate.database.connection.execute(forget).rowcount).result()
+        assert page.evaluate(REPORT, [fleet.url, 17, token, 0]) == "assignment"
 
         # Two tabs at the same moment: one report, drawn once.
         device = browser.new_context()

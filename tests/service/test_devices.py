@@ -18,6 +18,7 @@ from tidegate.local.announcements_and_reports import Report
 from tidegate.local.client import Client
 from tidegate.local.device_memory import Memory
 from tidegate.local.task.task import LEASE
+from tidegate.service.devices.answers_by_time import described_with_answers
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_requests import Asked, DeviceQuestion, NotNow, Reports
 from tidegate.service.devices.task_routes import NewTask
@@ -136,6 +137,22 @@ def test_late_reports_count_for_their_own_round_until_grace_ends(fleet: Fleet, t
     fleet.reopened()
     assert fleet.send(reports[2]) == ["late"]
     assert counted() == [(number, 2), (number + 1, 0)]
+
+
+def test_a_clock_that_was_wrong_for_a_moment_loses_no_report(fleet: Fleet, time: Time) -> None:
+    """It jumped to another day, and rounds were dropped; put back, it found an empty round."""
+    right = time.now
+    reports = [fleet.answered(fleet.device(), 7) for _ in range(5)]
+    assert fleet.send(*reports[:4]) == ["accepted"] * 4
+    time.now += 3 * 24 * HOUR
+    fleet.ask("somebody")  # the round of noon takes no more reports now
+    assert fleet.send(reports[4]) == ["late"]
+    time.now = right
+    fleet.ask("another")
+    described = described_with_answers(fleet.queue, fleet.id)
+    assert described["reports"] == 4
+    fleet.reopened()
+    assert described_with_answers(fleet.queue, fleet.id)["reports"] == 4
 
 
 def test_every_report_is_told_what_became_of_it(fleet: Fleet) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sqlite3
 import threading
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -117,6 +119,33 @@ def test_the_disk_is_full(tmp_path: Path) -> None:
     service.gate.close()
 
 
+def test_the_lock_file_cannot_be_written_once(place: Place) -> None:
+    """A commit is durable, and its number cannot be noted: the ledger's copy has it once.
+
+    The copy had it twice, so that the service did not start again ("another history").
+    """
+    service, _ = started(place)
+    lock = service.gate.database.lock
+    assert lock._file is not None
+    kept, blind = os.dup(lock._file), os.open("/dev/null", os.O_RDONLY)
+    os.dup2(blind, lock._file)  # every write to it fails; `kept` holds the lock
+    try:
+        with pytest.raises(StorageError):
+            service.gate.call(lambda: service.gate.streams.retire("meters")).result()
+    finally:
+        os.dup2(kept, lock._file)
+        os.close(kept)
+        os.close(blind)
+    create = service.gate.streams.create
+    service.gate.call(lambda: create("other", PIPELINE)).result()
+    notes = service.gate.spent(lambda book: [entry.note for entry in book.entries])
+    assert sum("retired" in note for note in notes) == 1
+    service.gate.close()
+    again = place.opened(KEY)
+    assert again.gate.spent(lambda book: [entry.note for entry in book.entries]) == notes
+    again.gate.close()
+
+
 def test_too_much_is_refused_and_never_lost(tmp_path: Path) -> None:
     service, whole = started(Place(tmp_path / "gate", None))
     taken: list[Pending] = []
@@ -217,8 +246,18 @@ def test_backup_and_restore(tmp_path: Path) -> None:
     assert "move it away" in refused.stderr
     for file in (tmp_path / "gate").glob("service.sqlite*"):
         file.unlink()
+    large = b"x" * (24 << 20)  # a database may be larger than the memory
+    with sqlite3.connect(tmp_path / "copy" / "service.sqlite") as database:
+        database.execute("CREATE TABLE large (body BLOB)")
+        database.execute("INSERT INTO large VALUES (?)", (large,))
+    database.close()
+    tracemalloc.start()
     assert run("restore", tmp_path / "copy", tmp_path / "gate").exit_code == 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < len(large) / 2
     service = Service.opened(tmp_path / "gate", None, KEY)
+    assert oct((tmp_path / "gate" / "service.sqlite").stat().st_mode & 0o777) == "0o600"
     assert service.gate.ask("meters@1", lambda run: run.position) == 50
     assert sender(service, "meters")(1.0).start == 0
     assert service.gate.streams.ledger.total("meters").epsilon == 2

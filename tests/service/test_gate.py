@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -273,4 +275,26 @@ def test_a_request_that_comes_twice_in_one_transaction_is_taken_once(place: Plac
     outcomes = together(service, *refused)  # the first of them took nothing, so its key is free
     assert isinstance(outcomes[0], InputError)
     assert outcomes[1] == Receipt(3, 1)
+    service.gate.close()
+
+
+def test_a_request_that_the_cap_allows_in_part_is_refused_whole(place: Place) -> None:
+    """Half of it was taken, and the request forgotten: sent again, that half came twice."""
+    plain = tg.adaptive(epsilon=Fraction(1, 2), bound=9, resolution=1, horizon=64, holdout=4)
+    again = tg.threshold.ScaleFree(epsilon=Fraction(1, 2), bound=9, holdout=8)
+    reselect = tg.Reselection(threshold=again, every=20, blocking=False)  # ε more from there on
+    service = place.opened()
+    create = service.gate.streams.create
+    made = replace(plain, reselect=reselect)
+    service.gate.call(lambda: create("meters", made)).result()
+    service.gate.call(lambda: service.gate.streams.ledger.set_cap("0.7", source="meters")).result()
+    send = sender(service, "meters")
+    assert send(*[1.0] * 8, key="a").count == 8
+    with pytest.raises(CapExceeded):
+        send(*[1.0] * (60), key="b")
+    assert service.gate.ask("meters", lambda run: run.seen) == 8
+    service.gate.call(lambda: service.gate.streams.ledger.set_cap("9", source="meters")).result()
+    assert not send(*[1.0] * (60), key="b").repeated
+    assert send(*[1.0] * (60), key="b").repeated
+    assert service.gate.ask("meters", lambda run: run.seen) == 68
     service.gate.close()

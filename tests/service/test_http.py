@@ -213,7 +213,10 @@ def test_too_much_is_refused_before_it_is_read(http: Clients, monkeypatch: Any) 
     pieces = iter([b"[" + b"1," * 30, b"1," * 30 + b"1]"])  # no length is announced
     assert http("producer", "POST", path, content=pieces).status_code == 413
     monkeypatch.setattr("tidegate.service.gate.MOST_VALUES", 1)
-    answer = http("producer", "POST", path, json=[1, 2])
+    answer = http("producer", "POST", path, json=[1, 2])  # however long one waits
+    assert (answer.status_code, "retry-after" in answer.headers) == (422, False)
+    monkeypatch.setattr("tidegate.service.gate._MOST_WAITING", 0)
+    answer = http("producer", "POST", path, json=[1])
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
 
 

@@ -10,15 +10,19 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.service.conftest import PLAIN, Place, served
 from tidegate.errors import SettingError
 
+httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 jwt = pytest.importorskip("joserfc.jwt", reason="OpenID Connect needs the extra [openid]")
 jwk = pytest.importorskip("joserfc.jwk", reason="OpenID Connect needs the extra [openid]")
 openid = pytest.importorskip("tidegate.service.openid", reason="needs the extra [service]")
+RefusedRequest = pytest.importorskip("tidegate.service.problem_details").RefusedRequest
 
 
 @contextmanager
@@ -91,5 +95,69 @@ def test_only_a_valid_token_for_this_service_gives_a_role() -> None:
         keys.append(jwk.ECKey.generate_key("P-256", parameters={"kid": "two"}))
         checks._read -= 20  # the provider has changed its keys; they are read again
         assert role(keys[1]) == "reader"
-    with pytest.raises(SettingError, match="https"):
-        openid.OpenId("http://elsewhere", "tidegate")
+    for issuer in ("http://elsewhere", "http://127.0.0.1.elsewhere", "http://localhost@elsewhere"):
+        with pytest.raises(SettingError, match="https"):
+            openid.OpenId(issuer, "tidegate")
+
+
+def signed(issuer: str, key: Any, **changed: Any) -> str:
+    claims = {
+        "iss": issuer, "aud": "tidegate", "sub": "ann", "exp": int(time.time()) + 60,
+        "tidegate_role": "reader", **changed,
+    }  # fmt: skip
+    token: str = jwt.encode({"alg": "ES256", "kid": key.kid}, claims, key)
+    return token
+
+
+def test_who_comes_while_keys_are_read_is_not_refused() -> None:
+    """The first requests after a start came together: all but one were answered with 401."""
+    keys = [jwk.ECKey.generate_key("P-256", parameters={"kid": "one"})]
+    with provider(keys) as issuer:
+        checks = openid.OpenId(issuer, "tidegate")
+        token = signed(issuer, keys[0])
+
+        async def together() -> list[Any]:
+            return await asyncio.gather(*(checks.who(token) for _ in range(8)))
+
+        assert [one and one.role for one in asyncio.run(together())] == ["reader"] * 8
+
+
+def test_a_provider_that_does_not_answer_is_no_wrong_token() -> None:
+    """Nobody knows whether the token is good: 503, which clients try again, and not 401."""
+    keys = [jwk.ECKey.generate_key("P-256", parameters={"kid": "one"})]
+    with provider(keys) as issuer:
+        token = signed(issuer, keys[0])
+        known = openid.OpenId(issuer, "tidegate")
+        assert asyncio.run(known.who(token)).role == "reader"
+    fresh = openid.OpenId(issuer, "tidegate")
+    with pytest.raises(RefusedRequest) as caught:
+        asyncio.run(fresh.who(token))
+    assert caught.value.status_code == 503
+    known._read -= 1000  # keys that were read before the outage stay good
+    assert asyncio.run(known.who(token)).role == "reader"
+    assert asyncio.run(known.who(token[:-8] + "AAAAAAAA")) is None
+
+
+def test_keys_that_are_elsewhere_without_tls_are_not_taken() -> None:
+    """A provider that names another address, or is led to one by a redirect."""
+    assert not openid._is_safe("http://127.0.0.1.elsewhere/keys")
+    assert not openid._is_safe("http://user@elsewhere/keys")
+    assert openid._is_safe("https://elsewhere/keys")
+    assert openid._is_safe("http://localhost:8080/keys")
+
+
+def test_a_service_answers_503_while_it_cannot_know_who_asks(tmp_path: Path) -> None:
+    with provider([]) as issuer:
+        pass  # the port is free again
+    service = Place(tmp_path / "gate", None).opened()
+    ours = service.make_token("reader", "r")
+    checks = openid.OpenId(issuer, "tidegate")
+    with served(service, openid=checks) as address:
+        for token, status in ((ours, 200), ("a.b.c", 503)):
+            answer = httpx.get(
+                f"{address}/v1/streams", headers={"Authorization": f"Bearer {token}"},
+                timeout=240, verify=PLAIN,
+            )  # fmt: skip
+            assert answer.status_code == status, answer.text
+        assert answer.headers["Retry-After"]
+        assert answer.json()["status"] == 503

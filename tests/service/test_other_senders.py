@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
+import tidegate as tg
 from tests.service.conftest import Place, served
+from tidegate.service.pending_requests import Pending
 
 Sent = tuple[int, dict[str, Any]]
 
@@ -27,6 +32,12 @@ class Senders:
             headers["Idempotency-Key"] = key
         answer = self._client.post(path, headers=headers, json=content, params=parameters)
         return answer.status_code, answer.json()
+
+    def get(self, who: str, path: str) -> dict[str, Any]:
+        """What somebody reads."""
+        headers = {"Authorization": f"Bearer {self._tokens[who]}"}
+        found: dict[str, Any] = self._client.get(path, headers=headers).json()
+        return found
 
 
 @pytest.fixture
@@ -96,3 +107,49 @@ def test_rows_of_undeclared_keys_move_no_place(senders: Senders) -> None:
     assert senders("clinic", path, {"keys": ["a", "undeclared"], "values": [1, 1]}, "1")[0] == 200
     status, other = senders("clinic", path, {"keys": ["b"], "values": [1]}, "1")
     assert (status, "seen" in other) == (409, False)
+
+
+@pytest.mark.parametrize("hidden", [1, 200])
+def test_no_message_counts_rows_that_are_dropped(senders: Senders, hidden: int) -> None:
+    """A message said "times at position 205": rows of undeclared keys were counted."""
+    path = made(senders, bound=9, keys=["a", "b"])
+    first = {"values": [1], "times": ["2024-01-01T00:00Z"], "keys": ["a"]}
+    assert senders("clinic", path, first)[0] == 202
+    rows = {"values": [5], "times": ["2024-01-01T00:30Z"], "keys": ["secret"]}
+    assert senders("clinic", path, {name: one * hidden for name, one in rows.items()})[0] == 202
+    for times in (["2024-01-01T13:00"], [1704100000], ["2024-01-01T13:00Z", "2024-01-01T13:00"]):
+        wrong = {"values": [1] * len(times), "times": times, "keys": ["a"] * len(times)}
+        status, answer = senders("mallory", path, wrong)
+        assert status == 422
+        assert "position 0" in answer["detail"] or "position 1" in answer["detail"]
+
+
+@pytest.mark.parametrize("first", [None, "2024-01-01T00:00", "2024-01-01T00:00+05:00", 1704067200])
+def test_a_first_row_that_is_dropped_leaves_no_trace(senders: Senders, first: Any) -> None:
+    """It decided how times are read, and its moment was that of a charge in the ledger."""
+    path = made(senders, bound=9, keys=["a"])
+    before = senders.get("admin", "/v1/audit")["count"]
+    row = {"values": [5], "keys": ["secret"]} | ({} if first is None else {"times": [first]})
+    assert senders("clinic", path, row)[0] == 202
+    assert senders.get("admin", "/v1/audit")["count"] == before
+    facts = senders.get("admin", "/v1/streams/ward")
+    assert (facts["timed"], facts["zone"]) == (False, None)
+    assert senders("clinic", path, {"value": 1, "time": "2024-01-01T00:00Z", "key": "a"})[0] == 202
+    assert senders.get("admin", "/v1/streams/ward")["zone"] == "UTC"
+    assert senders.get("admin", "/v1/audit")["count"] == before
+
+
+def test_a_sealed_database_does_not_tell_which_keys_were_used(tmp_path: Path) -> None:
+    """A digest without a key is as good as the name to whoever can guess it, in a backup, say."""
+    service = Place(tmp_path / "gate", None).opened()
+    pipeline = tg.adaptive(epsilon=1, bound=9, horizon=64)
+    service.gate.call(lambda: service.gate.streams.create("ward", pipeline)).result()
+    pending = Pending("ward", np.array([5.0]), key="patient-17", sender="label clinic")
+    service.gate.submit(pending)
+    assert not pending.answer.result(timeout=240).repeated
+    service.gate.close()
+    with sqlite3.connect(tmp_path / "gate" / "service.sqlite") as database:
+        ((stored,),) = database.execute("SELECT key FROM tidegate_requests")
+    database.close()
+    assert stored != pending.request_id
+    assert len(stored) == 64

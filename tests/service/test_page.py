@@ -267,6 +267,9 @@ def _a_stream_begins_and_begins_anew(page: Any, service: Service) -> None:
     sender(service, "second")(*[7.0] * 300)
     page.wait_for_selector("#empty", state="hidden")
     page.wait_for_function("() => document.querySelector('#chart').data.length > 1")
+    level = page.evaluate("() => [...document.querySelector('#chart').data[0].y]")
+    assert level[0] != 0  # no placeholders once the warm-up was measured
+    assert 100 < len(level) < 310
     service.gate.call(lambda: service.gate.streams.begin_epoch("second", "asked for")).result()
     sender(service, "second")(*[7.0] * 12)
     _wait_for_text(page, "#empty", "more values are needed")

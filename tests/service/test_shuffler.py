@@ -183,6 +183,13 @@ def test_reports_need_a_token_that_the_service_lets_in(fleet: Served, tmp_path: 
 
         for token, status in ((None, 401), ("tg_guessed", 401), (fleet.tokens["reader"], 403)):
             assert sent(token).status_code == status
+        # A head that is too long for the service, once it is passed on: it does not say who asks.
+        path = f"{address}/v1/tasks/{'!' * 30_000}/reports"
+        assert httpx.post(path, content=report.json(), verify=PLAIN).status_code in (400, 431)
+        for odd in ("%00", "%0A", "a%3Fb", "%25", ".."):
+            path = f"{address}/v1/tasks/{odd}/reports"
+            answer = httpx.post(path, content=report.json(), verify=PLAIN)
+            assert answer.status_code in (400, 401, 404), odd
         # Another token of a device, which the shuffler has not seen: the service is asked.
         made = {"role": "device", "label": "more"}
         other = fleet.request("POST", f"{fleet.address}/v1/tokens", "admin", json=made)
@@ -226,7 +233,7 @@ def test_a_token_that_is_revoked_at_the_service_ends_within_a_minute(
         assert sent() == 429
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [302, 400, 404, 429, 431, 503, 504])
 def test_a_service_that_does_not_say_lets_no_stranger_in(
     fleet: Served, tmp_path: Path, status: int
 ) -> None:

@@ -148,12 +148,16 @@ export async function reportTo(client, task, value, event) {
   }
   try {
     const delivered = await deliverTo(client, task);
-    return delivered.find((one) => one.round === round) ?? { round, outcome: "duplicate" };
+    const found = delivered.find((one) => one.round === round);
+    if (found) return found;
   } catch (error) {
     if (!(error instanceof UnreachableError)) throw error;
     whenOnline(() => deliverTo(client, task));
     return { round, outcome: "queued" };
   }
+  const known = /** @type {Report} */ (await client.sent(round));
+  const [outcome] = await task.send([known]); // acknowledged by an earlier call: taken then, or refused
+  return { round, outcome };
 }
 
 /**

@@ -127,20 +127,21 @@ class Charging:
             self._lock.keep((self._ledger.count, self._ledger.head))
         return allowed
 
-    def begin_events(self, pipeline: Pipeline) -> None:
-        """Charge an event stream when its state is made, before there is an event.
+    def begin(self, *, counted: bool) -> None:
+        """Charge a stream whose number of rows is protected when its state is made.
 
         Privacy: the ledger is readable, and each of its lines has a time. Readings are charged with
-        the first of them, whose arrival is public; of events, the first one would show. Where the
-        cap does not allow it, every push and every tick is refused, with or without events.
+        the first of them, whose arrival is public; of events, and of rows that are dropped unless
+        their key was declared, the first one would show. Where the cap does not allow it, every
+        push and every tick is refused, with or without events.
         """
-        if pipeline.ticks is not None:
+        if not counted:
             with suppress(CapExceeded):
                 self.charge(0, 1)
 
-    def charge_rows(self, pipeline: Pipeline, seen: int, count: int) -> int:
-        """Charge for rows that were read; of events, whatever their number."""
-        if pipeline.ticks is None:
+    def charge_rows(self, seen: int, count: int, *, counted: bool) -> int:
+        """Charge for rows that were read; where they are not `counted`, whatever their number."""
+        if counted:
             return self.charge(seen, count)
         self.charge(0, 1)
         return count

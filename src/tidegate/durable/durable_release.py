@@ -47,9 +47,8 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
     again. What was read but not committed was never released: nobody has seen its noise.
 
     There is no way around this order: the inner release is private, and one lock guards state,
-    journal and ledger against other threads. A forked process cannot use it. After a push that was
-    interrupted everything is refused until the state is opened again; no fact here is of such a
-    push. A copy of the folder continues the same noise: use one copy, once.
+    journal and ledger against other threads. A forked process cannot use it. After an interrupted
+    push everything is refused until the state is opened again. A copy continues the same noise.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         try:
             if new_epoch:
                 run = cls._anew(store, pipeline, key, source, cap)
-                run._charging.begin_events(pipeline)
+                run._charging.begin(counted=pipeline.ticks is None)
             else:
                 store.open(create=True)
                 run = cls.continued(store, pipeline, key=key, source=source, cap=cap)
@@ -135,7 +134,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
             if body is None:
                 run = cls(store, ledger, pipeline.start(), key, name, part)
                 run._committer.begin(name)
-                run._charging.begin_events(pipeline)
+                run._charging.begin(counted=pipeline.ticks is None)
             else:
                 run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name, part)
                 run._committer.resume(body)
@@ -256,9 +255,10 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
             raise
 
     def _pushed(self, numbers: Any, users: Any, when: Times | None) -> Rows:
-        allowed = self._charging.charge_rows(self._pipeline, self.seen, numbers.size)
-        numbers, users = numbers[:allowed], None if users is None else users[:allowed]
-        when = when and Times(when.ticks[:allowed], when.clock)
+        counted = self._pipeline.ticks is None
+        paid = self._charging.charge_rows(self.seen, numbers.size, counted=counted)
+        numbers, users = numbers[:paid], None if users is None else users[:paid]
+        when = when and Times(when.ticks[:paid], when.clock)
         rows = self._release.push_rows(numbers, users, when, "keep")  # their order was checked
         self._committer.take(self._pipeline.lattice.units(numbers), users, when and when.ticks)
         released = self._release.journal_entries()

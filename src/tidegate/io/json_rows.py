@@ -17,6 +17,18 @@ from tidegate.tables.optional_libraries import require_for_files
 _INTEGER_DIGITS = 20  # all of 64 bits, with a sign
 
 
+class FieldTwice(ValueError):  # noqa: N818  # caught where it is known which object that is
+    """An object has a field twice."""
+
+
+def each_field_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object, for `json`: two readers may differ on which of two counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise FieldTwice
+    return found
+
+
 class JsonRows:
     """Columns by key; `a.b` is the key b of the object under a, unless there is a key `a.b`.
 
@@ -47,7 +59,7 @@ class JsonRows:
     def begin(self, line: bytes) -> bool | None:
         """Begin: no line names the columns."""
         try:
-            row = _json_object(line, 0) if line.strip() else None
+            row = _json_object(line, 0, self._keys) if line.strip() else None
         except InputError:  # it is read again as a row
             row = None
         missing = [key for key in self._keys if row is not None and not _has(row, key)]
@@ -60,7 +72,7 @@ class JsonRows:
 
     def one(self, line: bytes, position: int) -> list[Any]:
         """The wanted members of one row; of a blank one, as missing."""
-        row = _json_object(line, position) if line.strip() else {}
+        row = _json_object(line, position, self._keys) if line.strip() else {}
         found: list[Any] = []
         for column, key in zip(self._wanted, self._keys, strict=True):
             if column.numeric:
@@ -119,13 +131,26 @@ def _lines(position: int) -> str:
     return "" if position else wanted
 
 
-def _json_object(line: bytes, position: int) -> dict[str, Any]:
+def _json_object(line: bytes, position: int, wanted: Sequence[str]) -> dict[str, Any]:
+    last: list[tuple[str, Any]] = []  # the fields of the object that ended last: of the row itself
+
+    def noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal last
+        last = pairs
+        return dict(pairs)
+
     try:
-        row = json.loads(line.decode("utf-8", "surrogateescape"), parse_int=_integer)
+        text = line.decode("utf-8", "surrogateescape")
+        row = json.loads(text, parse_int=_integer, object_pairs_hook=noted)
     except (ValueError, RecursionError):
         raise InputError(f"row {position} is not complete JSON{_lines(position)}") from None
     if not isinstance(row, dict):
         raise InputError(f"row {position} is not a JSON object{_lines(position)}")
+    if len(row) < len(last):
+        names = [name for name, _ in last]
+        for key in wanted:
+            if names.count(key) > 1 or names.count(key.partition(".")[0]) > 1:
+                raise InputError(f"row {position} has the key {key!r} twice")
     return row
 
 

@@ -127,7 +127,7 @@ class CommittedKeyed(Closed, NotCopied):
                 "new_epoch=True (--new-epoch), which is charged"
             )
         self._commit(None, b"", anew=anew)  # the id of the noise is stored before the first value
-        self._charging.begin_events(self.specification.pipeline)
+        self._charging.begin(counted=self.specification.counts_rows)
 
     def _resume(self, stored: bytes) -> None:
         store = self._store
@@ -216,8 +216,8 @@ class CommittedKeyed(Closed, NotCopied):
         numbers = np.asarray(values)
         self.settled = False
         try:
-            pipeline = self.specification.pipeline
-            self._charging.charge_rows(pipeline, release.seen, numbers.size)
+            counted = self.specification.counts_rows
+            self._charging.charge_rows(release.seen, numbers.size, counted=counted)
             rows = release.push_rows(texts, numbers, times, late)
         except (InputError, SettingError, CapExceeded):  # refused: nothing was taken
             self.settled = True

@@ -106,7 +106,8 @@ class KeyedRelease(ReadableKeyed):
                 self._names.add_new()
                 self._seen += codes.size + dropped
                 self._dropped += dropped
-                self._clock = self._clock if when is None else when.clock
+                if when is not None and codes.size:  # of rows that are dropped, nothing is kept
+                    self._clock = when.clock
                 rows = self._take(groups, numbers, start, later, late)
                 ownership.done()
                 return rows
@@ -119,17 +120,19 @@ class KeyedRelease(ReadableKeyed):
         self, keys: Any, values: Any, times: Any
     ) -> tuple[NDArray[Any], IntArray, Times | None]:
         """Numbers, codes and times; the only place where a push is refused."""
-        numbers = self._pipeline.lattice.numbers(values, self._seen)
+        # Where rows are dropped, no message may count them: positions are those within the push.
+        first = self._seen if self.specification.keys is None else 0
+        numbers = self._pipeline.lattice.numbers(values, first)
         when: Times | None = None
         if times is not None:
-            if self._clock is None and self._seen:
+            if self._clock is None and self._seen > self._dropped:
                 raise SettingError("times", "must be given from the first row on")
-            when = read_times(times, position=self._seen, clock=self._clock)
+            when = read_times(times, position=first, clock=self._clock)
             if when.ticks.size != numbers.size:
                 raise InputError(f"{numbers.size} values but {when.ticks.size} times")
         elif self._clock is not None and numbers.size:
             raise SettingError("times", "must be given for every row: the rows before had them")
-        codes = self._names.codes(keys, numbers.size, self._seen)
+        codes = self._names.codes(keys, numbers.size, first)
         for code in self._ended:
             if (codes == code).any():
                 raise InputError(

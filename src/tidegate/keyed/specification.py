@@ -80,6 +80,11 @@ class Keyed:
         return self.threshold == SHARED
 
     @property
+    def counts_rows(self) -> bool:
+        """Whether it is public how many rows came: where keys are declared, others are dropped."""
+        return self.keys is None
+
+    @property
     def guarantee(self) -> Guarantee:
         """Derived from the pipeline's: keys are parallel."""
         return by_key(self.pipeline.guarantee)

@@ -27,6 +27,7 @@ from tidegate.service.ledger_models import (
 from tidegate.service.openapi_document import answers
 from tidegate.service.prometheus_metrics import MEDIA_TYPE, Metrics
 from tidegate.service.source_charges import charged
+from tidegate.service.strict_json import StrictRoute
 from tidegate.service.tokens import make_token_in, revoke_in
 
 Source = Annotated[str, Path(max_length=200)]
@@ -51,7 +52,7 @@ class NewToken(BaseModel):
 
 def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
     """The ledger, tokens, metrics and health."""
-    routes = APIRouter()
+    routes = APIRouter(route_class=StrictRoute)
     tokens, manage = access.tokens, [access.allowed("manage")]
     ledger = [access.allowed("read ledger")]
 
@@ -86,12 +87,14 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
 
         return tagged(request, await asyncio.to_thread(gate.spent, read))
 
-    @routes.get("/v1/sources/{source}", dependencies=ledger, **answers(SourceCharges, tagged=True))
+    @routes.get(
+        "/v1/sources/{source:path}", dependencies=ledger, **answers(SourceCharges, tagged=True)
+    )
     async def charges(request: Request, source: Source) -> Response:
         """What each range of its rows has spent, charge by charge."""
         return tagged(request, await asyncio.to_thread(charged, gate, source))
 
-    @routes.put("/v1/sources/{source}", dependencies=manage, **answers(SourceCap))
+    @routes.put("/v1/sources/{source:path}", dependencies=manage, **answers(SourceCap))
     async def set_cap(source: Source, change: Cap) -> dict[str, Any]:
         """The most ε that a source may ever spend."""
 
@@ -116,7 +119,7 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
     async def list_tokens() -> list[dict[str, str]]:
         return await asyncio.to_thread(tokens.listed)
 
-    @routes.delete("/v1/tokens/{label}", dependencies=manage, **answers(RevokedTokens))
+    @routes.delete("/v1/tokens/{label:path}", dependencies=manage, **answers(RevokedTokens))
     async def revoke_tokens(label: str) -> dict[str, int]:
         removed = await asyncio.wrap_future(revoke_in(gate, tokens, label))
         await asyncio.to_thread(tokens.changed)

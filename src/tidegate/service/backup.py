@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -29,7 +30,7 @@ def back_up(folder: Path, target: Path) -> None:
     _atomic_files.close(_atomic_files.create(target / FILE))
     try:
         with (
-            closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as reading,
+            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as reading,
             closing(sqlite3.connect(target / FILE)) as writing,
         ):
             reading.backup(writing)
@@ -62,12 +63,19 @@ def put_back(backup: Path, folder: Path) -> None:
                 _atomic_files.remove(folder / f"{FILE}{suffix}")
             # Marked before it gets its name: a power cut leaves no database, or a marked one.
             unnamed = folder / f"{FILE}.restored"
-            _atomic_files.replace_file(unnamed, (backup / FILE).read_bytes())
+            _atomic_files.remove(unnamed)
+            _atomic_files.close(_atomic_files.create(unnamed))
+            shutil.copyfile(backup / FILE, unnamed)  # piece by piece: it may exceed the memory
             with closing(sqlite3.connect(unnamed)) as database, database:
                 mark = "INSERT OR REPLACE INTO tidegate_meta (name, value) VALUES (?, 'yes')"
                 database.execute(mark, (RESTORED,))
-            _atomic_files.replace_file(folder / FILE, unnamed.read_bytes())
-            _atomic_files.remove(unnamed)
+            descriptor = _atomic_files.open_file(unnamed, os.O_RDWR)
+            try:
+                _atomic_files.sync(descriptor)
+            finally:
+                _atomic_files.close(descriptor)
+            _atomic_files.rename(unnamed, folder / FILE)
+            _atomic_files.sync_folder(folder)
             ledger = backup / ledger_mirror.NAME
             if ledger.exists() and not (folder / ledger_mirror.NAME).exists():
                 _atomic_files.replace_file(folder / ledger_mirror.NAME, ledger.read_bytes())

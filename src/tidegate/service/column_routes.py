@@ -34,6 +34,7 @@ from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_creation import NewColumns
 from tidegate.service.stream_kinds import clock_of
 from tidegate.service.stream_routes import Name
+from tidegate.service.strict_json import StrictRoute
 
 _BODY = {
     "requestBody": {
@@ -65,7 +66,7 @@ _BODY = {
 
 def column_routes(gate: Gate, access: Access) -> APIRouter:
     """The routes under `/v1/columns`."""
-    routes = APIRouter(prefix="/v1/columns")
+    routes = APIRouter(prefix="/v1/columns", route_class=StrictRoute)
 
     @routes.post("", dependencies=[access.allowed("manage")], **answers(ColumnsFacts, 201))
     async def create(new: NewColumns) -> dict[str, Any]:

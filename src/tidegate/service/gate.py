@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from tidegate.durable import StorageError
-from tidegate.errors import TidegateError
+from tidegate.errors import InputError, TidegateError
 from tidegate.ledger import Ledger
 from tidegate.ownership import Ownership
 from tidegate.service.database import Database
@@ -94,9 +94,12 @@ class Gate:
 
         Raises:
             Busy: too much waits; nothing of these does.
+            InputError: these are more than may ever wait.
         """
         self._ownership.check()
         size = sum(one.values.size for one in pending)
+        if size > MOST_VALUES:  # it would be told to wait for ever
+            raise InputError(f"at most {MOST_VALUES:,} values in a request: send them in parts")
         with self._news:
             if self._stopping:
                 raise Busy("the service is stopping: send it to the next one")

@@ -57,6 +57,7 @@ class LedgerMirror:
             adopt: puts a line into the database that only the file has.
             restored: the database may lack charges.
         """
+        self._fresh.clear()  # of a transaction that is durable, if its copy could not be written
         found = self._lines()
         both = min(len(found), len(stored))
         if found[:both] != stored[:both]:

@@ -15,6 +15,7 @@ from tidegate.errors import MissingError, RefusedError, SettingError
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.key_names import declared_keys
 from tidegate.ledger import Ledger
+from tidegate.ledger.entries import check_text
 from tidegate.run.pipeline import Pipeline
 from tidegate.service import database_schema
 from tidegate.service.database import Database
@@ -103,6 +104,9 @@ class Streams:
             raise SettingError("name", _NO_NAME)
         if name in self._known:
             raise RefusedError(f"there is a stream {name!r} already")
+        for setting, text in (("source", source), ("part", part)):
+            if text:
+                check_text(setting, text)
         settings = json.loads(json.dumps(pipeline.settings()))
         return self._add(
             StoredStream(name, settings, source or name, _now(), None, part, keys, grace)
@@ -251,7 +255,7 @@ class Streams:
         if known is None and EPOCH in name:
             plain, _, epoch = name.partition(EPOCH)
             newest = self._known.get(plain)
-            if newest is not None and epoch.isdigit() and len(epoch) < 10:
+            if newest is not None and epoch.isascii() and epoch.isdigit() and len(epoch) < 10:
                 known = newest if newest.epoch == int(epoch) else self._earlier(plain, int(epoch))
         if known is None:
             shown = f"stream {name!r}" if _NAME.fullmatch(name) else "stream of this name"

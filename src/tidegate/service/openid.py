@@ -12,11 +12,13 @@ import time
 import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
 from tidegate.errors import MissingError, SettingError
 from tidegate.service.access import Who
+from tidegate.service.problem_details import RefusedRequest
 from tidegate.service.tokens import PERMISSIONS
 
 _ALGORITHMS = ["RS256", "PS256", "ES256"]
@@ -42,9 +44,10 @@ class OpenId:
     claim: str = "tidegate_role"
     _keys: Any = field(default=None, repr=False)
     _read: float = field(default=-1e9, repr=False)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.issuer.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+        if not _is_safe(self.issuer):
             raise SettingError("openid-issuer", "must begin with https://")
         try:
             import joserfc  # noqa: F401  # told now, not at the first request
@@ -54,17 +57,30 @@ class OpenId:
             ) from None
 
     async def who(self, token: str) -> Who | None:
-        """Who a token names; None: it is not valid here. Why is not told: it would help forgers."""
-        for attempt in range(2):
-            limit = _FRESH if not attempt else _AT_ONCE
-            if time.monotonic() - self._read > limit:
-                await asyncio.to_thread(self._read_keys)
-            elif attempt:
-                return None
-            found = self._checked(token)
-            if found is not None:
-                return found
+        """Who a token names; None: it is not valid here. Why is not told: it would help forgers.
+
+        Raises:
+            RefusedRequest: the provider could not be asked for its keys since the service started.
+                Nobody knows whether the token is valid, so 401 would be wrong.
+        """
+        tried: Any = None
+        for limit in (_FRESH, _AT_ONCE):
+            if self._keys is None or self._older_than(limit):
+                async with self._reading:  # who comes meanwhile waits for the same answer
+                    if self._older_than(limit):
+                        await asyncio.to_thread(self._read_keys)
+            if self._keys is not tried:
+                tried = self._keys
+                if (found := self._checked(token)) is not None:
+                    return found
+        if self._keys is None:
+            raise RefusedRequest(
+                503, "the OpenID provider does not answer: ask again later", {"Retry-After": "10"}
+            )
         return None
+
+    def _older_than(self, seconds: float) -> bool:
+        return time.monotonic() - self._read > seconds
 
     def _checked(self, token: str) -> Who | None:
         from joserfc import jwt
@@ -106,7 +122,17 @@ class OpenId:
 
 
 def _fetched_keys(address: str) -> Any:
-    if not address.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+    if not _is_safe(address):
         raise ValueError("keys come over https")
     with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:  # noqa: S310  # checked above
+        if not _is_safe(answer.url):
+            raise ValueError("keys come over https, also where another address is named")
         return orjson.loads(answer.read(_MOST))
+
+
+def _is_safe(address: str) -> bool:
+    """Over TLS, or on this machine."""
+    place = urlsplit(address)
+    return place.scheme == "https" or (
+        place.scheme == "http" and place.hostname in ("127.0.0.1", "localhost")
+    )

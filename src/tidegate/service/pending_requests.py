@@ -71,6 +71,12 @@ class Receipt:
     repeated: bool = False
 
 
+def request_id(*parts: str) -> str:
+    """A digest of who sent a request, and of what it is recognised by."""
+    found = [part.encode() for part in parts]
+    return hashlib.sha256(b"".join(b"%d " % len(part) + part for part in found)).hexdigest()
+
+
 class WholeRows:
     """What the requests for all columns of the same rows have in common."""
 
@@ -117,8 +123,7 @@ class Pending:
         if self.key is None and self.start is None:
             return None
         kind, name = ("start", str(self.start)) if self.key is None else ("key", self.key)
-        parts = [part.encode() for part in (self.sender, kind, name)]
-        return hashlib.sha256(b"".join(b"%d " % len(part) + part for part in parts)).hexdigest()
+        return request_id(self.sender, kind, name)
 
     def content(self) -> bytes:
         """All that makes two requests the same, as bytes. As secret as the values."""

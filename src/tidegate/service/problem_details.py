@@ -106,6 +106,10 @@ def install(app: FastAPI) -> None:
     async def http(_: Request, error: HTTPException) -> JSONResponse:
         return refused(error)
 
+    @app.exception_handler(Exception)
+    async def unknown(_: Request, error: Exception) -> JSONResponse:
+        return _fault(_place_of(error))  # the framework raises it again: `RequestFront` logs it
+
 
 def _place(one: dict[str, Any]) -> str:
     """What is wrong where; the name of a field that nobody knows is the client's own text."""
@@ -122,7 +126,15 @@ def fault(error: Exception) -> JSONResponse:
 
     Both may quote the data. The framework would write them to its log.
     """
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}"
+    place = _place_of(error)
     _log.error("this should not happen: %s", place)
+    return _fault(place)
+
+
+def _place_of(error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}"
+
+
+def _fault(place: str) -> JSONResponse:
     return problem(500, "a fault of Tidegate", f"{place}. Please report it (SECURITY.md)")

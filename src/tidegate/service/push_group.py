@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, insert, select
 
 from tidegate.durable import DurableRelease, StorageError
-from tidegate.errors import SettingError, TidegateError
+from tidegate.errors import MissingError, SettingError, TidegateError
 from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.loop_wakeups import woken_together
@@ -66,7 +66,7 @@ class Group:
             except TidegateError as error:
                 if isinstance(error, StorageError):
                     raise
-                self._outcomes += [(one, error) for one in waiting]
+                self._outcomes += [(one, self._taken_before(one) or error) for one in waiting]
                 continue
             self._push_all(run, self._streams.existing(name).name, waiting)
             if isinstance(run, DurableRelease):
@@ -85,6 +85,15 @@ class Group:
                 fulfil(one.answer, outcome)
 
     # -- one stream ------------------------------------------------------------------------------
+
+    def _taken_before(self, one: Pending) -> Receipt | None:
+        """The receipt of a request that a stream took before it was retired; None: it is new."""
+        try:
+            run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
+        except MissingError:
+            return None
+        outcome = self._again(run, name, one, run.seen)
+        return outcome if isinstance(outcome, Receipt) else None
 
     def _push_all(self, run: Run, name: str, waiting: list[Pending]) -> None:
         while waiting:  # a request that is sent again waits for the first one
@@ -128,7 +137,7 @@ class Group:
                 "is for streams whose number of rows is public: that of events, and of rows whose "
                 "key may not be declared, is not. Use an Idempotency-Key",
             )
-        found = self._stored_request(name, one)
+        found = self._stored_request(run, name, one)
         same = found is not None and bytes(found[_DIGEST]) == run.fingerprint(one.content())
         if same:
             # The same content, so the same number: that of events is not kept.
@@ -146,16 +155,16 @@ class Group:
             seen,
         )
 
-    def _stored_request(self, name: str, one: Pending) -> Any:
+    def _stored_request(self, run: Run, name: str, one: Pending) -> Any:
         if one.request_id is None:
             return None
-        asked = {"of": name, "request": one.request_id}
+        asked = {"of": name, "request": _sealed(run, one.request_id)}
         return self._database.connection.execute(_FIND_REQUEST, asked).one_or_none()
 
     def _known(self, one: Pending) -> bool:
         """Whether this request was taken before."""
-        name = self._streams.existing(one.stream).name
-        return self._stored_request(name, one) is not None
+        run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
+        return self._stored_request(run, name, one) is not None
 
     def _push_batch(self, run: Run, name: str, batch: list[Pending]) -> None:
         """Requests that can be pushed together: how a stream is split changes nothing."""
@@ -169,6 +178,7 @@ class Group:
                     self._outcomes.append((one, outcome))
             return
         try:
+            self._check_paid_for(run, name, sum(one.values.size for one in batch))
             blocks = pushed_by_kind(run, batch)
         except TidegateError as error:
             if _changed_something(error, run):
@@ -183,24 +193,32 @@ class Group:
             self._keep(name, block)
         self._note(run, name, batch, start)
 
+    def _check_paid_for(self, run: Run, name: str, count: int) -> None:
+        """Refuse values that the cap allows in part only: sent again, that part would come twice.
+
+        Raises:
+            CapExceeded: nothing was taken.
+        """
+        if isinstance(run, DurableRelease) and (due := run.due(count)):
+            part = self._streams.existing(name).part or ""
+            self._streams.ledger.check(run.source, due, part=part)
+
     def _note(self, run: Run, name: str, batch: list[Pending], start: int) -> None:
-        """Receipts; where the cap allowed some of the values only, the rest is told.
+        """Receipts.
 
         What is kept to recognise a request can be read in the database: no number that is not
         public. A place is taken again where a new epoch begins.
         """
         public = places_are_public(run)
         for one in batch:
-            count = max(0, min(one.values.size, run.seen - start))
-            if count < one.values.size:
-                self._outcomes.append((one, _partly(count)))
-            else:
-                self._outcomes.append((one, _receipt(run, start, count)))
-            if one.request_id is not None and count == one.values.size:
+            count = one.values.size
+            self._outcomes.append((one, _receipt(run, start, count)))
+            if one.request_id is not None:
+                sealed = _sealed(run, one.request_id)
                 if one.key is None:
-                    again = {"of": name, "request": one.request_id}
+                    again = {"of": name, "request": sealed}
                     self._database.connection.execute(_FORGET_REQUEST, again)
-                row: dict[str, Any] = {"stream": name, "key": one.request_id}
+                row: dict[str, Any] = {"stream": name, "key": sealed}
                 row |= {"start": start if public else 0, "count": count if public else 0}
                 row["digest"] = run.fingerprint(one.content())
                 self._database.connection.execute(_ADD_REQUEST, row)
@@ -226,6 +244,11 @@ def _follow(batch: list[Pending], place: int) -> bool:
     return True
 
 
+def _sealed(run: Run, request_id: str) -> str:
+    """What is stored of a request: keys may be names, and whoever reads a backup could guess."""
+    return run.fingerprint(request_id.encode()).hex()
+
+
 def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:
     """The receipt, without the place where that would count events or dropped rows of others."""
     return Receipt(start if places_are_public(run) else None, count, repeated)
@@ -234,10 +257,6 @@ def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Rec
 def _changed_something(error: TidegateError, run: Run) -> bool:
     """Whether memory may be ahead of the database: then the whole group is given up."""
     return isinstance(error, StorageError) or run.cut_short
-
-
-def _partly(count: int) -> TidegateError:
-    return TidegateError(f"the cap of the source allowed {count} of these values, and no more")
 
 
 _OTHER_BODY = "this idempotency key was used for another request"

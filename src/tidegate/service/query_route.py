@@ -19,6 +19,7 @@ from tidegate.service.gate import Gate
 from tidegate.service.moving_sums import windows_of
 from tidegate.service.openapi_document import answers
 from tidegate.service.query_models import QueryAnswer
+from tidegate.service.strict_json import StrictRoute
 
 _MOST_RANGES = 100_000
 _MOST_KEYS = 10_000
@@ -128,7 +129,7 @@ class QueryQuestion(BaseModel):
 
 def query_route(gate: Gate, access: Access) -> APIRouter:
     """`POST /v1/streams/{name}/query`."""
-    routes = APIRouter(prefix="/v1/streams")
+    routes = APIRouter(prefix="/v1/streams", route_class=StrictRoute)
 
     @routes.post("/{name}/query", dependencies=[access.allowed("read")], **answers(QueryAnswer))
     async def query(name: str, question: QueryQuestion) -> dict[str, Any]:

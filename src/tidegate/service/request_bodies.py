@@ -19,6 +19,7 @@ import orjson
 from tidegate.errors import InputError
 from tidegate.keyed.key_names import key_texts
 from tidegate.lattice import FloatArray
+from tidegate.service.strict_json import check_fields
 from tidegate.tables.to_numpy import plain
 from tidegate.timestamps import Times, read_times
 
@@ -180,6 +181,7 @@ def parsed_body_of_columns(
         if not known or not isinstance(content.get("columns"), dict):
             raise InputError('send {"columns": {"NAME": […], …}, "times": […]}')
         times = content.get("times")
+        check_fields(body, [(name, 1) for name in (*content, *content["columns"])])
         found = {name: _numbers_in_body(values) for name, values in content["columns"].items()}
     if times is not None and not _listed(times):
         raise InputError("times must be a list")
@@ -209,6 +211,7 @@ def _json_body(body: bytes) -> tuple[Columns, str | None]:
             None,
             None,
         ), None
+    check_fields(body, [(name, 1) for name in content])
     until = content.pop("until", None)
     if until is not None and not isinstance(until, str):
         raise InputError("until must be a time as text")
@@ -243,9 +246,10 @@ def _json_lines_body(body: bytes) -> Columns:
                 f'line {number} has an unknown field: a line is a number, or {{"value": …, '
                 '"time": …, "key": …}'
             )
+    counts = [(name, sum(name in row for row in rows)) for name in _ONE]
+    check_fields(body, counts, lines=True)
     values, times, keys = (  # what one row has and another has not is missing there
-        [row.get(name) for row in rows] if any(name in row for row in rows) else None
-        for name in _ONE
+        [row.get(name) for row in rows] if count else None for name, count in counts
     )
     return None if values is None else _numbers_in_body(values), times, _keys_in_body(keys)
 

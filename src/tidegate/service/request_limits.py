@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tidegate.errors import TidegateError
 from tidegate.service import problem_details
 from tidegate.service.access import Access
 from tidegate.service.logs_and_traces import Telemetry
@@ -143,9 +144,12 @@ class RequestFront:
                 return
             with self._telemetry.request(scope, answered) as send_traced:
                 await self._answer(scope, patient, send_traced)
-        except BodyError as error:
+        except HTTPException as error:
             if not begun:
                 await problem_details.refused(error)(scope, receive, answered)
+        except TidegateError as error:  # the database, which knows the tokens, is gone
+            if not begun:
+                await problem_details.of(error)(scope, receive, answered)
         except Exception as error:  # noqa: BLE001  # its words may quote the data
             answer = problem_details.fault(error)
             if not begun:
@@ -183,6 +187,8 @@ class RequestFront:
             return problem_details.problem(
                 413, "too large", f"at most {self._limits.body:,} bytes in one request"
             )
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # PostgreSQL takes none
+            return problem_details.problem(400, "refused", "an address must not have a zero byte")
         return None
 
 

@@ -72,11 +72,15 @@ class Service:
 
     def make_token(self, role: str, label: str) -> str:
         """A token, which is shown once."""
-        return make_token_in(self.gate, self.tokens, role, label).result()
+        made = make_token_in(self.gate, self.tokens, role, label).result()
+        self.tokens.changed()
+        return made
 
     def revoke_tokens(self, label: str) -> int:
         """Remove the tokens with a label; how many there were."""
-        return revoke_in(self.gate, self.tokens, label).result()
+        gone = revoke_in(self.gate, self.tokens, label).result()
+        self.tokens.changed()
+        return gone
 
     def app(
         self,

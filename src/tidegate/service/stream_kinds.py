@@ -28,9 +28,9 @@ def places_are_public(run: Run) -> bool:
 
     Where keys are declared, rows of other keys are dropped, and nobody is told that they came.
     """
-    if pipeline_of(run).ticks is not None:
-        return False
-    return not isinstance(run, CommittedKeyed) or run.specification.keys is None
+    if isinstance(run, CommittedKeyed):
+        return run.specification.counts_rows
+    return run.pipeline.ticks is None
 
 
 def of_one_kind_together(requests: list[Pending]) -> list[list[Pending]]:

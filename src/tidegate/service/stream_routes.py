@@ -25,6 +25,7 @@ from tidegate.service.http_etags import conditional_by_etag, tagged
 from tidegate.service.open_streams import Run
 from tidegate.service.openapi_document import answers
 from tidegate.service.stream_creation import NewStream, Plan
+from tidegate.service.strict_json import StrictRoute
 
 Name = Annotated[str, Path(max_length=200, description="Of a stream; NAME@1 is its first epoch.")]
 _MOST_KEYS = 10_000  # in an answer
@@ -40,7 +41,7 @@ class MoreKeys(BaseModel):
 
 def stream_routes(gate: Gate, access: Access) -> APIRouter:
     """The routes about streams."""
-    routes = APIRouter(prefix="/v1")
+    routes = APIRouter(prefix="/v1", route_class=StrictRoute)
     read, manage = [access.allowed("read")], [access.allowed("manage")]
     facts, write = [access.allowed("read facts")], [access.allowed("write")]
 

@@ -12,6 +12,7 @@ from sqlalchemy import delete, insert, select
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
+from tidegate.ledger.entries import check_text
 from tidegate.randomness import random_bytes
 from tidegate.service import database_schema
 from tidegate.service.database import Database
@@ -42,6 +43,7 @@ class Tokens:
         """A new token, in the open transaction. It is shown once: only its hash is kept."""
         if role not in PERMISSIONS:
             raise SettingError("role", f"must be one of {', '.join(PERMISSIONS)}, not {said(role)}")
+        check_text("label", label)
         token = _PREFIX + base64.urlsafe_b64encode(random_bytes(_BYTES)).decode().rstrip("=")
         row = {"digest": _digest(token), "role": role, "label": label}
         when = datetime.now(UTC).isoformat(timespec="seconds")

@@ -34,6 +34,7 @@ from tidegate.service.push_route import PUSH_DESCRIPTION, refuse_clock
 from tidegate.service.server_sent_events import LiveReader, LiveReaders, first_position
 from tidegate.service.stream_kinds import names_of, position_of
 from tidegate.service.stream_routes import Name
+from tidegate.service.strict_json import StrictRoute
 
 LARGEST = 1 << 62  # a place in a stream
 MOST_ROWS = 100_000  # in an answer
@@ -115,7 +116,7 @@ class Moment(BaseModel):
 
 def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAhead) -> APIRouter:
     """The routes under `/v1/streams/NAME` that carry data."""
-    routes = APIRouter(prefix="/v1/streams")
+    routes = APIRouter(prefix="/v1/streams", route_class=StrictRoute)
     read, write = [access.allowed("read")], [access.allowed("write")]
 
     @routes.post("/{name}/values", dependencies=write, openapi_extra=PUSH_DESCRIPTION, **_TAKEN)

@@ -26,7 +26,7 @@ def _connected_to_redis(address: Address) -> Any:
     return redis.Redis(
         host=address.host,
         port=address.port,
-        db=int(address.path[0]) if address.path[0].isdigit() else 0,
+        db=int(address.path[0]) if address.path[0].isdecimal() else 0,
         username=address.user,
         password=address.password,
         socket_timeout=_PATIENCE,

@@ -209,7 +209,7 @@ def _headers(token: str | None) -> dict[str, str]:
 
 def _wait(attempt: int, after: str | None = None) -> float:
     """Seconds to wait: longer each time, and as long as the service asks for."""
-    asked = float(after) if after and after.isdigit() else 0.0
+    asked = float(after) if after and after.isascii() and after.isdigit() else 0.0
     return min(max(_FIRST_WAIT * float(1 << attempt), asked), _LONGEST_WAIT)
 
 

@@ -146,6 +146,8 @@ class RequestGroup:
             if stored.facts.retired is not None:
                 raise RefusedError("this task was retired: nobody is asked any more")
             self._add_up(request.task_id)  # what was answered decides who is asked
+            if number not in task.rounds:
+                stored_tasks.resume_round(self._connection, stored, number)
             handed = task.hand_out(self._now)
             if handed is None:
                 return NotNow(max(1, int(task.asked_last + LEASE - self._now) + 1))

@@ -82,7 +82,7 @@ class BatchTaken:
 
 @dataclass(eq=False)
 class Batch:
-    """Reports of a shuffler, without names; a second one with the same key is the same."""
+    """Reports of a shuffler, without names; its second one with the same `request_id` is it."""
 
     task_id: str
     key: str

@@ -20,6 +20,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate.errors import InputError, MissingError, TidegateError
+from tidegate.io.json_rows import each_field_once
 from tidegate.local.announcements_and_reports import Report, parsed
 from tidegate.local.canonical_json import name_of
 from tidegate.local.shuffle import Shuffled
@@ -35,13 +36,15 @@ from tidegate.local.task_messages import (
     outcomes_json,
 )
 from tidegate.service import problem_details
-from tidegate.service.access import Access
+from tidegate.service.access import Access, who
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.device_requests import Batch, DeviceQuestion, NotNow, Reports
 from tidegate.service.devices.task_models import BatchOutcome
 from tidegate.service.loop_wakeups import LoopAnswer, result_of
 from tidegate.service.openapi_document import answers, message
+from tidegate.service.pending_requests import request_id
 from tidegate.service.push_route import idempotency_parameter, read_body
+from tidegate.service.strict_json import StrictRoute
 
 _MOST_REPORTS = 10_000  # in one request
 MOST_BYTES = 4 << 20
@@ -169,7 +172,7 @@ class DeviceRequests:
 
 def device_routes(queue: DeviceQueue, access: Access) -> APIRouter:
     """The routes of devices under `/v1/tasks/{task_id}`; most are only described here."""
-    routes = APIRouter(prefix="/v1/tasks/{task_id}")
+    routes = APIRouter(prefix="/v1/tasks/{task_id}", route_class=StrictRoute)
     report = [access.allowed("report")]
 
     @routes.get("/round", dependencies=report, **_said(ROUND, "round"))
@@ -195,6 +198,7 @@ def device_routes(queue: DeviceQueue, access: Access) -> APIRouter:
         if not 0 < len(key) <= 200:
             raise HTTPException(400, "Idempotency-Key is needed, of 1 to 200 characters")
         body = await read_body(request.receive, MOST_BYTES)
+        key = request_id(who(request).sender, "key", key)
         batch = Batch(task_id, key, await asyncio.to_thread(_shuffled, body))
         queue.submit(batch)
         return await result_of(batch.answer)
@@ -212,7 +216,7 @@ def _cached(request: Request, text: str, kind: str, tag: str, seconds: int) -> R
 def _shuffled(body: bytes) -> Shuffled:
     plain: Any = None
     with suppress(ValueError, RecursionError):  # their words may quote the body
-        plain = json.loads(body)
+        plain = json.loads(body, object_pairs_hook=each_field_once)
     known = isinstance(plain, dict) and plain.keys() == {"round", "slots", "reports"}
     if not known or not isinstance(plain["round"], str):
         raise InputError('send {"round": "…", "slots": […], "reports": […]}')

@@ -161,6 +161,12 @@ def rounds_between(
     return [TaskRound.from_plain(body, known) for body in bodies]
 
 
+def resume_round(connection: Connection, stored: StoredTask, number: int) -> None:
+    """Go on with a round that was over, if it is: the clock was wrong, and was put back since."""
+    for one in rounds_between(connection, stored.facts.task, number, number + 1):
+        stored.task.rounds[number] = one
+
+
 def save(connection: Connection, stored: StoredTask, now: float, *, other_questions: bool) -> None:
     """Keep what has changed; and drop who was asked in rounds that take no more reports."""
     task, key = stored.task, stored.facts.task

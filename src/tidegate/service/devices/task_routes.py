@@ -21,6 +21,7 @@ from tidegate.service.devices.stored_tasks import TaskFacts
 from tidegate.service.devices.task_models import Collection, TaskPlain, TaskState
 from tidegate.service.http_etags import tagged
 from tidegate.service.openapi_document import answers
+from tidegate.service.strict_json import StrictRoute
 
 _ID_BYTES = 32
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$"  # as of streams
@@ -63,7 +64,7 @@ class NewTask(BaseModel):
 
 def task_routes(queue: DeviceQueue, access: Access) -> APIRouter:
     """The routes under `/v1/tasks` that are not for devices."""
-    routes = APIRouter(prefix="/v1/tasks")
+    routes = APIRouter(prefix="/v1/tasks", route_class=StrictRoute)
     read, manage = [access.allowed("read")], [access.allowed("manage")]
     facts_of = [access.allowed("read facts")]
 

@@ -79,7 +79,8 @@ export class Chart {
     this.steps = false; // a band of parts instead of a moving one
     /** @type {(number | string)[]} */ this.x = [];
     /** @type {number[]} */ this.levels = [];
-    /** @type {{x: (number | string)[], levels: number[]} | null} */ this.history = null;
+    this.begins = false; // the first of them is the first row of the stream
+    /** @type {Points | null} */ this.history = null;
     /** @type {Moving[]} */ this.bands = [];
     /** @type {(number | string)[] | null} */ this.range = null; // what is shown; null: everything
     this.due = false;
@@ -121,13 +122,15 @@ export class Chart {
   /** @param {{first: number, levels: number[], places?: number[], positions?: number[], times?: string[]}} rows */
   add(rows) {
     this.timed = rows.times !== undefined;
-    const { x, levels } = points([rows]);
+    const { x, levels, begins } = points([rows]);
+    if (!this.x.length) this.begins = begins;
     for (const one of x) this.x.push(one);
     for (const one of levels) this.levels.push(one);
     const extra = this.x.length - MOST;
     if (extra > 0) {
       this.x.splice(0, extra);
       this.levels.splice(0, extra);
+      this.begins = false;
     }
     if (!this.due) {
       this.due = true;
@@ -173,7 +176,7 @@ export class Chart {
     const sums = this.bands.flatMap((one, at) => (one.sum ? this.#band(one, at, "sum") : []));
     const line = { color: colour("--quiet"), width: 1, shape: "hv" };
     const level = { name: escaped(this.words.level), mode: "lines", line, hovertemplate: "%{y:,.4~r}<extra>level</extra>" };
-    const { x, levels } = this.history ?? { x: this.x, levels: this.levels };
+    const { x, levels } = measured(this.history ?? this);
     const shownLevels = x.length ? [{ x, y: levels, ...level }] : [];
     if (![...means, ...shownLevels].length) return;
     const whole = this.range === null;
@@ -215,13 +218,27 @@ export class Chart {
   }
 }
 
+/** @typedef {{x: (number | string)[], levels: number[], begins: boolean}} Points */
+
+/**
+ * Without the placeholders of a warm-up: a stream begins with levels of 0 until it is measured.
+ * @param {Points} points
+ */
+function measured({ x, levels, begins }) {
+  const from = begins ? Math.max(0, levels.findIndex((level) => level !== 0)) : 0;
+  return { x: x.slice(from), levels: levels.slice(from) };
+}
+
 /**
  * Rows as points of a line.
  * @param {{first: number, levels: number[], places?: number[], positions?: number[], times?: string[]}[]} parts
+ * @returns {Points}
  */
 export function points(parts) {
   /** @type {(number | string)[]} */ const x = [];
   /** @type {number[]} */ const levels = [];
+  const [rows] = parts;
+  const begins = rows !== undefined && (rows.positions?.[0] ?? rows.places?.[0] ?? rows.first) === 0;
   for (const rows of parts) {
     rows.levels.forEach((level, at) => {
       const place = rows.positions?.[at] ?? rows.places?.[at] ?? rows.first + at;
@@ -229,5 +246,5 @@ export function points(parts) {
       levels.push(level);
     });
   }
-  return { x, levels };
+  return { x, levels, begins };
 }

@@ -40,7 +40,6 @@ from tidegate.service.slow_requests import DeadlineProtocol
 
 _OK = 200
 _STRANGERS = (401, 403)  # a token that the service does not know, or of another role
-_TOO_MANY, _FAILED = 429, 500  # from 500 on: nobody says whether the service lets a token in
 _TRUSTED = 60.0  # seconds for which a token is let in without the service being asked again
 _MOST_TRUSTED = 10_000  # tokens; devices as a rule share one
 
@@ -149,8 +148,8 @@ class ShufflerApp:
         """An answer to whoever may not report; None: the service lets this token in.
 
         It is asked again once a minute, so a token that was revoked there ends here, too. While it
-        cannot be asked, a token goes on that was let in for a round that still takes reports: they
-        would be lost with what they have spent. Nobody else is let in.
+        cannot be asked, or the task was retired, a token goes on that was let in for a round that
+        still takes reports: they would be lost with what they have spent. Nobody else is let in.
         """
         token, now = _token_digest(request), self._clock()
         if 0 <= now - self._let_in.get(token, -_TRUSTED) < _TRUSTED:
@@ -162,9 +161,9 @@ class ShufflerApp:
             if known:
                 return None
             raise
-        status = answer.status_code
-        unsaid = status == _TOO_MANY or status >= _FAILED  # of a proxy before the service, too
-        return answer if status in _STRANGERS or (unsaid and not known) else None
+        if answer.status_code == _OK or (known and answer.status_code not in _STRANGERS):
+            return None
+        return answer  # also 404 or 431, say: nothing but 200 says that a new token is let in
 
     def _outcomes(self, read: list[Report | str]) -> list[str]:
         outcomes = [one if isinstance(one, str) else self._problem(one) for one in read]
