@@ -132,8 +132,10 @@ def test_what_a_first_choice_may_miss() -> None:
     assert not may_miss_bulk(7, 10**6, 60.0, 0.5)
     assert not may_miss_bulk(7, 10**6, 18.0, 1.0)
     assert may_miss_bulk(7, 10**6, 60.0, 0.1)
-    assert not may_miss_bulk(1025, 10**6, 18.0, 0.5)  # 64 times 16
-    assert not may_miss_bulk(65, 1000, 12.0, 0.5)  # steps that are parts of a bound have prices
+    assert not may_miss_bulk(65, 10**6, 18.0, 0.5)  # 4 times 16
+    assert may_miss_bulk(65, 10**6, 18.0, 0.05)
+    assert not may_miss_bulk(1025, 10**8, 18.0, 0.05)  # 64 times 16
+    assert not may_miss_bulk(7, 10**4, 12.0, 0.5)  # a bound that is near, in units of the data
 
 
 def test_a_first_choice_that_knows_more_or_hardly_anything_climbs_as_before() -> None:

@@ -56,9 +56,11 @@ PRICE = Fraction(4, 5)
 # Where there are more steps than a default resolution makes of a bound, they are a unit of the
 # data: the first ones have no price.
 ARTIFICIAL, FREE = 10 * COARSE, 16
-# Of answers: how many times as high as where prices begin chance may leave θ; what of the values
-# counts as gathered near one candidate; and what noise makes up for, in 1/ε.
-_ASTRAY, _GATHERED, _LUCK = 64, 0.9, 4.0
+# Of answers: how many times as high as where prices begin chance may leave θ (the second where less
+# than the third of values is not 0), and how far below the bound; what of the values counts as
+# gathered near one candidate; what noise makes up for, in 1/ε.
+_ASTRAY, _FAR_ASTRAY, _MOSTLY_ZERO = 4, 64, 0.1
+_FAR_BOUND, _GATHERED, _LUCK = 1000, 0.9, 2.5
 _WEIGHT = 1 << 12  # weights are multiples of this fraction
 _FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down, and h is what is left
 _LOG = 1 << 20  # and logarithms of this one
@@ -86,14 +88,16 @@ def may_miss_bulk(theta: int, top: int, known: float, share: float) -> bool:
     From public facts and a released sum: `known` is ε × values of the choice, `share` the sum as a
     part of what it would be if all values were cut at θ. The candidate near those values costs them
     nothing, but pays for the climb, for zeros, and for how values scatter (a tenth, say). Where it
-    is cheaper by less than 4/ε, noise leaves θ at the bottom in one choice of 20 and more, and up
-    to 64 times as high as where prices begin. Free: a function of public facts.
+    is cheaper by less than 2.5/ε, noise leaves θ at the bottom in one choice of 7 and more, mostly
+    up to 4 times as high as where prices begin, and up to 64 times if nearly all others are 0. Only
+    where the bound lies 1,000 times higher still: a θ that fits its bound is mostly right. Free: a
+    function of public facts.
     """
-    free = FREE if top > ARTIFICIAL else 1
-    if theta > _ASTRAY * free:
+    astray = FREE * (_ASTRAY if share >= _MOSTLY_ZERO else _FAR_ASTRAY)
+    if top <= ARTIFICIAL or theta > astray or theta * _FAR_BOUND > top:
         return False
     zeros = float(FAR_BELOW * ZERO) * (1 - share) * known
-    climb = float(PRICE) * math.log(max(top / free, 1.0))
+    climb = float(PRICE) * math.log(top / FREE)
     return _GATHERED * share * known <= float(MOST) * known + zeros + climb + _LUCK
 
 
