@@ -126,10 +126,12 @@ def _times_of_column(
     typed = _typed_times(values)
     if typed is not None:
         array, instant = typed
-        if array.dtype.kind == "M":
-            wrong = np.flatnonzero(np.isnat(array))
-            if wrong.size:
-                raise InputError(f"time at position {position + int(wrong[0])} is missing")
+        dated = array.dtype.kind == "M"
+        missing = getattr(array, "mask", False)  # of a masked array: there is a value behind it
+        wrong = np.flatnonzero(missing | np.isnat(np.asarray(array)) if dated else missing)
+        if wrong.size:
+            raise InputError(f"time at position {position + int(wrong[0])} is missing")
+        if dated:
             _check_years(array, position)
             return array.astype("datetime64[ns]").astype(np.int64), instant, None
         return _times_from_numbers(array, position, unit)

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import numpy as np
-
 from tidegate._context_managers import Closed, NotCopied
 from tidegate.durable.charging import Charging, Cost
 from tidegate.durable.folder_lock import StateError
@@ -212,18 +210,19 @@ class CommittedKeyed(Closed, NotCopied):
         self, keys: Any, values: Any, times: Times | None, late: str
     ) -> tuple[KeyedRows, bytes]:
         """Charge and release rows, in memory. A commit must follow."""
-        release, texts = self.release, key_texts(keys)
-        numbers = np.asarray(values)
+        release, pipeline = self.release, self.specification.pipeline
+        # Once, and by the rules of a release: what counts, what is digested and what a restart
+        # compares are the same rows, whatever kind of column they came in.
+        at = 0 if pipeline.ticks else release.seen  # of events their number is secret
+        numbers, texts = pipeline.lattice.numbers(values, at), key_texts(keys)
         self.settled = False
         try:
-            pipeline = self.specification.pipeline
             self._charging.charge_rows(pipeline, release.seen, numbers.size)
             rows = release.push_rows(texts, numbers, times, late)
         except (InputError, SettingError, CapExceeded):  # refused: nothing was taken
             self.settled = True
             raise
-        lattice = release.specification.pipeline.lattice
-        units = lattice.units(lattice.numbers(numbers, 0))
+        units = pipeline.lattice.units(numbers)
         return rows, self._digests.push(units, texts, None if times is None else times.ticks)
 
     @changing
