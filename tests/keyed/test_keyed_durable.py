@@ -14,6 +14,7 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tests.depth import depth
 from tidegate.durable.folder_lock import StateError
+from tidegate.errors import RefusedError
 from tidegate.io import Batch
 from tidegate.io.batches import objects
 from tidegate.io.output_file_or_pipe import OutputBytes
@@ -177,6 +178,51 @@ def test_the_state_is_sealed_and_charged_before_rows_are_read(tmp_path: Path) ->
     with pytest.raises(CapExceeded):
         written(tmp_path, 500, cap="1.5", new_epoch=True)
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_known_source_keeps_its_name_and_its_cap(tmp_path: Path) -> None:
+    """Caught: another name, or the folder's own after it was renamed, was charged anew, beside the
+    cap: nothing limited how often the same rows were released."""
+    given, folder = specification("columns"), tmp_path / "state"
+    with DurableKeyed.open(folder, given, source="meters", cap=1) as state:
+        state.push_rows(["a"], [1])
+    for more in ({}, {"new_epoch": True}):
+        with pytest.raises(StateError, match="belongs to the source 'meters'"):
+            DurableKeyed.open(folder, given, source="others", **more)  # type: ignore[arg-type]
+    folder = folder.rename(tmp_path / "renamed")
+    with DurableKeyed.open(folder, given) as state:
+        state.push_rows(["a"], [1])
+        assert state.source == "meters"
+        assert len(state._ledger.charges()) == 1
+    with pytest.raises(CapExceeded):
+        DurableKeyed.open(folder, given, new_epoch=True)
+    (folder / "keys.sqlite").write_bytes(b"damaged")
+    with pytest.raises(CapExceeded):
+        DurableKeyed.open(folder, given, new_epoch=True)
+    with pytest.raises(StateError, match="belongs to the source 'meters'"):
+        DurableKeyed.open(folder, given, new_epoch=True, source="others")
+
+
+@pytest.mark.parametrize("lost", ["all of it", "what came last"])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_ledger_that_is_older_than_the_state_is_noticed_without_its_lock_file(
+    tmp_path: Path, lost: str, anew: bool
+) -> None:
+    """Caught: the lock file alone knew of it, so without both a cap began again from 0."""
+    given, folder = specification("columns"), tmp_path / "state"
+    early = b""
+    for new_epoch in (False, True):
+        with DurableKeyed.open(folder, given, key=KEY, new_epoch=new_epoch) as state:
+            state.push_rows(["a"], [1])
+        early = early or (folder / "ledger.jsonl").read_bytes()
+    (folder / "lock").unlink()  # as whoever takes it for a stale one does
+    DurableKeyed.open(folder, given, key=KEY).close()
+    (folder / "lock").unlink()
+    (folder / "ledger.jsonl").unlink()
+    if lost == "what came last":
+        (folder / "ledger.jsonl").write_bytes(early)
+    with pytest.raises(RefusedError, match="put it back|put the newer one in place"):
+        DurableKeyed.open(folder, given, key=KEY, new_epoch=anew)
 
 
 def test_more_keys_may_be_declared_later(tmp_path: Path) -> None:

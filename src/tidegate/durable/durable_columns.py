@@ -78,20 +78,28 @@ class DurableColumns(Closed, NotCopied):
             lock.acquire()
             opened.callback(lock.release)
             _columns_agree(place, names)
-            anchor = lock.anchor
-            ledger = store.ledger(cap=cap, expected=anchor, needed=anchor is not None)
+            folders = [place / f"{at}-{label(column)}" for at, column in enumerate(names)]
+            every = [pipelines[column] for column in names]
+            anchor, paid = lock.anchor, max(map(_charges_of_column, folders, every))
+            needed = anchor is not None or paid > 0
+            ledger = store.ledger(cap=cap, expected=anchor, needed=needed)
             opened.callback(ledger.close)
+            # All columns together are charged first, so a ledger that shows less was put back. The
+            # lock file tells that, too, if it is there.
+            if len(ledger.charges()) < paid:
+                raise StateError(
+                    f"the ledger in {place} shows less than those of its columns: it was put back "
+                    "or cut short. Put the newest one in place"
+                )
             known = ledger.sources
             name = source or (known[0] if known else store.default_source)
             if known and name not in known:
                 raise StateError(f"the ledger here belongs to the source {known[0]!r}: name it so")
-            every = [pipelines[column] for column in names]
             if new_epoch:  # what the cap does not allow gives up nothing
                 first = max(one.holdout for one in every) + 1
                 Charging(ledger, lambda: costs_together(every), "", name, lock).check(first)
             runs = {}
-            for at, column in enumerate(names):
-                within = place / f"{at}-{label(column)}"
+            for column, within in zip(names, folders, strict=True):
                 run = DurableRelease.open(
                     within, pipelines[column], key=key, source=name, new_epoch=new_epoch
                 )
@@ -104,6 +112,8 @@ class DurableColumns(Closed, NotCopied):
                     "released: restore it, or begin again with "
                     "new_epoch=True (--new-epoch), which is charged"
                 )
+            for one in every:
+                found._charging.begin_events(one)
             found._opened = opened.pop_all()
         return found
 
@@ -143,6 +153,15 @@ class DurableColumns(Closed, NotCopied):
     def close(self) -> None:
         """Commit what was taken, and unlock the folder."""
         self._opened.close()
+
+
+def _charges_of_column(folder: Path, pipeline: Pipeline) -> int:
+    """How many charges the ledger of one column shows, over all epochs; that of events is first."""
+    path = folder / "ledger.jsonl"
+    if pipeline.ticks is not None or not path.exists():
+        return 0
+    with Ledger.open(path, read_only=True) as ledger:
+        return len(ledger.charges())
 
 
 def _columns_agree(folder: Path, names: list[str]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.durable.folder_lock import StateError
+from tidegate.durable.resume_checks import resumed_source
 from tidegate.io import Batch
 from tidegate.keyed.committed_release import CommittedKeyed, changing
 from tidegate.keyed.keyed_sink import TextKeyedSink, open_keyed_sink
@@ -55,22 +56,23 @@ class DurableKeyed(CommittedKeyed):
             folder: of the state; one process at a time.
             specification: from `tidegate.keyed`; keys may be declared later, all else must stay.
             key: 32 bytes that seal the state.
-            source: whose values these are, for the ledger; None: the name of the folder.
+            source: whose values these are, for the ledger; None: as before, at first the name of the
+                folder. A known one cannot be changed.
             cap: the most ε that this source may ever spend.
             new_epoch: give up the present state, or one that was lost, and release the input again
                 from its beginning with new noise, into another output. The ledger, which must be
                 complete, adds the cost to what was spent before.
         """
         store = KeyedStore(Path(folder))
-        name = source or store.folder.resolve().name
 
         def allowed() -> None:
             with store.ledger(cap=cap, expected=store.lock.anchor, needed=False) as ledger:
+                name = resumed_source(ledger, source, None, store)
                 ledger.check(name, [(0, None, specification.guarantee)])
 
         open_keyed_store(store, allowed if new_epoch else None)
         try:
-            return cls(specification, store, key=key, source=name, cap=cap, anew=new_epoch)
+            return cls(specification, store, key=key, source=source, cap=cap, anew=new_epoch)
         except BaseException:
             store.close()
             raise

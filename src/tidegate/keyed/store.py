@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +23,8 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import StateFile
-from tidegate.durable.state_stores import ChargedStore
+from tidegate.durable.state_stores import NO_LEDGER, ChargedStore
+from tidegate.errors import SnapshotError
 from tidegate.keyed.rows import KeyedRows
 from tidegate.ledger import Ledger
 from tidegate.sealing import seal, unseal
@@ -63,6 +65,14 @@ class KeyedStateStore(ChargedStore, Protocol):
 
     def inputs(self) -> bytes:
         """The digests of all that was read."""
+
+
+def anchors_in_head(head: bytes | None, key: bytes | None) -> list[Anchor]:
+    """The ledger's newest entry when a head was written; none, if it does not open or has none."""
+    with suppress(SnapshotError):
+        count, newest = unseal(head or b"", key)[1].get("ledger", (0, ""))
+        return [(count, newest)] if newest else []
+    return []
 
 
 _TAIL = 4096  # bytes of the output that are recognised
@@ -126,11 +136,16 @@ class KeyedStore(StateFile):
         for table in _TABLES:
             self.database.execute(table)
 
+    @property
+    def default_source(self) -> str:
+        """The name of the folder."""
+        return self.folder.resolve().name
+
     def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
         """The ledger of the folder."""
         path = self.folder / "ledger.jsonl"
         if needed and not path.exists():
-            raise StateError(f"the ledger {path} is missing: put it back")
+            raise StateError(NO_LEDGER.format(path))
         return Ledger.open(path, cap=cap, expected=expected)
 
     def begin_anew(self, changes: KeyedChanges) -> None:
