@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,56 @@ def test_a_ledger_that_is_older_than_the_state_is_noticed_without_its_lock_file(
         (folder / "ledger.jsonl").write_bytes(early)
     with pytest.raises(RefusedError, match="put it back|put the newer one in place"):
         DurableKeyed.open(folder, given, key=KEY, new_epoch=anew)
+
+
+@pytest.mark.parametrize("rows", [510, 600])
+def test_a_folder_that_is_older_than_its_output_is_refused(tmp_path: Path, rows: int) -> None:
+    """Caught: the newer rows were cut off, and others got their noise."""
+    written(tmp_path, 500)
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    written(tmp_path, rows)
+    text = (tmp_path / "out.csv").read_bytes()
+    shutil.rmtree(tmp_path / "state")
+    shutil.copytree(tmp_path / "copy", tmp_path / "state")
+    with pytest.raises(StateError, match="older than its output"):
+        written(tmp_path, rows, value=rows - 1)
+    assert (tmp_path / "out.csv").read_bytes() == text
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_an_output_that_the_state_knows_nothing_of_is_refused(tmp_path: Path, kind: str) -> None:
+    """The same before the first row: the copy of the folder is that of an empty state."""
+    given, output = specification("objects"), tmp_path / f"out.{kind}"
+    with DurableKeyed.open(tmp_path / "state", given) as state:
+        transfer_durably(Pieces(10), state, output)  # type: ignore[arg-type]
+        assert not output.exists()  # all are held out, and the path is known
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    for folder in ("state", "copy"):
+        with DurableKeyed.open(tmp_path / folder, given, source="state") as state:
+            if folder == "state":
+                transfer_durably(Pieces(300), state, output)  # type: ignore[arg-type]
+                continue
+            with pytest.raises(StateError, match="older than its output"):
+                transfer_durably(Pieces(300), state, output)  # type: ignore[arg-type]
+
+
+def test_no_row_goes_another_way_than_the_output(tmp_path: Path) -> None:
+    """Caught: after `finish` the last rows were cut off the output, and rows of `push_rows` were
+    never in it; both without a word."""
+    written(tmp_path, 500, "objects and columns")
+    text = (tmp_path / "out.csv").read_bytes()
+    given = specification("objects and columns")
+    with DurableKeyed.open(tmp_path / "state", given, key=KEY) as state:
+        state.finish()
+        with pytest.raises(StateError, match="use `transfer_durably`"):
+            state.push_rows(["a"], [1])
+    written(tmp_path, 500, "objects and columns")
+    assert (tmp_path / "out.csv").read_bytes() == text
+    with DurableKeyed.open(tmp_path / "other", given) as state:
+        state.push_rows(["a"], [1])
+        with pytest.raises(StateError, match="released without an output"):
+            transfer_durably(Pieces(500), state, tmp_path / "other.csv")  # type: ignore[arg-type]
+    assert not (tmp_path / "other.csv").exists()
 
 
 def test_more_keys_may_be_declared_later(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ class KeyedChanges(NamedTuple):
         pages: states of some keys each, by number; sealed. Replace those before.
         names: keys that came since the last commit; sealed. Added to those before.
         inputs: digests of what was read; added.
-        rows: what is released by this commit.
+        rows: what is released by this commit, and may have to be written again; None: no rows
+            belong to it, and those of the commit before still may.
     """
 
     head: bytes
@@ -166,7 +167,9 @@ class KeyedStore(StateFile):
                         "INSERT INTO facts (name, value) VALUES ('scrub', ?)", (b"due",)
                     )
             write = "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)"
-            database.executemany(write, [("head", changes.head), ("batch", batch)])
+            database.execute(write, ("head", changes.head))
+            keep = write.replace("REPLACE", "IGNORE")
+            database.execute(keep if changes.rows is None else write, ("batch", batch))
             database.executemany(
                 "INSERT OR REPLACE INTO pages (number, body) VALUES (?, ?)",
                 list(changes.pages.items()),
