@@ -85,6 +85,7 @@ class TextKeyedSink(Completed):
             path, whole=kind.compression is not None, append=append_at is not None
         )
         self._out: OutputBytes | Packed = self._outgoing
+        self._kept = 0  # bytes of a plain file up to the end of a row
         try:
             if kind.compression:
                 self._out = Packed(self._outgoing, kind.compression)
@@ -105,6 +106,7 @@ class TextKeyedSink(Completed):
         """Write rows, which follow those of the call before."""
         for piece in self._text.lines(rows):
             self._out.write(piece)
+            self._kept = self._outgoing.tell() if self._path is not None else 0
 
     def tell(self) -> int:
         """The length of a plain file, in bytes."""
@@ -124,6 +126,8 @@ class TextKeyedSink(Completed):
     def complete(self, metadata: Mapping[str, object]) -> None:
         """Complete the file, with the public facts about it beside it."""
         text = encode(metadata)  # refuse it before the file is complete
+        if self._out is self._outgoing and self._outgoing.broken:  # an incomplete row
+            self._outgoing.cut(self._kept)
         self._out.sync()
         self._out.close()
         if self._path is not None and Path(self._path).is_file():
