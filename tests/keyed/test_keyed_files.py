@@ -15,6 +15,7 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tests.faults import Disk, failing_disk
 from tidegate.cli.exit_codes_and_signals import stopping
+from tidegate.errors import SettingError
 from tidegate.io import Batch, SinkError, SourceError, open_source
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.released_file import KeyedFile
@@ -293,3 +294,12 @@ def test_no_part_of_a_row_stays_when_the_disk_is_full(tmp_path: Path, how: str) 
     lines = (tmp_path / "out.csv").read_text().splitlines(keepends=True)
     assert len(lines) > 100
     assert all(line.endswith("\n") and line.count(",") >= 3 for line in lines)
+
+
+def test_a_release_that_has_taken_rows_is_refused(tmp_path: Path) -> None:
+    """Caught: the file lacked them, and could not be asked; or it answered."""
+    release = tg.keyed(TOPS, keys=NAMES).start(tg.seeded(3))
+    release.push(["7"], [1])
+    with pytest.raises(SettingError, match="has taken rows already"):
+        transfer_keyed(Batches(), release, tmp_path / "out.csv")  # type: ignore[arg-type]
+    assert not (tmp_path / "out.csv").exists()

@@ -143,13 +143,19 @@ def transfer_keyed(
     progress: Callable[[int], None] | None = None,
     until: Until = None,
 ) -> KeyedTransferred:
-    """Read a source to its end, release it, and write what was released.
+    """Read a source to its end, release it with a new release, and write what was released.
 
     The source has keys (`open_source(by=…)`). An existing file is replaced. After an error, or
     Ctrl-C, the file is completed with what was released, which was paid for; its metadata says so. Of events, the
     ticks that are over `until` then are released at the end; `until` may be a clock, for a source
     that follows a file: then ticks are released as it goes on.
     """
+    if release.seen:
+        raise SettingError(
+            "release",
+            "has taken rows already, which the file would lack. Transfer with a new release, or "
+            "with a DurableKeyed (`transfer_durably`)",
+        )
     sink: TextKeyedSink | ParquetKeyedSink | None = None
     # Signals wait until rows are written: an interrupted push could not be described, and a torn
     # file not be completed.
