@@ -328,5 +328,5 @@ def test_a_zone_that_depends_on_the_machine_is_refused(zone):
 )
 def test_what_is_no_column_of_times_is_refused_in_our_words(times):
     """Caught: an InvalidOperation, or a ValueError of numpy."""
-    with pytest.raises(InputError, match="is not a time|must be a list or a column of times"):
+    with pytest.raises(InputError, match=r"is not a time|must be a list or a column of times"):
         read_times(times)

@@ -170,7 +170,7 @@ def test_a_ledger_that_shows_less_than_the_columns_is_noticed_without_its_lock_f
     (state / "ledger.jsonl").unlink()
     if lost == "what came last":
         (state / "ledger.jsonl").write_bytes(early)
-    with pytest.raises(StateError, match="put it back|newest one in place"):
+    with pytest.raises(StateError, match=r"put it back|newest one in place"):
         DurableColumns.open(state, PIPELINES, new_epoch=anew)
 
 

@@ -222,7 +222,7 @@ def test_a_ledger_that_is_older_than_the_state_is_noticed_without_its_lock_file(
     (folder / "ledger.jsonl").unlink()
     if lost == "what came last":
         (folder / "ledger.jsonl").write_bytes(early)
-    with pytest.raises(RefusedError, match="put it back|put the newer one in place"):
+    with pytest.raises(RefusedError, match=r"put it back|put the newer one in place"):
         DurableKeyed.open(folder, given, key=KEY, new_epoch=anew)
 
 

@@ -57,7 +57,7 @@ class DurableKeyed(CommittedKeyed):
             folder: of the state; one process at a time.
             specification: from `tidegate.keyed`; keys may be declared later, all else must stay.
             key: 32 bytes that seal the state.
-            source: whose values these are, for the ledger; None: as before, at first the name of the
+            source: whose values these are, for the ledger; None: as before, or the name of the
                 folder. A known one cannot be changed.
             cap: the most ε that this source may ever spend.
             new_epoch: give up the present state, or one that was lost, and release the input again

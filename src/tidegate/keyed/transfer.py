@@ -146,9 +146,9 @@ def transfer_keyed(
     """Read a source to its end, release it with a new release, and write what was released.
 
     The source has keys (`open_source(by=…)`). An existing file is replaced. After an error, or
-    Ctrl-C, the file is completed with what was released, which was paid for; its metadata says so. Of events, the
-    ticks that are over `until` then are released at the end; `until` may be a clock, for a source
-    that follows a file: then ticks are released as it goes on.
+    Ctrl-C, the file is completed with what was released, which was paid for; its metadata says so.
+    Of events, the ticks that are over `until` then are released at the end; `until` may be a clock,
+    for a source that follows a file: then ticks are released as it goes on.
     """
     if release.seen:
         raise SettingError(
