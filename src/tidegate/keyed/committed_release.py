@@ -215,9 +215,8 @@ class CommittedKeyed(Closed, NotCopied):
     ) -> tuple[KeyedRows, bytes]:
         """Charge and release rows, in memory. A commit must follow."""
         release, pipeline = self.release, self.specification.pipeline
-        # Read once, by the rules of a release: what counts is what is digested.
         at = 0 if pipeline.ticks else release.seen  # of events their number is secret
-        numbers, texts = pipeline.lattice.numbers(values, at), key_texts(keys)
+        numbers, texts = pipeline.lattice.numbers(values, at), key_texts(keys)  # as a release does
         self.settled = False
         try:
             self._charging.charge_rows(pipeline, release.seen, numbers.size)
@@ -266,7 +265,7 @@ class CommittedKeyed(Closed, NotCopied):
         known = body["names"]
         fresh, body["names"] = known[self._named :], len(known)
         body |= {"digests": state_of(self._digests), "finishes": self.finishes}
-        body["ledger"] = [self._ledger.count, self._ledger.head]
+        body |= {"ledger": [self._ledger.count, self._ledger.head]}
         sealed = seal(public, body, self._key)
         pages, names = {}, b""
         # A page is written when its keys change: what is readable of it must not tell when.
