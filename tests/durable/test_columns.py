@@ -1,19 +1,23 @@
 """Several columns in one run: one budget, one ledger entry, each row of each column once."""
 
+import errno
 import shutil
 import threading
+from contextlib import suppress
 from fractions import Fraction
+from itertools import count
 
 import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.depth import depth
+from tests.depth import THOROUGH, depth
 from tests.durable.moments import scratch, traced
+from tests.faults import Disk, failing_disk
 from tests.laws.catalogue import bits
 from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.durable_columns import DurableColumns, transfer_columns
-from tidegate.errors import QueryError, SettingError
+from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.io import Batch, read_metadata, read_released
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.record.answer import Answer
@@ -182,6 +186,19 @@ def test_columns_of_events_are_charged_before_there_is_an_event(tmp_path):
         both = {"a": pipeline, "b": pipeline}
         with DurableColumns.open(tmp_path / "state", both, source="trips"):
             assert charges(tmp_path) == [(0, None, 2)]
+
+
+@pytest.mark.parametrize("how", [errno.ENOSPC, "after", "torn"])
+def test_every_call_of_the_first_opening_fails(tmp_path, how):
+    # Caught: a traceback where `columns.json` could not be written.
+    for number in count(0, 1 if THOROUGH else 3):
+        state = tmp_path / f"{number}" / "state"
+        with failing_disk(Disk(None, number, how)) as disk, suppress(TidegateError):
+            DurableColumns.open(state, PIPELINES, source="trips").close()
+        run(state.parent)
+        assert charges(state.parent) == [(0, None, 1)]
+        if not disk.met:
+            break
 
 
 def test_charging_waits_for_a_column_that_is_being_charged(tmp_path):

@@ -16,7 +16,7 @@ from tests.cli.invoking import run
 from tests.depth import depth
 from tidegate.durable.folder_lock import StateError
 from tidegate.errors import RefusedError
-from tidegate.io import Batch
+from tidegate.io import Batch, SinkError
 from tidegate.io.batches import objects
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed import recorded_columns
@@ -274,6 +274,24 @@ def test_no_row_goes_another_way_than_the_output(tmp_path: Path) -> None:
         with pytest.raises(StateError, match="released without an output"):
             transfer_durably(Pieces(500), state, tmp_path / "other.csv")  # type: ignore[arg-type]
     assert not (tmp_path / "other.csv").exists()
+
+
+def test_an_output_that_is_moved_away_meanwhile_is_an_error_of_ours(tmp_path: Path) -> None:
+    class Moved(Pieces):
+        def batches(self) -> Iterator[Batch]:
+            for number, batch in enumerate(super().batches()):
+                if number == 8:
+                    (tmp_path / "out.csv").rename(tmp_path / "away.csv")
+                yield batch
+
+        def fraction(self) -> None:
+            return None
+
+    with (
+        DurableKeyed.open(tmp_path / "state", specification("columns")) as state,
+        pytest.raises(SinkError, match=r"out\.csv"),
+    ):
+        transfer_durably(Moved(900), state, tmp_path / "out.csv")  # type: ignore[arg-type]
 
 
 def test_more_keys_may_be_declared_later(tmp_path: Path) -> None:

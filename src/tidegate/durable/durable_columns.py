@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from tidegate import _atomic_files
 from tidegate._context_managers import Closed, NotCopied
 from tidegate.durable.charging import Charging, WithAllColumns, costs_together
 from tidegate.durable.durable_release import DurableRelease
-from tidegate.durable.folder_lock import FolderLock, StateError
+from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
 from tidegate.durable.output_writer import Output
 from tidegate.durable.state_file import COLUMNS, refuse_other_states
 from tidegate.durable.state_stores import FolderStore
@@ -32,7 +32,7 @@ from tidegate.durable.transfer import TransferPassage, Transferred
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.io import Source
-from tidegate.ledger import Ledger
+from tidegate.ledger import Ledger, LedgerError
 from tidegate.run.column_budgets import checked_names, label, together
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
@@ -160,8 +160,10 @@ def _charges_of_column(folder: Path, pipeline: Pipeline) -> int:
     path = folder / "ledger.jsonl"
     if pipeline.ticks is not None or not path.exists():
         return 0
-    with Ledger.open(path, read_only=True) as ledger:
+    # Of one that a crash left empty, or that is damaged, opening the column says what to do.
+    with suppress(LedgerError), Ledger.open(path, read_only=True) as ledger:
         return len(ledger.charges())
+    return 0
 
 
 def _columns_agree(folder: Path, names: list[str]) -> None:
@@ -169,7 +171,11 @@ def _columns_agree(folder: Path, names: list[str]) -> None:
     path = folder / COLUMNS
     refuse_other_states(folder, COLUMNS)
     if not path.exists():
-        _atomic_files.replace_file(path, json.dumps(names).encode())
+        try:
+            _atomic_files.replace_file(path, json.dumps(names).encode())
+        except OSError as error:
+            problem = f"cannot write the state in {folder}: {error.strerror}"
+            raise StorageError(problem) from None
         return
     try:
         stored = json.loads(path.read_bytes())

@@ -25,6 +25,7 @@ from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import StateFile
 from tidegate.durable.state_stores import NO_LEDGER, ChargedStore
 from tidegate.errors import SnapshotError
+from tidegate.io.errors import sink_error
 from tidegate.keyed.rows import KeyedRows
 from tidegate.ledger import Ledger
 from tidegate.sealing import seal, unseal
@@ -81,8 +82,11 @@ _TAIL = 4096  # bytes of the output that are recognised
 
 def written_length(path: str) -> dict[str, Any]:
     """How long the output is, and what it ends with."""
-    size = Path(path).stat().st_size
-    return {"before": size, "tail": tail_digest(Path(path), size)}
+    try:
+        size = Path(path).stat().st_size
+        return {"before": size, "tail": tail_digest(Path(path), size)}
+    except OSError as error:  # it was moved away, by whoever looks after logs
+        raise sink_error(error, path) from None
 
 
 def tail_digest(path: Path, end: int) -> str:
