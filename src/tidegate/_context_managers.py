@@ -89,7 +89,9 @@ class uninterrupted(AbstractContextManager[None]):  # noqa: N801  # reads as an 
             return  # signals come to the main thread only
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.getsignal(number)
+                if (before := signal.getsignal(number)) is None:
+                    continue  # of a program that embeds Python: it could not be put back
+                self._before[number] = before
                 signal.signal(number, self._wait)
         except BaseException:  # a signal between the two
             self.__exit__()

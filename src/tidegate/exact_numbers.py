@@ -41,7 +41,7 @@ def exact(name: str, value: object) -> Fraction:
         raise SettingError(name, f"must be a number, not {type(value).__name__}")
     try:
         number = _fraction(str(value) if isinstance(value, float | np.floating) else value)
-    except (ValueError, OverflowError, ZeroDivisionError):
+    except (ValueError, OverflowError, ZeroDivisionError, TypeError):  # the last: a duration
         comma = isinstance(value, str) and "," in value
         how = ": write decimals as 0.1, and thousands as 1000" if comma else ""
         raise SettingError(name, f"must be a finite number, not {said(value)}{how}") from None

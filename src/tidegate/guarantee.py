@@ -206,9 +206,16 @@ def grouped(guarantee: Guarantee, size: int, unit: str) -> Guarantee:
         rho = size * size * guarantee.rho
         return replace(guarantee, epsilon=concentrated_epsilon(rho, delta), unit=unit, rho=rho)
     if delta and size > 1:
-        step = float(guarantee.epsilon)
-        delta = min(1.0, float(delta) * math.expm1(size * step) / math.expm1(step))
+        delta = min(1.0, float(delta) * _growth(size, float(guarantee.epsilon)))
     return replace(guarantee, epsilon=size * guarantee.epsilon, delta=delta, unit=unit)
+
+
+def _growth(size: int, step: float) -> float:
+    """(e^(size·ε) − 1)/(e^ε − 1)."""
+    try:
+        return math.expm1(size * step) / math.expm1(step) if step else float(size)
+    except OverflowError:
+        return math.inf
 
 
 def sequential(first: Guarantee, *others: Guarantee) -> Guarantee:

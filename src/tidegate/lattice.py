@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -145,13 +146,10 @@ class Lattice:
                 `position`.
         """
         values = plain(values, position)
-        try:
+        array: NDArray[Any] | None = None
+        with suppress(ValueError, TypeError):  # it may quote a value: ours has no other as context
             array = np.asarray(values)
-        except (ValueError, TypeError):
-            raise InputError(
-                "values must be one number, or a one-dimensional array or list of them"
-            ) from None
-        if array.ndim != 1:
+        if array is None or array.ndim != 1:
             raise InputError(
                 "values must be one number, or a one-dimensional array or list of them"
             )

@@ -124,16 +124,18 @@ def _times_of_column(
 ) -> tuple[IntArray, bool, str | None]:
     """Nanoseconds, whether they are instants, and the unit if they were numbers."""
     typed = _typed_times(values)
-    if typed is not None:
+    if typed is not None and typed[0].ndim == 1:
         array, instant = typed
-        if array.dtype.kind == "M":
-            wrong = np.flatnonzero(np.isnat(array))
-            if wrong.size:
-                raise InputError(f"time at position {position + int(wrong[0])} is missing")
+        dated = array.dtype.kind == "M"
+        missing = getattr(array, "mask", False)  # of a masked array: there is a value behind it
+        wrong = np.flatnonzero(missing | np.isnat(np.asarray(array)) if dated else missing)
+        if wrong.size:
+            raise InputError(f"time at position {position + int(wrong[0])} is missing")
+        if dated:
             _check_years(array, position)
             return array.astype("datetime64[ns]").astype(np.int64), instant, None
         return _times_from_numbers(array, position, unit)
-    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+    if typed is not None or isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise InputError("times must be a list or a column of times, one for each value")
     return _times_from_objects(list(values), position, unit)
 
@@ -224,7 +226,7 @@ def _times_from_objects(
     for at, value in enumerate(values):
         try:
             tick, instant, known = _one_time(value, unit)
-        except (_UnreadableError, ValueError, OverflowError, TypeError) as error:
+        except (_UnreadableError, ValueError, ArithmeticError, TypeError) as error:
             problem = str(error) if isinstance(error, _UnreadableError) else "is not a time"
             raise InputError(f"time at position {position + at} {problem}") from None
         if kind is not None and kind != (instant, known):

@@ -103,6 +103,13 @@ def test_a_sink_whose_write_was_cut_short_is_not_completed(tmp_path, monkeypatch
         assert list(tmp_path.iterdir()) == []
 
 
+def test_handlers_that_are_not_of_python_stay(monkeypatch):
+    # Caught: where a program that embeds Python handles signals, every write ended in a TypeError.
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    with uninterrupted():
+        pass
+
+
 def test_signals_that_waited_arrive_once():
     before, reached = signal.getsignal(signal.SIGTERM), []
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tidegate as tg
 from tests.laws.catalogue import bits, facts
+from tidegate.errors import InputError
 from tidegate.lattice import Lattice
 
 NAN, INF = float("nan"), float("inf")
@@ -274,3 +275,16 @@ def test_empty_pushes_do_nothing() -> None:
 def test_values_above_the_threshold_count_as_the_threshold() -> None:
     one, two = pipeline().start(tg.seeded(1)), pipeline().start(tg.seeded(1))
     assert bits(one.push([100, 250, 10**9])) == bits(two.push([100, 100, 100]))
+
+
+def test_an_error_about_an_array_has_none_of_numpy_behind_it() -> None:
+    """Caught: the context of our error was numpy's, which quotes the value; logs may print it."""
+
+    class Quoting(float):
+        def __float__(self) -> float:
+            raise ValueError("4711")
+
+    for values in ([Quoting(1)], np.ones((2, 2))):
+        with pytest.raises(InputError, match="one-dimensional") as caught:
+            WHOLE.numbers(values)
+        assert caught.value.__context__ is caught.value.__cause__ is None

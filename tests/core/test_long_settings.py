@@ -13,6 +13,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tidegate as tg
@@ -223,3 +224,11 @@ def test_what_is_neither_true_nor_false_is_refused(text: Any) -> None:
             make(**{name: text})
         assert caught.value.setting == name
         assert len(str(caught.value)) <= MOST
+
+
+@pytest.mark.parametrize("name", ["epsilon", "bound", "horizon"])
+def test_a_duration_is_no_number(name: str) -> None:
+    """Caught: numpy counts it as a whole number, and a TypeError came of it."""
+    given: dict[str, Any] = {"epsilon": 1, "bound": 9, name: np.timedelta64(1, "s")}
+    with pytest.raises(SettingError, match="must be a finite number"):
+        tg.adaptive(**given)

@@ -4,8 +4,10 @@ import re
 import tracemalloc
 import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -319,3 +321,12 @@ def test_one_long_text_among_many_times_does_not_take_memory_for_each_of_them():
 def test_a_zone_that_depends_on_the_machine_is_refused(zone):
     with pytest.raises(SettingError, match="Europe/Berlin"):
         read_times(["2024-03-31T01:30"], zone=zone)
+
+
+@pytest.mark.parametrize(
+    "times", [[Decimal("sNaN")], np.ones((2, 2)), pd.DataFrame({"a": [1], "b": [2]})], ids=repr
+)
+def test_what_is_no_column_of_times_is_refused_in_our_words(times):
+    """Caught: an InvalidOperation, or a ValueError of numpy."""
+    with pytest.raises(InputError, match=r"is not a time|must be a list or a column of times"):
+        read_times(times)

@@ -53,6 +53,9 @@ def test_a_group_of_one_costs_what_an_event_costs():
 
 def test_delta_is_never_more_than_one():
     assert grouped(Guarantee(epsilon=Fraction(5), delta=0.01), 100, "unit").delta == 1
+    # Caught: beyond every float it was an OverflowError.
+    assert grouped(Guarantee(epsilon=Fraction(1), delta=0.01), 10**6, "unit").delta == 1
+    assert grouped(Guarantee(epsilon=Fraction(0), delta=0.25), 3, "unit").delta == 0.75
 
 
 @given(st.integers(1, 40), st.integers(1, 40))

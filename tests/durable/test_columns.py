@@ -1,19 +1,23 @@
 """Several columns in one run: one budget, one ledger entry, each row of each column once."""
 
+import errno
 import shutil
 import threading
+from contextlib import suppress
 from fractions import Fraction
+from itertools import count
 
 import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.depth import depth
+from tests.depth import THOROUGH, depth
 from tests.durable.moments import scratch, traced
+from tests.faults import Disk, failing_disk
 from tests.laws.catalogue import bits
 from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.durable_columns import DurableColumns, transfer_columns
-from tidegate.errors import QueryError, SettingError
+from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.io import Batch, read_metadata, read_released
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.record.answer import Answer
@@ -146,6 +150,55 @@ def test_a_new_epoch_that_the_cap_refuses_gives_up_nothing(tmp_path):
     run(tmp_path)
     assert all(np.array_equal(rows(tmp_path)[name][:40], before[name]) for name in before)
     assert charges(tmp_path) == [(0, None, 1)]
+
+
+@pytest.mark.parametrize("lost", ["all of it", "what came last"])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_ledger_that_shows_less_than_the_columns_is_noticed_without_its_lock_file(
+    tmp_path, lost, anew
+):
+    # Caught: the lock file alone knew of it, so without both a cap began again from 0.
+    state = tmp_path / "state"
+    run(tmp_path, cap=3)
+    early = (state / "ledger.jsonl").read_bytes()
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    DurableColumns.open(state, PIPELINES, source="trips", new_epoch=True).close()
+    with DurableColumns.open(state, PIPELINES, new_epoch=True) as columns:
+        columns.charge(2)
+        for column in columns.runs.values():
+            column.push([1.0, 2.0])
+    assert len(charges(tmp_path)) == 2
+    (state / "lock").unlink()  # as whoever takes it for a stale one does
+    DurableColumns.open(state, PIPELINES).close()
+    (state / "lock").unlink()
+    (state / "ledger.jsonl").unlink()
+    if lost == "what came last":
+        (state / "ledger.jsonl").write_bytes(early)
+    with pytest.raises(StateError, match=r"put it back|newest one in place"):
+        DurableColumns.open(state, PIPELINES, new_epoch=anew)
+
+
+def test_columns_of_events_are_charged_before_there_is_an_event(tmp_path):
+    # Caught: the ledger, whose lines have times, was charged with the first event.
+    clock = {"every": "1h", "start": "2024-01-01T00:00Z"}
+    pipeline = tg.events(epsilon=1, bound=10, horizon=64, **clock)
+    for _ in range(2):
+        both = {"a": pipeline, "b": pipeline}
+        with DurableColumns.open(tmp_path / "state", both, source="trips"):
+            assert charges(tmp_path) == [(0, None, 2)]
+
+
+@pytest.mark.parametrize("how", [errno.ENOSPC, "after", "torn"])
+def test_every_call_of_the_first_opening_fails(tmp_path, how):
+    # Caught: a traceback where `columns.json` could not be written.
+    for number in count(0, 1 if THOROUGH else 3):
+        state = tmp_path / f"{number}" / "state"
+        with failing_disk(Disk(None, number, how)) as disk, suppress(TidegateError):
+            DurableColumns.open(state, PIPELINES, source="trips").close()
+        run(state.parent)
+        assert charges(state.parent) == [(0, None, 1)]
+        if not disk.met:
+            break
 
 
 def test_charging_waits_for_a_column_that_is_being_charged(tmp_path):

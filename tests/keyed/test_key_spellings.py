@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import tidegate as tg
 from tidegate.errors import InputError, SettingError
+from tidegate.keyed.durable_folder import DurableKeyed
 
 PIPELINE = tg.Pipeline(
     threshold=tg.threshold.Fixed(20), perturber=tg.perturb.Hierarchy(epsilon=1, horizon=64)
@@ -89,3 +93,55 @@ def test_columns_of_decimals_are_no_keys() -> None:
     release.push([17], [1])
     release.push(pa.array([Decimal(17), Decimal(3)]), [1, 1])
     assert (release.counts()[0], release.dropped) == (1, 2)
+
+
+def columns(items: list[Any]) -> dict[str, Any]:
+    """The same keys in every kind of column."""
+    texts = [None if item is None else str(item) for item in items]
+    return {
+        "list": items,
+        "numpy": np.array(items, dtype=object),
+        "masked": np.ma.array([item or 3 for item in items], mask=[not item for item in items]),
+        "pandas": pd.Series(items, dtype="Int64"),
+        "polars": pl.Series(texts),
+        "arrow": pa.array(items),
+        "arrow texts": pa.array(texts),
+        "arrow dictionary": pa.array(texts).dictionary_encode(),
+        "arrow chunks": pa.chunked_array([texts[:1], texts[1:]]),
+    }
+
+
+@pytest.mark.parametrize("kind", columns([17]))
+def test_any_column_is_read_alike_with_a_state_and_without(tmp_path: Path, kind: str) -> None:
+    """With a state keys of Arrow were none of the declared ones, and all of their rows were lost;
+    what was masked counted, as a key and as a value."""
+    keys = columns([17, None, 5, 17])[kind]
+    values = np.ma.array([3.0, 4.0, 5.0, 1e9], mask=[0, 0, 0, 1])
+    memory = DECLARED.start(tg.seeded(1))
+    memory.push(keys, values)
+    with DurableKeyed.open(tmp_path / "state", DECLARED) as state:
+        state.push_rows(keys, values)
+        found = state.release
+        assert found.counts().tolist() == memory.counts().tolist() == [2, 0]
+        assert found.dropped == memory.dropped == 2
+        assert state.recogniser().push(np.array([3, 4, 5, 0]), ["17", None, "5", "17"])
+
+
+@pytest.mark.parametrize("equal", EQUAL, ids=repr)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_row_does_not_decide_about_another_one(tmp_path: Path, equal: Any, turn: int) -> None:
+    """Beside Decimal(17) a row of 17 was dropped, or both counted, by which came first."""
+    with DurableKeyed.open(tmp_path / "state", DECLARED) as state:
+        state.push_rows([17, equal][::turn], [1, 1])
+        assert (state.release.counts()[0], state.release.dropped) == (1, 1)
+        with pytest.raises(InputError, match="texts or whole numbers"):
+            state.push_rows([[17], 17], [1, 1])
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "M8[ns]", "int64", "float64"])
+def test_a_masked_time_is_missing(kind: str) -> None:
+    """What is behind the mask was taken for the time of the row."""
+    times = np.ma.array(np.arange(3).astype(kind), mask=[0, 1, 0])
+    with pytest.raises(InputError, match="time at position 1 is missing"):
+        tg.read_times(times)
+    assert tg.read_times(times[::2]).ticks.tolist() == [0, 2 * 10**9 if kind != "M8[ns]" else 2]

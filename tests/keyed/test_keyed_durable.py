@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tests.depth import depth
 from tidegate.durable.folder_lock import StateError
-from tidegate.io import Batch
+from tidegate.errors import RefusedError
+from tidegate.io import Batch, SinkError
 from tidegate.io.batches import objects
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed import recorded_columns
@@ -177,6 +179,119 @@ def test_the_state_is_sealed_and_charged_before_rows_are_read(tmp_path: Path) ->
     with pytest.raises(CapExceeded):
         written(tmp_path, 500, cap="1.5", new_epoch=True)
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_known_source_keeps_its_name_and_its_cap(tmp_path: Path) -> None:
+    """Caught: another name, or the folder's own after it was renamed, was charged anew, beside the
+    cap: nothing limited how often the same rows were released."""
+    given, folder = specification("columns"), tmp_path / "state"
+    with DurableKeyed.open(folder, given, source="meters", cap=1) as state:
+        state.push_rows(["a"], [1])
+    for more in ({}, {"new_epoch": True}):
+        with pytest.raises(StateError, match="belongs to the source 'meters'"):
+            DurableKeyed.open(folder, given, source="others", **more)  # type: ignore[arg-type]
+    folder = folder.rename(tmp_path / "renamed")
+    with DurableKeyed.open(folder, given) as state:
+        state.push_rows(["a"], [1])
+        assert state.source == "meters"
+        assert len(state._ledger.charges()) == 1
+    with pytest.raises(CapExceeded):
+        DurableKeyed.open(folder, given, new_epoch=True)
+    (folder / "keys.sqlite").write_bytes(b"damaged")
+    with pytest.raises(CapExceeded):
+        DurableKeyed.open(folder, given, new_epoch=True)
+    with pytest.raises(StateError, match="belongs to the source 'meters'"):
+        DurableKeyed.open(folder, given, new_epoch=True, source="others")
+
+
+@pytest.mark.parametrize("lost", ["all of it", "what came last"])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_ledger_that_is_older_than_the_state_is_noticed_without_its_lock_file(
+    tmp_path: Path, lost: str, anew: bool
+) -> None:
+    """Caught: the lock file alone knew of it, so without both a cap began again from 0."""
+    given, folder = specification("columns"), tmp_path / "state"
+    early = b""
+    for new_epoch in (False, True):
+        with DurableKeyed.open(folder, given, key=KEY, new_epoch=new_epoch) as state:
+            state.push_rows(["a"], [1])
+        early = early or (folder / "ledger.jsonl").read_bytes()
+    (folder / "lock").unlink()  # as whoever takes it for a stale one does
+    DurableKeyed.open(folder, given, key=KEY).close()
+    (folder / "lock").unlink()
+    (folder / "ledger.jsonl").unlink()
+    if lost == "what came last":
+        (folder / "ledger.jsonl").write_bytes(early)
+    with pytest.raises(RefusedError, match=r"put it back|put the newer one in place"):
+        DurableKeyed.open(folder, given, key=KEY, new_epoch=anew)
+
+
+@pytest.mark.parametrize("rows", [510, 600])
+def test_a_folder_that_is_older_than_its_output_is_refused(tmp_path: Path, rows: int) -> None:
+    """Caught: the newer rows were cut off, and others got their noise."""
+    written(tmp_path, 500)
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    written(tmp_path, rows)
+    text = (tmp_path / "out.csv").read_bytes()
+    shutil.rmtree(tmp_path / "state")
+    shutil.copytree(tmp_path / "copy", tmp_path / "state")
+    with pytest.raises(StateError, match="older than its output"):
+        written(tmp_path, rows, value=rows - 1)
+    assert (tmp_path / "out.csv").read_bytes() == text
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_an_output_that_the_state_knows_nothing_of_is_refused(tmp_path: Path, kind: str) -> None:
+    """The same before the first row: the copy of the folder is that of an empty state."""
+    given, output = specification("objects"), tmp_path / f"out.{kind}"
+    with DurableKeyed.open(tmp_path / "state", given) as state:
+        transfer_durably(Pieces(10), state, output)  # type: ignore[arg-type]
+        assert not output.exists()  # all are held out, and the path is known
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    for folder in ("state", "copy"):
+        with DurableKeyed.open(tmp_path / folder, given, source="state") as state:
+            if folder == "state":
+                transfer_durably(Pieces(300), state, output)  # type: ignore[arg-type]
+                continue
+            with pytest.raises(StateError, match="older than its output"):
+                transfer_durably(Pieces(300), state, output)  # type: ignore[arg-type]
+
+
+def test_no_row_goes_another_way_than_the_output(tmp_path: Path) -> None:
+    """Caught: after `finish` the last rows were cut off the output, and rows of `push_rows` were
+    never in it; both without a word."""
+    written(tmp_path, 500, "objects and columns")
+    text = (tmp_path / "out.csv").read_bytes()
+    given = specification("objects and columns")
+    with DurableKeyed.open(tmp_path / "state", given, key=KEY) as state:
+        state.finish()
+        with pytest.raises(StateError, match="use `transfer_durably`"):
+            state.push_rows(["a"], [1])
+    written(tmp_path, 500, "objects and columns")
+    assert (tmp_path / "out.csv").read_bytes() == text
+    with DurableKeyed.open(tmp_path / "other", given) as state:
+        state.push_rows(["a"], [1])
+        with pytest.raises(StateError, match="released without an output"):
+            transfer_durably(Pieces(500), state, tmp_path / "other.csv")  # type: ignore[arg-type]
+    assert not (tmp_path / "other.csv").exists()
+
+
+def test_an_output_that_is_moved_away_meanwhile_is_an_error_of_ours(tmp_path: Path) -> None:
+    class Moved(Pieces):
+        def batches(self) -> Iterator[Batch]:
+            for number, batch in enumerate(super().batches()):
+                if number == 8:
+                    (tmp_path / "out.csv").rename(tmp_path / "away.csv")
+                yield batch
+
+        def fraction(self) -> None:
+            return None
+
+    with (
+        DurableKeyed.open(tmp_path / "state", specification("columns")) as state,
+        pytest.raises(SinkError, match=r"out\.csv"),
+    ):
+        transfer_durably(Moved(900), state, tmp_path / "out.csv")  # type: ignore[arg-type]
 
 
 def test_more_keys_may_be_declared_later(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,10 @@ import pytest
 
 import tidegate as tg
 from tests.cli.invoking import run
-from tidegate.io import SourceError, open_source
+from tests.faults import Disk, failing_disk
+from tidegate.cli.exit_codes_and_signals import stopping
+from tidegate.errors import SettingError
+from tidegate.io import Batch, SinkError, SourceError, open_source
 from tidegate.keyed.release import KeyedRelease
 from tidegate.keyed.released_file import KeyedFile
 from tidegate.keyed.transfer import transfer_keyed
@@ -231,3 +236,70 @@ def test_other_readers_say_that_a_file_has_keys(tmp_path: Path) -> None:
     result = run("show", tmp_path / "out.csv")
     assert result.exit_code != 0
     assert "key: says which of the keys of out.csv to show" in result.stderr
+
+
+class Batches:
+    """The rows in batches of 100, as they come."""
+
+    def batches(self) -> Any:
+        keys, values, _ = rows()
+        for start in range(0, len(keys), 100):
+            part = slice(start, start + 100)
+            yield Batch(values[part].astype(float), keys[part])  # type: ignore[arg-type]
+
+    def fraction(self) -> None:
+        return None
+
+
+def interrupted_after(pushes: int, real: Callable[..., Any]) -> Callable[..., Any]:
+    """A push in which a signal arrives, when its values are taken and nobody has its rows."""
+    left = [pushes]
+
+    def push_rows(*args: Any, **named: Any) -> Any:
+        found = real(*args, **named)
+        left[0] -= 1
+        if not left[0]:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    return push_rows
+
+
+@pytest.mark.parametrize("pipeline", [TOPS, tg.adaptive(epsilon=1, bound=50, horizon=300)])
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.csv.gz"])
+def test_what_was_released_before_ctrl_c_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, pipeline: tg.Pipeline
+) -> None:
+    """Caught: it was said to be intact; there was no file, or one that could not be asked."""
+    release = tg.keyed(pipeline, keys=NAMES).start(tg.seeded(3))
+    monkeypatch.setattr(KeyedRelease, "push_rows", interrupted_after(4, KeyedRelease.push_rows))
+    with stopping(None), pytest.raises(KeyboardInterrupt):
+        transfer_keyed(Batches(), release, tmp_path / name)  # type: ignore[arg-type]
+    assert release.seen == 400
+    file = tg.open(tmp_path / name)
+    assert isinstance(file, KeyedFile)
+    assert len(file.columns()["value"]) == len(file) == release.position
+    assert file.unfinished
+    assert file.query(key="7").end > 0  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("how", ["torn", "after"])
+def test_no_part_of_a_row_stays_when_the_disk_is_full(tmp_path: Path, how: str) -> None:
+    """Caught: half a row stayed, after which nothing in the file could be read."""
+    release = tg.keyed(TOPS, keys=NAMES).start(tg.seeded(3))
+    disk = Disk(tmp_path, 6, how)  # type: ignore[arg-type]
+    with failing_disk(disk), pytest.raises(SinkError):
+        transfer_keyed(Batches(), release, tmp_path / "out.csv")  # type: ignore[arg-type]
+    assert disk.met
+    lines = (tmp_path / "out.csv").read_text().splitlines(keepends=True)
+    assert len(lines) > 100
+    assert all(line.endswith("\n") and line.count(",") >= 3 for line in lines)
+
+
+def test_a_release_that_has_taken_rows_is_refused(tmp_path: Path) -> None:
+    """Caught: the file lacked them, and could not be asked; or it answered."""
+    release = tg.keyed(TOPS, keys=NAMES).start(tg.seeded(3))
+    release.push(["7"], [1])
+    with pytest.raises(SettingError, match="has taken rows already"):
+        transfer_keyed(Batches(), release, tmp_path / "out.csv")  # type: ignore[arg-type]
+    assert not (tmp_path / "out.csv").exists()

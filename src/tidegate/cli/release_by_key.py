@@ -20,7 +20,7 @@ from tidegate.cli.pipeline_from_options import (
     SHORTEST_KEY,
     build_pipeline,
 )
-from tidegate.cli.release_summary import summarise_keys
+from tidegate.cli.release_summary import summarise_keys, told_what_is_left
 from tidegate.cli.rounding_note import RoundingNote
 from tidegate.cli.sealing_key import READABLE, read_key
 from tidegate.errors import MissingError, SettingError, TidegateError
@@ -104,7 +104,8 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         else:
             # Values that add up are asked in the file; others need the record, for the file.
             release = specification.start(record=not specification.pipeline.estimator.adds_up)
-            result = transfer_keyed(read, release, options.get("output"), **into)
+            with told_what_is_left([release], options.get("output")):
+                result = transfer_keyed(read, release, options.get("output"), **into)
         progress.close()
     if result.dropped:  # never hidden: the operator must know
         complain(

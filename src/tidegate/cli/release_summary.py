@@ -17,6 +17,7 @@ from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.guarantee import sequential
+from tidegate.io import SinkError
 from tidegate.run.release import Release
 from tidegate.tables.plain_text import percent
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from tidegate.durable import DurableRelease, Transferred
     from tidegate.guarantee import Guarantee
+    from tidegate.keyed import KeyedRelease
     from tidegate.record.answer import Answer
     from tidegate.run.pipeline import Pipeline
     from tidegate.run.release import Release
@@ -33,7 +35,9 @@ Durable = DurableRelease | DurableColumns
 
 
 @contextmanager
-def told_what_is_left(run: Durable | Sequence[Release], output: str | None) -> Iterator[None]:
+def told_what_is_left(
+    run: Durable | Sequence[Release | KeyedRelease], output: str | None
+) -> Iterator[None]:
     """Add it to an error on its way to the user. What was refused for privacy explains itself."""
     try:
         yield
@@ -43,7 +47,8 @@ def told_what_is_left(run: Durable | Sequence[Release], output: str | None) -> I
                 if isinstance(run, Durable):
                     error.add_note(_continued(run))
                 else:
-                    error.add_note(_summary_of_spent(run, output))
+                    torn = isinstance(error, SinkError)
+                    error.add_note(_summary_of_spent(run, output, torn=torn))
         raise
 
 
@@ -57,7 +62,9 @@ def _continued(run: Durable) -> str:
     return f"{rows} and stay valid. When that is mended ({seen} must stay as they are), {again}"
 
 
-def _summary_of_spent(runs: Sequence[Release], output: str | None) -> str:
+def _summary_of_spent(
+    runs: Sequence[Release | KeyedRelease], output: str | None, *, torn: bool
+) -> str:
     position, seen = (min(getattr(run, name) for run in runs) for name in ("position", "seen"))
     promise = sequential(*(run.guarantee for run in runs))
     if not position:
@@ -74,6 +81,8 @@ def _summary_of_spent(runs: Sequence[Release], output: str | None) -> str:
     written = output not in (None, "-") and (len(runs) > 1 or Path(str(output)).exists())
     if not written:
         return f"{position:,} rows were released before that. {cost}"
+    if torn:
+        return f"{position:,} rows were released; {output} may lack the last of them. {cost}"
     marked = "and its metadata says that it is not complete"
     return f"{output} holds the first {position:,} rows, {marked}. {cost}"
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from tidegate import _atomic_files
 from tidegate._context_managers import Closed, NotCopied
 from tidegate.durable.charging import Charging, WithAllColumns, costs_together
 from tidegate.durable.durable_release import DurableRelease
-from tidegate.durable.folder_lock import FolderLock, StateError
+from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
 from tidegate.durable.output_writer import Output
 from tidegate.durable.state_file import COLUMNS, refuse_other_states
 from tidegate.durable.state_stores import FolderStore
@@ -32,7 +32,7 @@ from tidegate.durable.transfer import TransferPassage, Transferred
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.io import Source
-from tidegate.ledger import Ledger
+from tidegate.ledger import Ledger, LedgerError
 from tidegate.run.column_budgets import checked_names, label, together
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
@@ -78,20 +78,28 @@ class DurableColumns(Closed, NotCopied):
             lock.acquire()
             opened.callback(lock.release)
             _columns_agree(place, names)
-            anchor = lock.anchor
-            ledger = store.ledger(cap=cap, expected=anchor, needed=anchor is not None)
+            folders = [place / f"{at}-{label(column)}" for at, column in enumerate(names)]
+            every = [pipelines[column] for column in names]
+            anchor, paid = lock.anchor, max(map(_charges_of_column, folders, every))
+            needed = anchor is not None or paid > 0
+            ledger = store.ledger(cap=cap, expected=anchor, needed=needed)
             opened.callback(ledger.close)
+            # All columns together are charged first, so a ledger that shows less was put back. The
+            # lock file tells that, too, if it is there.
+            if len(ledger.charges()) < paid:
+                raise StateError(
+                    f"the ledger in {place} shows less than those of its columns: it was put back "
+                    "or cut short. Put the newest one in place"
+                )
             known = ledger.sources
             name = source or (known[0] if known else store.default_source)
             if known and name not in known:
                 raise StateError(f"the ledger here belongs to the source {known[0]!r}: name it so")
-            every = [pipelines[column] for column in names]
             if new_epoch:  # what the cap does not allow gives up nothing
                 first = max(one.holdout for one in every) + 1
                 Charging(ledger, lambda: costs_together(every), "", name, lock).check(first)
             runs = {}
-            for at, column in enumerate(names):
-                within = place / f"{at}-{label(column)}"
+            for column, within in zip(names, folders, strict=True):
                 run = DurableRelease.open(
                     within, pipelines[column], key=key, source=name, new_epoch=new_epoch
                 )
@@ -104,6 +112,8 @@ class DurableColumns(Closed, NotCopied):
                     "released: restore it, or begin again with "
                     "new_epoch=True (--new-epoch), which is charged"
                 )
+            for one in every:
+                found._charging.begin_events(one)
             found._opened = opened.pop_all()
         return found
 
@@ -145,12 +155,27 @@ class DurableColumns(Closed, NotCopied):
         self._opened.close()
 
 
+def _charges_of_column(folder: Path, pipeline: Pipeline) -> int:
+    """How many charges the ledger of one column shows, over all epochs; that of events is first."""
+    path = folder / "ledger.jsonl"
+    if pipeline.ticks is not None or not path.exists():
+        return 0
+    # Of one that a crash left empty, or that is damaged, opening the column says what to do.
+    with suppress(LedgerError), Ledger.open(path, read_only=True) as ledger:
+        return len(ledger.charges())
+    return 0
+
+
 def _columns_agree(folder: Path, names: list[str]) -> None:
     """The columns of a folder never change: another set would be other noise on the same rows."""
     path = folder / COLUMNS
     refuse_other_states(folder, COLUMNS)
     if not path.exists():
-        _atomic_files.replace_file(path, json.dumps(names).encode())
+        try:
+            _atomic_files.replace_file(path, json.dumps(names).encode())
+        except OSError as error:
+            problem = f"cannot write the state in {folder}: {error.strerror}"
+            raise StorageError(problem) from None
         return
     try:
         stored = json.loads(path.read_bytes())

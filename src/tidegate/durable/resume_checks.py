@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import WAY_ON
-from tidegate.durable.state_stores import FolderStore, StateStore
+from tidegate.durable.state_stores import ChargedStore, FolderStore, StateStore
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import Ledger
 from tidegate.run.pipeline import Pipeline
@@ -112,14 +112,14 @@ def earlier_state(store: FolderStore, key: bytes | None) -> EarlierState:
     return EarlierState(state is not None or name is not None, True, anchors, name)
 
 
-def known_anchors(store: StateStore, states: list[Anchor]) -> list[Anchor]:
+def known_anchors(store: ChargedStore, states: list[Anchor]) -> list[Anchor]:
     """The anchors in states and in the lock file, which outlives them; the newest last."""
     kept = store.lock.anchor
     return sorted({*states, *([] if kept is None else [kept])})
 
 
 def checked_ledger(
-    store: StateStore, known: list[Anchor], cap: Any, *, begun: bool = False
+    store: ChargedStore, known: list[Anchor], cap: Any, *, begun: bool = False
 ) -> Ledger:
     """The ledger of a store, if it contains every anchor that is known.
 
@@ -138,7 +138,7 @@ def checked_ledger(
     return ledger
 
 
-def let_go(ledger: Ledger, store: StateStore) -> None:
+def let_go(ledger: Ledger, store: ChargedStore) -> None:
     """Close a ledger that is not shared."""
     if store.own_ledger:
         ledger.close()
@@ -177,7 +177,7 @@ def _resumed_differences(
 
 
 def resumed_source(
-    ledger: Ledger, source: str | None, remembered: str | None, store: StateStore
+    ledger: Ledger, source: str | None, remembered: str | None, store: ChargedStore
 ) -> str:
     """The name of the source. A known one cannot be changed: a new name would escape the cap."""
     charged = ledger.sources if store.own_ledger else []

@@ -56,6 +56,10 @@ class ChargedStore(Protocol):
     def own_ledger(self) -> bool:
         """Whether the ledger counts this release alone; else it is shared, and stays open."""
 
+    @property
+    def default_source(self) -> str:
+        """The name of the source, if none was given."""
+
     def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
         """The ledger. A missing one is created unless it is `needed`: something was charged."""
 
@@ -67,10 +71,6 @@ class StateStore(ChargedStore, Protocol):
     """Keeps state, journal, phases, users and input digests of one release."""
 
     disowned: bool  # by a forked process
-
-    @property
-    def default_source(self) -> str:
-        """The name of the source, if none was given."""
 
     def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
         """Make the first commit of a release, in place of an earlier state."""

@@ -12,18 +12,22 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import numpy as np
-
 from tidegate._context_managers import Closed, NotCopied
 from tidegate.durable.charging import Charging, Cost
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputDigests, Recogniser
+from tidegate.durable.resume_checks import (
+    checked_ledger,
+    known_anchors,
+    let_go,
+    resumed_source,
+)
 from tidegate.errors import InputError, SettingError, SnapshotError
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.snapshot import header, restored_snapshot, snapshot_head
 from tidegate.keyed.specification import Keyed
-from tidegate.keyed.store import KeyedChanges, KeyedStateStore
+from tidegate.keyed.store import KeyedChanges, KeyedStateStore, anchors_in_head
 from tidegate.ledger import CapExceeded
 from tidegate.ownership import HeldOwnership
 from tidegate.sealing import seal, unseal
@@ -78,19 +82,18 @@ class CommittedKeyed(Closed, NotCopied):
         store: KeyedStateStore,
         *,
         key: bytes | None,
-        source: str,
+        source: str | None,
         part: str = "",
         cap: Any = None,
         record: bool,
         anew: bool = False,
     ) -> None:
         self.specification, self._store, self._key = specification, store, key
-        self.source = source
         self.settled = True
         self.finishes = self._number = 0
         self._named = 0  # names that are committed
-        begun = store.fact("head") is not None
-        stored = None if anew else store.fact("head")
+        head = store.fact("head")
+        stored = None if anew else head
         self._ownership = HeldOwnership("keyed release")  # before there is a secret: see there
         if stored is None:
             self._number = (store.lock.commit or (0, ""))[0]  # of a state that is gone
@@ -98,20 +101,20 @@ class CommittedKeyed(Closed, NotCopied):
             self.release._ownership = self._ownership
         else:
             self._resume(stored)
-        self._ledger = store.ledger(
-            cap=cap, expected=store.lock.anchor, needed=begun and store.own_ledger
-        )
+        anchors = known_anchors(store, anchors_in_head(head, key))
+        self._ledger = checked_ledger(store, anchors, cap, begun=head is not None)
         lattice = specification.pipeline.lattice
         key_of_inputs = self.release._epoch.derived_key("input")
         self._digests = InputDigests(key_of_inputs, lattice.top + lattice.bottom)
         cost = Cost("stream", 0, None, specification.guarantee)
-        args = self.release.epoch, source, store.lock
         try:
+            # A known source cannot be changed: another name would be charged anew, beside the cap.
+            self.source = resumed_source(self._ledger, source, None, store)
+            args = self.release.epoch, self.source, store.lock
             self._charging = Charging(self._ledger, lambda: iter([cost]), *args, part=part)
             self._begin(anew=anew, begun=stored is not None)
         except BaseException:
-            if store.own_ledger:
-                self._ledger.close()
+            let_go(self._ledger, store)
             raise
 
     def _begin(self, *, anew: bool, begun: bool) -> None:
@@ -176,9 +179,8 @@ class CommittedKeyed(Closed, NotCopied):
     def close(self) -> None:
         """Close the state; what was committed stays."""
         try:
-            ledger = getattr(self, "_ledger", None)
-            if ledger is not None and self._store.own_ledger:
-                ledger.close()
+            if (ledger := getattr(self, "_ledger", None)) is not None:
+                let_go(ledger, self._store)
         finally:
             self._store.close()
 
@@ -212,8 +214,9 @@ class CommittedKeyed(Closed, NotCopied):
         self, keys: Any, values: Any, times: Times | None, late: str
     ) -> tuple[KeyedRows, bytes]:
         """Charge and release rows, in memory. A commit must follow."""
-        release, texts = self.release, key_texts(keys)
-        numbers = np.asarray(values)
+        release, pipeline = self.release, self.specification.pipeline
+        at = 0 if pipeline.ticks else release.seen  # of events their number is secret
+        numbers, texts = pipeline.lattice.numbers(values, at), key_texts(keys)  # as a release does
         self.settled = False
         try:
             counted = self.specification.counts_rows
@@ -222,8 +225,7 @@ class CommittedKeyed(Closed, NotCopied):
         except (InputError, SettingError, CapExceeded):  # refused: nothing was taken
             self.settled = True
             raise
-        lattice = release.specification.pipeline.lattice
-        units = lattice.units(lattice.numbers(numbers, 0))
+        units = pipeline.lattice.units(numbers)
         return rows, self._digests.push(units, texts, None if times is None else times.ticks)
 
     @changing
@@ -264,6 +266,7 @@ class CommittedKeyed(Closed, NotCopied):
         known = body["names"]
         fresh, body["names"] = known[self._named :], len(known)
         body |= {"digests": state_of(self._digests), "finishes": self.finishes}
+        body |= {"ledger": [self._ledger.count, self._ledger.head]}
         sealed = seal(public, body, self._key)
         pages, names = {}, b""
         # A page is written when its keys change: what is readable of it must not tell when.

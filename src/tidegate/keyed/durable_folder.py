@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.durable.folder_lock import StateError
+from tidegate.durable.resume_checks import resumed_source
 from tidegate.io import Batch
 from tidegate.keyed.committed_release import CommittedKeyed, changing
-from tidegate.keyed.keyed_sink import TextKeyedSink, open_keyed_sink
+from tidegate.keyed.keyed_sink import TextKeyedSink, open_keyed_sink, text_length
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.specification import Keyed
 from tidegate.keyed.store import (
@@ -24,6 +25,7 @@ from tidegate.keyed.store import (
     unpacked,
     written_length,
 )
+from tidegate.timestamps import Times
 
 
 class DurableKeyed(CommittedKeyed):
@@ -55,22 +57,23 @@ class DurableKeyed(CommittedKeyed):
             folder: of the state; one process at a time.
             specification: from `tidegate.keyed`; keys may be declared later, all else must stay.
             key: 32 bytes that seal the state.
-            source: whose values these are, for the ledger; None: the name of the folder.
+            source: whose values these are, for the ledger; None: as before, or the name of the
+                folder. A known one cannot be changed.
             cap: the most ε that this source may ever spend.
             new_epoch: give up the present state, or one that was lost, and release the input again
                 from its beginning with new noise, into another output. The ledger, which must be
                 complete, adds the cost to what was spent before.
         """
         store = KeyedStore(Path(folder))
-        name = source or store.folder.resolve().name
 
         def allowed() -> None:
             with store.ledger(cap=cap, expected=store.lock.anchor, needed=False) as ledger:
+                name = resumed_source(ledger, source, None, store)
                 ledger.check(name, [(0, None, specification.guarantee)])
 
         open_keyed_store(store, allowed if new_epoch else None)
         try:
-            return cls(specification, store, key=key, source=name, cap=cap, anew=new_epoch)
+            return cls(specification, store, key=key, source=source, cap=cap, anew=new_epoch)
         except BaseException:
             store.close()
             raise
@@ -80,6 +83,13 @@ class DurableKeyed(CommittedKeyed):
 
     def _more(self) -> dict[str, Any]:
         return {"output": self._output}
+
+    def push_rows(
+        self, keys: Any, values: Any, times: Times | None = None, late: str = "refuse"
+    ) -> KeyedRows:
+        """As `CommittedKeyed.push_rows`, for a state without an output."""
+        self._keep_written(None)
+        return super().push_rows(keys, values, times, late)
 
     @changing
     def push(self, batch: Batch, late: str, sink: TextKeyedSink | None) -> KeyedRows:
@@ -97,9 +107,15 @@ class DurableKeyed(CommittedKeyed):
 
     def _keep_written(self, sink: TextKeyedSink | None) -> None:
         """What is in the output stays: the next commit builds on it."""
+        path = self._output["path"]
         if sink is not None:
             sink.sync()
-            self._output = {**self._output, **written_length(self._output["path"])}
+            self._output = {**self._output, **written_length(path)}
+        elif path and self.release.position:
+            raise StateError(
+                f"the rows of this state go to {path}, where these would be missing: use "
+                "`transfer_durably` (tidegate release --by)"
+            )
 
     def _replace(self, changes: KeyedChanges) -> None:
         self._store.begin_anew(changes)
@@ -110,6 +126,11 @@ class DurableKeyed(CommittedKeyed):
     def begun(self, output: Path) -> TextKeyedSink | None:
         """The output with every committed row; None: there is none so far."""
         place = str(output.resolve())
+        if not self._output["path"] and self.release.position:
+            raise StateError(
+                "rows of this state were released without an output, and would be missing in one: "
+                "continue as before (`push_rows`), or use another folder"
+            )
         if not self._output["path"]:
             if output.exists() and output.stat().st_size:
                 raise StateError(f"{output} exists, and is not the output of this state")
@@ -128,9 +149,19 @@ class DurableKeyed(CommittedKeyed):
     def _rewritten(self, output: Path, before: int) -> TextKeyedSink | None:
         """Cut the output to what was there before the last commit, whose rows follow."""
         rows = unpacked(self._store.fact("batch") or b"", self.release.keys)
+        clock, known = self.release.clock, before
+        if rows is not None:
+            known += text_length(output, rows, format=self.format, clock=clock, first=not before)
+        if output.exists() and output.stat().st_size > known:
+            raise StateError(
+                f"{output} holds more than this state has released: the state is older than its "
+                "output (restored from a backup?). Continuing would use noise a second time. Put "
+                "the newest state folder back. If it is gone, its ledger is as old, and does not "
+                "count what was charged since: see the runbook before you begin again with "
+                "new_epoch=True (--new-epoch)"
+            )
         if rows is None and not before:
             return None
-        clock = self.release.clock
         sink = open_keyed_sink(output, format=self.format, clock=clock, append_at=before)
         if rows is not None:
             sink.write(rows)

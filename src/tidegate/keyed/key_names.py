@@ -199,10 +199,19 @@ def key_text(key: Any) -> str:
 
 
 def key_texts(keys: Any) -> list[str | None]:
-    """Each key as text; None where it is missing, or is none."""
-    listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
-    known = {key: _text_or_none(key) for key in dict.fromkeys(listed)}
-    return [known[key] for key in listed]
+    """Each key as text, whatever column they come in; None where it is missing, or is none.
+
+    >>> key_texts([17, 17.0, b"17", None])
+    ['17', '17', '17', None]
+    """
+    distinct, places = _distinct(keys)
+    listed = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
+    if _PLAIN.issuperset(map(type, listed)):  # each is looked at once
+        known = {key: _text_or_none(key) for key in dict.fromkeys(listed)}
+        texts = [known[key] for key in listed]
+    else:  # what is equal may be no key: see `_PLAIN`
+        texts = [_text_or_none(_plain(key)) for key in listed]
+    return texts if places is None else [texts[place] for place in places.tolist()]
 
 
 def _text_or_none(key: Any) -> str | None:
@@ -256,7 +265,8 @@ def _distinct(keys: Any) -> tuple[Any, IntArray | None]:
     if isinstance(keys, np.ndarray):
         if keys.ndim != 1:
             raise InputError("keys must be a list or a column of keys, one for each value")
-        return (keys, None) if keys.dtype.kind in "iu" else (keys.tolist(), None)
+        whole = keys.dtype.kind in "iu" and not hasattr(keys, "mask")
+        return (keys, None) if whole else (keys.tolist(), None)  # what is masked becomes None
     try:
         listed = list(keys)
         if listed and all(type(key) is int for key in listed):

@@ -18,7 +18,7 @@ from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
-from tidegate.io.file_kind_and_row_count import has_tabs, is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, has_tabs, is_standard, kind_of
 from tidegate.io.metadata_files import KEY, encode, sidecar, write_encoded, write_sidecar
 from tidegate.io.output_file_or_pipe import OutputBytes, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing
@@ -52,6 +52,27 @@ def open_keyed_sink(
     return TextKeyedSink(path, kind, clock, append_at)
 
 
+def text_length(
+    path: str | Path,
+    rows: KeyedRows,
+    *,
+    format: str | None = None,  # noqa: A002  # as above
+    clock: Clock | None,
+    first: bool,
+) -> int:
+    """How many bytes of a plain text file these rows take; with the `first` ones, its heading."""
+    kind = kind_of(path, format)
+    text = RowText(json_lines=kind.format == "jsonl", clock=clock)
+    heading = len(_heading(kind, clock)) if first else 0
+    return heading + sum(memoryview(piece).nbytes for piece in text.lines(rows))
+
+
+def _heading(kind: FileKind, clock: Clock | None) -> bytes:
+    if kind.format != "csv":
+        return b""
+    return (",".join(names_of(timed=clock is not None)) + "\n").encode()
+
+
 class TextKeyedSink(Completed):
     """Lines; plain text is written in place, compressed text appears when it is complete."""
 
@@ -64,6 +85,7 @@ class TextKeyedSink(Completed):
             path, whole=kind.compression is not None, append=append_at is not None
         )
         self._out: OutputBytes | Packed = self._outgoing
+        self._kept = 0  # bytes of a plain file up to the end of a row
         try:
             if kind.compression:
                 self._out = Packed(self._outgoing, kind.compression)
@@ -71,8 +93,8 @@ class TextKeyedSink(Completed):
                 self._outgoing.cut(append_at)
             if self._path is not None:
                 self._remove_metadata()  # it speaks of the file as it was
-            if kind.format == "csv" and not append_at:
-                self._out.write((",".join(names_of(timed=clock is not None)) + "\n").encode())
+            if not append_at:
+                self._out.write(_heading(kind, clock))
         except BaseException:
             self.abort()
             raise
@@ -84,6 +106,7 @@ class TextKeyedSink(Completed):
         """Write rows, which follow those of the call before."""
         for piece in self._text.lines(rows):
             self._out.write(piece)
+            self._kept = self._outgoing.tell() if self._path is not None else 0
 
     def tell(self) -> int:
         """The length of a plain file, in bytes."""
@@ -103,6 +126,8 @@ class TextKeyedSink(Completed):
     def complete(self, metadata: Mapping[str, object]) -> None:
         """Complete the file, with the public facts about it beside it."""
         text = encode(metadata)  # refuse it before the file is complete
+        if self._out is self._outgoing and self._outgoing.broken:  # an incomplete row
+            self._outgoing.cut(self._kept)
         self._out.sync()
         self._out.close()
         if self._path is not None and Path(self._path).is_file():

@@ -48,6 +48,11 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
     _engine: Engine | None
 
     @property
+    def pipeline(self) -> Pipeline:
+        """The settings of the stream of each key."""
+        return self._pipeline
+
+    @property
     def keys(self) -> list[str]:
         """All keys: declared, or seen so far."""
         return list(self._names.names)

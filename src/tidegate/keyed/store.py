@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +23,9 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import StateFile
-from tidegate.durable.state_stores import ChargedStore
+from tidegate.durable.state_stores import NO_LEDGER, ChargedStore
+from tidegate.errors import SnapshotError
+from tidegate.io.errors import sink_error
 from tidegate.keyed.rows import KeyedRows
 from tidegate.ledger import Ledger
 from tidegate.sealing import seal, unseal
@@ -36,7 +39,8 @@ class KeyedChanges(NamedTuple):
         pages: states of some keys each, by number; sealed. Replace those before.
         names: keys that came since the last commit; sealed. Added to those before.
         inputs: digests of what was read; added.
-        rows: what is released by this commit.
+        rows: what is released by this commit, and may have to be written again; None: no rows
+            belong to it, and those of the commit before still may.
     """
 
     head: bytes
@@ -65,13 +69,24 @@ class KeyedStateStore(ChargedStore, Protocol):
         """The digests of all that was read."""
 
 
+def anchors_in_head(head: bytes | None, key: bytes | None) -> list[Anchor]:
+    """The ledger's newest entry when a head was written; none, if it does not open or has none."""
+    with suppress(SnapshotError):
+        count, newest = unseal(head or b"", key)[1].get("ledger", (0, ""))
+        return [(count, newest)] if newest else []
+    return []
+
+
 _TAIL = 4096  # bytes of the output that are recognised
 
 
 def written_length(path: str) -> dict[str, Any]:
     """How long the output is, and what it ends with."""
-    size = Path(path).stat().st_size
-    return {"before": size, "tail": tail_digest(Path(path), size)}
+    try:
+        size = Path(path).stat().st_size
+        return {"before": size, "tail": tail_digest(Path(path), size)}
+    except OSError as error:  # it was moved away, by whoever looks after logs
+        raise sink_error(error, path) from None
 
 
 def tail_digest(path: Path, end: int) -> str:
@@ -126,11 +141,16 @@ class KeyedStore(StateFile):
         for table in _TABLES:
             self.database.execute(table)
 
+    @property
+    def default_source(self) -> str:
+        """The name of the folder."""
+        return self.folder.resolve().name
+
     def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
         """The ledger of the folder."""
         path = self.folder / "ledger.jsonl"
         if needed and not path.exists():
-            raise StateError(f"the ledger {path} is missing: put it back")
+            raise StateError(NO_LEDGER.format(path))
         return Ledger.open(path, cap=cap, expected=expected)
 
     def begin_anew(self, changes: KeyedChanges) -> None:
@@ -151,7 +171,9 @@ class KeyedStore(StateFile):
                         "INSERT INTO facts (name, value) VALUES ('scrub', ?)", (b"due",)
                     )
             write = "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)"
-            database.executemany(write, [("head", changes.head), ("batch", batch)])
+            database.execute(write, ("head", changes.head))
+            keep = write.replace("REPLACE", "IGNORE")
+            database.execute(keep if changes.rows is None else write, ("batch", batch))
             database.executemany(
                 "INSERT OR REPLACE INTO pages (number, body) VALUES (?, ?)",
                 list(changes.pages.items()),

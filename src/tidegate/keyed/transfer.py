@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tidegate._context_managers import uninterrupted
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.output_writer import Format
+from tidegate.durable.output_writer import Format, Output
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError, Source
 from tidegate.io.file_kind_and_row_count import kind_of
@@ -141,14 +143,23 @@ def transfer_keyed(
     progress: Callable[[int], None] | None = None,
     until: Until = None,
 ) -> KeyedTransferred:
-    """Read a source to its end, release it, and write what was released.
+    """Read a source to its end, release it with a new release, and write what was released.
 
-    The source has keys (`open_source(by=…)`). An existing file is replaced. After an error the file
-    is completed with what was released, which was paid for; its metadata says so. Of events, the
-    ticks that are over `until` then are released at the end; `until` may be a clock, for a source
-    that follows a file: then ticks are released as it goes on.
+    The source has keys (`open_source(by=…)`). An existing file is replaced. After an error, or
+    Ctrl-C, the file is completed with what was released, which was paid for; its metadata says so.
+    Of events, the ticks that are over `until` then are released at the end; `until` may be a clock,
+    for a source that follows a file: then ticks are released as it goes on.
     """
+    if release.seen:
+        raise SettingError(
+            "release",
+            "has taken rows already, which the file would lack. Transfer with a new release, or "
+            "with a DurableKeyed (`transfer_durably`)",
+        )
     sink: TextKeyedSink | ParquetKeyedSink | None = None
+    # Signals wait until rows are written: an interrupted push could not be described, and a torn
+    # file not be completed.
+    whole = uninterrupted if Output.to(output).regular else nullcontext
 
     def write(rows: KeyedRows) -> None:
         nonlocal sink
@@ -160,7 +171,8 @@ def transfer_keyed(
 
     def close_ticks(moment: Moment) -> None:
         for end in release.ends_until(moment):
-            write(release.close_ticks(end))
+            with whole():
+                write(release.close_ticks(end))
 
     def show() -> bool:
         return sink is not None and sink.show(keyed_facts(release, complete=False))
@@ -168,17 +180,20 @@ def transfer_keyed(
     following = _Following(source, until, close_ticks, show)
     try:
         for batch in gathered_for_transfer(source):
-            write(release.push_rows(batch.users, batch.values, batch.times, late))
+            with whole():
+                write(release.push_rows(batch.users, batch.values, batch.times, late))
             if progress is not None:
                 progress(len(batch))
         following.finish()
-        unmeasured = release.unmeasured()
-        release.finish()
-        if sink is not None:
-            sink.complete(keyed_facts(release, complete=True))
-    except TidegateError:
+        with whole():
+            unmeasured = release.unmeasured()
+            release.finish()
+            if sink is not None:
+                sink.complete(keyed_facts(release, complete=True))
+    except (TidegateError, KeyboardInterrupt):
         if sink is not None and not release.cut_short:
-            sink.complete(keyed_facts(release, complete=False))
+            with whole(), suppress(SinkError):  # the error that is under way says more
+                sink.complete(keyed_facts(release, complete=False))
         raise
     finally:
         if sink is not None:
