@@ -113,7 +113,7 @@ class DurableColumns(Closed, NotCopied):
                     "new_epoch=True (--new-epoch), which is charged"
                 )
             for one in every:
-                found._charging.begin_events(one)
+                found._charging.begin(counted=one.ticks is None)
             found._opened = opened.pop_all()
         return found
 

@@ -16,12 +16,7 @@ from tidegate._context_managers import Closed, NotCopied
 from tidegate.durable.charging import Charging, Cost
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputDigests, Recogniser
-from tidegate.durable.resume_checks import (
-    checked_ledger,
-    known_anchors,
-    let_go,
-    resumed_source,
-)
+from tidegate.durable.resume_checks import checked_ledger, known_anchors, let_go, resumed_source
 from tidegate.errors import InputError, SettingError, SnapshotError
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.rows import KeyedRows
@@ -215,11 +210,11 @@ class CommittedKeyed(Closed, NotCopied):
     ) -> tuple[KeyedRows, bytes]:
         """Charge and release rows, in memory. A commit must follow."""
         release, pipeline = self.release, self.specification.pipeline
-        at = 0 if pipeline.ticks else release.seen  # of events their number is secret
+        counted = self.specification.counts_rows
+        at = release.seen if counted else 0  # no message may count rows that are dropped
         numbers, texts = pipeline.lattice.numbers(values, at), key_texts(keys)  # as a release does
         self.settled = False
         try:
-            counted = self.specification.counts_rows
             self._charging.charge_rows(release.seen, numbers.size, counted=counted)
             rows = release.push_rows(texts, numbers, times, late)
         except (InputError, SettingError, CapExceeded):  # refused: nothing was taken

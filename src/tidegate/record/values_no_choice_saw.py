@@ -116,9 +116,9 @@ def unseen_values(segments: Sequence[Segment]) -> list[HiddenValues]:
             max(_LITTLE, sum(_held(segment))) if climbs else _unseen_values(segment, every[-1])
         )
     for at in range(len(segments) - 1, 0, -1):
-        one, after = every[at : at + 2]
-        if shares[at] and not shares[at - 1] and after.known > one.known and not after.warm_up:
-            shares[at - 1] = _unseen_values(segments[at - 1], one, lifted=True)
+        first, after = every[at : at + 2]
+        if shares[at] and not shares[at - 1] and after.known > first.known and not after.warm_up:
+            shares[at - 1] = _unseen_values(segments[at - 1], first, lifted=True)
     caps = [max(one.threshold - one.below, one.below) for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
