@@ -16,7 +16,7 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   this θ, wherever it lies, and the limit is that of one that has fallen.
 - θ may have *missed the bulk*: a first choice that knew little left it near the bottom by chance,
   below values that make up half of the stream, say (`may_miss_bulk`). The rest are 0.
-- Values below 0 hide h. Ends that lie where they began are open then, wherever most values may be 0.
+- Values below 0 hide h. Ends that lie where they began are open then, where most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
