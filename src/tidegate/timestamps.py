@@ -42,6 +42,7 @@ from tidegate.timestamps_in_bulk import (
 _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times are counted from it
 
+_NO_SUCH_TIME = "is not a time: there is no such day, or hour, minute or second"
 _DATE = "looks like a date without separators, not like a number since 1970"
 
 # Nanoseconds, in 2262: as a float, so that rounding cannot lead beyond 64 bits.
@@ -227,7 +228,7 @@ def _times_from_objects(
         try:
             tick, instant, known = _one_time(value, unit)
         except (_UnreadableError, ValueError, OverflowError, TypeError) as error:
-            problem = str(error) if isinstance(error, _UnreadableError) else "is not a time"
+            problem = str(error) if isinstance(error, _UnreadableError) else _NO_SUCH_TIME
             raise InputError(f"time at position {position + at} {problem}") from None
         if kind is not None and kind != (instant, known):
             raise InputError(_mixed(position + at))

@@ -188,3 +188,27 @@ def test_keys_beside_tabs(tmp_path: Path) -> None:
     assert sums[0] == sums[1] == [*keys, "total"]
     first = (tmp_path / "out.tsv").read_text().splitlines()[1:3]
     assert [line.split("\t0\t")[0] for line in first] == ["a", "c, d"]
+
+
+@pytest.mark.parametrize("last", ["Total,780\n", ",780\n", "\n"])
+def test_a_row_of_totals_or_a_blank_one_has_no_time(tmp_path: Path, last: str) -> None:
+    said = problem(tmp_path / "in.csv", TABLE + last)
+    assert f"time at position {ROWS} is " in said
+    assert ("remove rows without a time" in said) == (last[0] != "T")
+
+
+@pytest.mark.parametrize("wrong", ["2024-02-30", "2016-12-31T23:59:60Z", "2024-03-01T25:00"])
+def test_times_that_do_not_exist(tmp_path: Path, wrong: str) -> None:
+    said = problem(tmp_path / "in.csv", TABLE.replace(TIMES[3], wrong))
+    assert "time at position 3 is not a time: there is no such day" in said
+
+
+def test_a_small_number_is_not_asked_for_as_a_time(tmp_path: Path) -> None:
+    """A key 7 that was given as a time asked for all rows since seven seconds after 1970."""
+    (tmp_path / "in.csv").write_text(TABLE)
+    timed = ("--time", "when", "--zone", "Europe/Berlin", "--epsilon", 3, "--bound", 100)
+    out = tmp_path / "out.csv"
+    assert run("release", tmp_path / "in.csv", "--column", "load", *timed, "-o", out).exit_code == 0
+    said = run("query", out, "--from", "7").stderr
+    assert "from is a number, which counts from 1970: write a date" in said
+    assert run("query", out, "--from", "1709247600").exit_code == 0  # 2024-03-01 in Berlin
