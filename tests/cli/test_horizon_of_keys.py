@@ -24,8 +24,8 @@ def rows_by_zone(path: Path) -> float:
 
 
 def test_a_busy_key_among_rare_ones_is_known_well(tmp_path: Path) -> None:
-    """With the rows of an average key (228, so 1,000) the interval of `busy` was 0.6 to 1.5 of
-    its sum wide: its threshold was chosen from a few dozen values.
+    """With the rows of an average key (228, so 1,000) the interval of `busy` was 0.6 to 1.5 times
+    its sum wide: the threshold was chosen from a few dozen values.
     """
     truth = rows_by_zone(tmp_path / "in.csv")
     words = ("--column", "fare", "--by", "zone", "--keys", tmp_path / "keys.txt")
