@@ -59,7 +59,7 @@ def library_of(values: Any) -> str:
 
 def not_a_number(position: int, *, text: bool = False) -> InputError:
     """The error about what is not a number, by its position; and what to do if it is text."""
-    advice = "; it is text: convert the column first, for example with pandas.to_numeric"
+    advice = "; it is text: convert it first, as pandas.to_numeric does"
     return InputError(f"value at position {position} is not a number{advice if text else ''}")
 
 
