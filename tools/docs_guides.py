@@ -239,9 +239,9 @@ def ledger(colours: Colours) -> Figure:
             stage = "stream" if start else "threshold"
             book.charge(source="meters", epoch=epoch, stage=stage, **charge)
             height = float(guarantee.epsilon)
-            kind = {"color": shade, "alpha": 0.8, "label": label}
+            kind: dict[str, Any] = {"color": shade, "alpha": 0.8, "label": label}
             axes.bar(start, height, (until or end) - start, spent, align="edge", **kind)
-        left = float(book.left("meters"))
+        left = float(book.left("meters") or 0)
     axes.axhline(0.25, color=colours["ink"], ls="--", lw=1.2, label="cap")
     axes.annotate(f"{left:g} left", (end, 0.25 - left / 2), ha="right", va="center")
     ticks = [0, 65_536, 80_000]

@@ -378,26 +378,3 @@ def test_the_core_imports_none_of_them() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
-
-
-TEXTS = ["12.5"] * 40
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        TEXTS,
-        np.array(TEXTS),
-        pd.Series(TEXTS),
-        pd.Series(TEXTS, dtype="category"),
-        pl.Series(TEXTS),
-        pl.Series(TEXTS, dtype=pl.Categorical),
-        pa.array(TEXTS),
-        pa.array(TEXTS).dictionary_encode(),
-        pa.array(TEXTS, pa.large_string()),
-    ],
-)
-def test_numbers_written_as_text_are_called_text(column) -> None:
-    with pytest.raises(tg.InputError, match="value at position 0 is not a number; it is text") as e:
-        tg.release(column, epsilon=1, bound=50)
-    assert "12.5" not in str(e.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -272,31 +272,3 @@ def test_several_columns_are_saved_and_opened_together(tmp_path: Path) -> None:
     assert (ratio.estimate, ratio.low) == (known.estimate, known.low)
     with pytest.raises(tg.SettingError, match="copy those"):
         opened.save(tmp_path / "again.csv")
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "list"])
-def test_durations_and_truths_are_no_times(library: str) -> None:
-    for values in ([timedelta(seconds=at) for at in range(40)], [False, True] * 20):
-        column = {
-            "pandas": pd.Series,
-            "polars": pl.Series,
-            "pyarrow": pa.array,
-            "list": list,
-        }[library](values)
-        with pytest.raises(tg.InputError, match=r"times must be dates and times|is not a time"):
-            tg.release(range(40), time=column, epsilon=1, bound=50)
-
-
-def test_times_as_text_of_arrow() -> None:
-    """A string of pyarrow is no str of Python: such a column was refused."""
-    texts = [f"2024-03-01T00:{minute:02}:00Z" for minute in range(40)]
-    for column in (pa.array(texts), pa.chunked_array([texts]), pa.array(texts).dictionary_encode()):
-        table = pa.table({"when": column, "load": range(40)})
-        released = tg.release(table, value="load", time="when", epsilon=3, bound=50)
-        assert released.query("2024-03-01T00:10Z", "2024-03-01T00:20Z").end == 20
-
-
-def test_other_forms_of_times_say_what_to_do() -> None:
-    table = pd.DataFrame({"when": ["31.12.2024 23:59"] * 40, "load": range(40)})
-    with pytest.raises(tg.InputError, match=r"position 0 is neither.*with pandas.to_datetime"):
-        tg.release(table, value="load", time="when", epsilon=3, bound=50)
