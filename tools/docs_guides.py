@@ -7,6 +7,7 @@ schemes, for light and for dark pages.
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from docs_tutorial import DAY, HOUR, ORANGE, THEMES, Floats, use_theme
 from matplotlib.figure import Figure
 
 import tidegate as tg
+from tidegate.ledger import Ledger
 
 _DAYS = 28
 Colours = dict[str, str]
@@ -167,6 +169,88 @@ def choosing_methods(colours: Colours) -> Figure:
     return figure
 
 
+def units(colours: Colours) -> Figure:
+    """How sure the output can make an observer of something about a person with many events."""
+    events_of_person = np.geomspace(1, 1000, 200)
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
+    axes = figure.subplots()
+    shades = ("#009e73", colours["blue"], ORANGE)
+    for epsilon, shade, style in zip((0.01, 0.1, 1), shades, ("-", "--", "-."), strict=True):
+        sure = 100 / (1 + np.exp(-np.minimum(epsilon * events_of_person, 700)))
+        label = f"ε = {epsilon:g} per event"
+        axes.semilogx(events_of_person, sure, style, color=shade, lw=1.8, label=label)
+    sure = 100 / (1 + np.exp(-1))
+    axes.axhline(sure, color=colours["soft"], lw=1.2, label="ε = 1 per person and horizon")
+    axes.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
+    axes.set(xlabel="events of the person in the stream", ylabel="sure by at most, %")
+    axes.set(ylim=(48, 102), xlim=(1, 1000))
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9)
+    return figure
+
+
+def local(colours: Colours) -> Figure:
+    """Errors of sums over n values in a row: one trusted server, and devices that trust none."""
+    lengths = np.array([1_000, 3_000, 10_000, 30_000, 100_000])
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for epsilon, style in ((1, "o-"), (4, "s--")):
+        found: dict[str, list[Floats]] = {"local": [], "central": []}
+        for seed in range(_RUNS):
+            values = tg.synthetic.baskets(110_000, seed=seed)
+            rehearsal = tg.topl(epsilon=epsilon, bound=500).simulate(values, tg.seeded(seed))
+            central = tg.release(values, epsilon=epsilon, bound=500, randomness=tg.seeded(seed))
+            before, random = np.concatenate(([0.0], np.cumsum(values))), np.random.default_rng(seed)
+            starts = [random.integers(0, values.size - one, 50) for one in lengths.tolist()]
+            for name, release in (("local", rehearsal), ("central", central)):
+                squares = []
+                for one, first in zip(lengths.tolist(), starts, strict=True):
+                    sums = [release.query(at, at + one).estimate for at in first.tolist()]
+                    squares.append(np.mean((sums / (before[first + one] - before[first]) - 1) ** 2))
+                found[name].append(np.array(squares))
+        for name, shade in (("local", ORANGE), ("central", colours["blue"])):
+            errors = 100 * np.sqrt(np.mean(found[name], axis=0))
+            label = f"{name}, ε = {epsilon}"
+            axes.loglog(lengths, errors, style, color=shade, label=label)
+    axes.set_xticks(lengths, [f"{one:,}" for one in lengths.tolist()])
+    axes.minorticks_off()
+    axes.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    axes.set(xlabel="values in the sum", ylabel="error of the sum, %")
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9)
+    return figure
+
+
+def ledger(colours: Colours) -> Figure:
+    """The charges of the guide: what each position has spent, and what is left of the cap."""
+    pipeline = tg.tops(epsilon=0.1, bound=500, horizon=2**16, holdout=65_536)
+    charges = (
+        ("threshold: the hold-out", 0, 65_536, pipeline.threshold.guarantee, colours["soft"]),
+        ("stream, from 65,536 on", 65_536, None, pipeline.perturber.guarantee, colours["blue"]),
+        ("a second epoch, from 80,000 on", 80_000, None, pipeline.perturber.guarantee, ORANGE),
+    )
+    figure, end = Figure(figsize=(10, 3.2), layout="constrained"), 120_000
+    axes = figure.subplots()
+    with TemporaryDirectory() as folder:
+        book = Ledger.open(Path(folder) / "budget.ledger", cap=0.25)
+        for label, start, until, guarantee, shade in charges:
+            epoch = pipeline.start(tg.seeded(start)).epoch
+            before = [part for part in book.ranges("meters") if part.end is None]
+            spent = float(before[-1].total.epsilon) if before and start else 0.0
+            charge: dict[str, Any] = {"start": start, "end": until, "guarantee": guarantee}
+            stage = "stream" if start else "threshold"
+            book.charge(source="meters", epoch=epoch, stage=stage, **charge)
+            height = float(guarantee.epsilon)
+            kind: dict[str, Any] = {"color": shade, "alpha": 0.8, "label": label}
+            axes.bar(start, height, (until or end) - start, spent, align="edge", **kind)
+        left = float(book.left("meters") or 0)
+    axes.axhline(0.25, color=colours["ink"], ls="--", lw=1.2, label="cap")
+    axes.annotate(f"{left:g} left", (end, 0.25 - left / 2), ha="right", va="center")
+    ticks = [0, 65_536, 80_000]
+    axes.set_xticks(ticks, [f"{one:,}" for one in ticks])
+    axes.set(xlim=(0, end), ylim=(0, 0.28), xlabel="position", ylabel="ε spent")
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9)
+    return figure
+
+
 _RUNS = 5
 
 PICTURES: dict[str, Callable[[Colours], Figure]] = {
@@ -175,6 +259,9 @@ PICTURES: dict[str, Callable[[Colours], Figure]] = {
     "guide-queries": queries,
     "guide-planning": planning,
     "guide-choosing-methods": choosing_methods,
+    "guide-units": units,
+    "guide-local": local,
+    "guide-ledger": ledger,
 }
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
-from tidegate.tables.to_numpy import MISSING, plain
+from tidegate.tables.to_numpy import MISSING, not_a_number, plain
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -159,7 +159,7 @@ class Lattice:
             return array
         if array.dtype.kind == "O" or not isinstance(values, np.ndarray):
             return self._from_objects(values, position)
-        raise InputError(f"value at position {position} is not a number")
+        raise not_a_number(position, text=array.dtype.kind in "US")
 
     def units(self, numbers: NDArray[Any]) -> IntArray:
         """Clamped and rounded lattice units; a new array of int64."""
@@ -223,7 +223,7 @@ class Lattice:
                 pass
         if type(value).__name__ in MISSING:
             return 0.0
-        raise InputError(f"value at position {position} is not a number") from None
+        raise not_a_number(position, text=isinstance(value, str)) from None
 
 
 def one_number(value: object) -> float | None:

@@ -42,6 +42,7 @@ from tidegate.timestamps_in_bulk import (
 _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times are counted from it
 
+_NO_SUCH_TIME = "is not a time: there is no such day, or hour, minute or second"
 _DATE = "looks like a date without separators, not like a number since 1970"
 
 # Nanoseconds, in 2262: as a float, so that rounding cannot lead beyond 64 bits.
@@ -137,7 +138,8 @@ def _times_of_column(
         return _times_from_numbers(array, position, unit)
     if typed is not None or isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise InputError("times must be a list or a column of times, one for each value")
-    return _times_from_objects(list(values), position, unit)
+    listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)  # of pyarrow
+    return _times_from_objects(listed, position, unit)
 
 
 def _typed_times(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
@@ -147,9 +149,9 @@ def _typed_times(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
         values, home = values.to_arrow(), "pyarrow"
     if home == "pyarrow" and hasattr(values, "type"):
         zone = getattr(values.type, "tz", None)
-        array = np.asarray(values.to_numpy(zero_copy_only=False) if _one(values) else values)
-        return None if array.dtype.kind == "O" else (array, zone is not None)
-    if home == "pandas":
+        values = np.asarray(values.to_numpy(zero_copy_only=False) if _one(values) else values)
+        instant = zone is not None
+    elif home == "pandas":
         zone = getattr(getattr(values, "dtype", None), "tz", None)
         if zone is not None:
             values = getattr(values, "dt", values).tz_convert("UTC")
@@ -157,9 +159,10 @@ def _typed_times(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
         values, instant = np.asarray(values), zone is not None
     else:
         instant = False
-    if isinstance(values, np.ndarray) and values.dtype.kind in "Miuf":
-        return values, instant
-    return None
+    kind = values.dtype.kind if isinstance(values, np.ndarray) else "O"
+    if kind in "mb":
+        raise InputError("times must be dates and times: the column has durations, or yes and no")
+    return (values, instant) if kind in "Miuf" else None
 
 
 def _own_zone(values: Any) -> str | None:
@@ -227,7 +230,7 @@ def _times_from_objects(
         try:
             tick, instant, known = _one_time(value, unit)
         except (_UnreadableError, ValueError, ArithmeticError, TypeError) as error:
-            problem = str(error) if isinstance(error, _UnreadableError) else "is not a time"
+            problem = str(error) if isinstance(error, _UnreadableError) else _NO_SUCH_TIME
             raise InputError(f"time at position {position + at} {problem}") from None
         if kind is not None and kind != (instant, known):
             raise InputError(_mixed(position + at))
@@ -267,7 +270,7 @@ def _one_time(value: Any, unit: str | None) -> tuple[int, bool, str | None]:
     if isinstance(value, int | float | np.integer | np.floating):
         ticks, _, known = _times_from_numbers(np.array([value]), 0, unit)
         return int(ticks[0]), True, known
-    raise _UnreadableError("is not a time")
+    raise _UnreadableError("is not a time: give datetimes, numbers since 1970 or ISO 8601")
 
 
 def _time_from_text(text: str, unit: str | None) -> tuple[int, bool, str | None]:

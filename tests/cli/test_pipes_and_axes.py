@@ -68,16 +68,6 @@ def test_csv_by_a_pipe_and_a_format_that_is_given_stay() -> None:
     assert piped(lines(nested=False), *words).stdout.startswith("position,value,level\n")
 
 
-def test_an_output_with_tabs_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
-    source = tmp_path / "in.tsv"
-    source.write_text("zone\tfare\n" + "".join(f"{n % 2}\t{n % 7}\n" for n in range(ROWS)))
-    result = run("release", source, "--column", "fare", "-o", tmp_path / "out.tsv", *SETTINGS)
-    assert result.exit_code == 2
-    assert "written with commas" in result.output
-    assert "spent" not in result.output
-    assert not (tmp_path / "out.tsv").exists()
-
-
 def test_show_has_times_below_its_line(tmp_path: Path) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / "out.csv"
     source.write_text(lines(nested=False))

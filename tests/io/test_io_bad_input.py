@@ -101,7 +101,7 @@ def test_torn_last_lines(write, read):
     assert read(write("s.csv", b"value\n1\n2")) == [1, 2]
     values, error = failure(write("s.csv", b"a,value\n1,2\n3"), column="value")
     assert values == [2]
-    assert "row 1 does not have 2 fields (unfinished last line)" in str(error)
+    assert "row 1 does not have 2 fields (line 3 of the input) (unfinished last line)" in str(error)
     assert read(write("s.jsonl", b'{"v":1}\n{"v":2}'), column="v") == [1, 2]
     values, error = failure(write("s.jsonl", b'{"v":1}\n{"v":2'), column="v")
     assert values == [1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tidegate.cli.pipeline_from_options import SHORTEST_KEY
+from tidegate.cli.pipeline_from_options import SHORTEST_KEY, rows_of_an_average_row
 from tidegate.clock import SECOND, Clock, offsets_of
 from tidegate.errors import InputError, SettingError
 from tidegate.lattice import IntArray
@@ -233,8 +233,9 @@ class CheckedStreams:
 
     def horizon(self, profile: DataProfile) -> int:
         """What a release should be told: of keys, as much as it takes by itself."""
-        values = self.values(profile)
-        return values if self.by is None or self.every else max(SHORTEST_KEY, values)
+        if self.by is None or self.every:
+            return self.values(profile)
+        return max(SHORTEST_KEY, rows_of_an_average_row(self.rows_of_key.values()))
 
     def share(self, profile: DataProfile) -> float:
         """The part of all rows that one stream has."""

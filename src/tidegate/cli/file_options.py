@@ -96,14 +96,9 @@ def file_of(released: Path, column: str | None) -> Path:
 
 def check_output(source: str, output: str | None, output_format: str | None) -> None:
     """Refuse an output that cannot be, before anything is read or spent."""
-    from tidegate.io.file_kind_and_row_count import (  # on demand: `--help` needs no files
-        has_tabs,
-        kind_of,
-    )
+    from tidegate.io.file_kind_and_row_count import kind_of  # on demand: `--help` needs no files
 
     kind_of(output, output_format, setting="output-format")
-    if has_tabs(output) and output_format is None:
-        raise SettingError("output", "is written with commas: give it the extension .csv")
     if output in (None, "-") or source == "-":
         return
     if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, time
 from difflib import get_close_matches
 from inspect import signature
@@ -216,6 +216,16 @@ def with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
     if rows is None or rows < FEW_ROWS or rows >= HORIZON:
         return options
     return {**options, "horizon": rows}
+
+
+def rows_of_an_average_row(rows_of_keys: Iterable[int]) -> int:
+    """How many rows the key of an average row has: Σn²/Σn; 0 if there are none.
+
+    >>> rows_of_an_average_row([100, 100]), rows_of_an_average_row([10, 190])
+    (100, 181)
+    """
+    rows = list(rows_of_keys)
+    return sum(count * count for count in rows) // max(1, sum(rows))
 
 
 def _taken_by(argument: str) -> str:

@@ -19,6 +19,7 @@ from tidegate.cli.pipeline_from_options import (
     FEW_ROWS,
     SHORTEST_KEY,
     build_pipeline,
+    rows_of_an_average_row,
 )
 from tidegate.cli.release_summary import summarise_keys, told_what_is_left
 from tidegate.cli.rounding_note import RoundingNote
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
     from tidegate.io import Batch
     from tidegate.io.held_source import HeldSource
     from tidegate.keyed.transfer import KeyedTransferred
+    from tidegate.lattice import IntArray
 
 _GO_WITHOUT = ("user-column", "stdin", "emit")
 _HELD = 1 << 26  # bytes of a file that is read once; in memory a row takes 16, with a time 24
@@ -189,7 +191,11 @@ def read_keys(path: Path | str) -> list[str]:
 def _keys_with_length(
     options: dict[str, Any], source: str, keys: list[str] | None, opening: dict[str, Any]
 ) -> tuple[dict[str, Any], HeldSource | None]:
-    """The options, with the rows that a key has on average as horizon; and the input, if held.
+    """The options, with the rows of the key that an average row lies in as horizon; and the input,
+    if held.
+
+    That is Σn²/Σn for keys of n rows, and their number of rows where they are alike. A key that is
+    far longer than the horizon stops choosing its threshold while that cuts many values.
 
     Privacy: settings are published. How many rows a key has is public; how many rows have a key
     that was not declared is not, so they do not count here either.
@@ -207,10 +213,13 @@ def _keys_with_length(
     rows = held.rows if held is not None else rows_at_most(source, options.get("format"))
     if rows is not None and keys is not None:
         held = held if lines else _held(source, opening)
-        rows = _rows_of_declared(source, options, keys, held)
-    if rows is None or rows < FEW_ROWS:
+        each = _rows_of_declared(source, options, keys, held)
+        rows = None if each is None else sum(each)
+    else:
+        each = None if rows is None else [rows]
+    if not each or rows is None or rows < FEW_ROWS:
         return options, held
-    expected = max(SHORTEST_KEY, rows // (1 if keys is None else len(keys)))
+    expected = max(SHORTEST_KEY, rows_of_an_average_row(each))
     return (options if expected >= HORIZON else {**options, "horizon": expected}), held
 
 
@@ -233,8 +242,8 @@ def _held(source: str, opening: dict[str, Any]) -> HeldSource | None:
 
 def _rows_of_declared(
     source: str, options: dict[str, Any], keys: list[str], held: HeldSource | None
-) -> int | None:
-    """How many rows of a file have a declared key; None: it cannot be read to its end."""
+) -> list[int] | None:
+    """How many rows each declared key has in a file; None: it cannot be read to its end."""
     from tidegate.io.open_source import open_keys
     from tidegate.keyed.key_names import Names, declared_keys
     from tidegate.tables.repeated_items import RepeatedItems
@@ -242,12 +251,12 @@ def _rows_of_declared(
     names = ("format", "by", "header", "delimiter", "decimal")
     reading: dict[str, Any] = {name: options.get(name) for name in names}
 
-    def declared_in(batches: Iterable[Batch]) -> int:
-        found = 0
+    def declared_in(batches: Iterable[Batch]) -> list[int]:
+        found: IntArray = np.zeros(len(keys) + 1, dtype=np.int64)  # the last are of no declared key
         for items in (RepeatedItems.of(batch.users) for batch in batches):
-            known = declared.codes(items.distinct, len(items.distinct), 0) >= 0
-            found += len(items) if known.all() else int(np.count_nonzero(known[items.places]))
-        return found
+            codes = declared.codes(items.distinct, len(items.distinct), 0)
+            np.add.at(found, codes, np.bincount(items.places, minlength=len(items.distinct)))
+        return [int(rows) for rows in found[:-1]]
 
     try:
         declared = Names(declared_keys(keys), more=False)

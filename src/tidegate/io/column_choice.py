@@ -17,7 +17,7 @@ from typing import Any
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.csv_dialect import Dialect
-from tidegate.io.file_kind_and_row_count import FileKind, has_tabs, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import read_lines
 from tidegate.tables.optional_libraries import require_for_files
@@ -133,8 +133,7 @@ def time_columns(path: str, format: str | None, delimiter: str | None) -> list[s
         except (arrow.ArrowException, OSError):  # missing or damaged: who reads the values says so
             return []
         return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
-    separator = "tab" if delimiter is None and has_tabs(path) else delimiter
-    rows = _first_rows_of_columns(path, kind, Dialect.given(separator, None))
+    rows = _first_rows_of_columns(path, kind, Dialect.given(delimiter or kind.delimiter, None))
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if _are_times([row.get(name) for row in rows])]
 
@@ -144,8 +143,7 @@ def column_names(path: str, format: str | None, delimiter: str | None) -> list[s
     kind = kind_of(path, format)
     if kind.format == "parquet":
         return []  # its own message lists them
-    separator = "tab" if delimiter is None and has_tabs(path) else delimiter
-    rows = _first_rows_of_columns(path, kind, Dialect.given(separator, None))[:1]
+    rows = _first_rows_of_columns(path, kind, Dialect.given(delimiter or kind.delimiter, None))[:1]
     return [name for row in rows for name in _flat(row)]
 
 

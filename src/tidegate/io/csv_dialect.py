@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import SettingError
 
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SPELT = {"tab": "\t", "\\t": "\t"}  # what a shell lets through
-# Digits by threes, or a sign of a currency before or after the digits.
-_MONEY = re.compile(rb"[-+(]?[^\w\s]{0,3}\s?\d+([, '.]\d{3})*([.,]\d+)?\s?[^\w\s]{0,3}\)?")
+# Digits by threes; a unit, brackets, a sign of a currency or of percent before or after the digits.
+_MARKED = re.compile(rb"[^\d\s,;|]{0,5}\s?[-+]?\d+([, '.]\d{3})*([.,]\d+)?\s?[^\d\s,;|]{0,8}")
 _BY_THREES = re.compile(rb"[-+]?\d{1,3}(,\d{3})+")  # 1,234 is either
 _DECIMAL_COMMA = re.compile(rb"[-+]?\d*,\d+")
 
@@ -96,7 +97,44 @@ class Dialect:
             return "; it seems to have a decimal comma: use --decimal ','" + (
                 " with --delimiter ';'" if self.delimiter == "," else ""
             )
-        if _MONEY.fullmatch(field) and self.number(field) is None:
+        if _MARKED.fullmatch(field) and self.number(field) is None:
             plain = f"1234{self.decimal}5"
-            return f"; it seems to have a currency sign or marks of thousands: write {plain}"
+            return (
+                "; it seems to have a currency sign or marks of thousands, a unit, a percent sign "
+                f"or brackets: write {plain}, or -{plain} below 0"
+            )
         return ""
+
+    def line_of(self, names: set[str], lines: Sequence[bytes]) -> int | None:
+        """The number of the line, after the first, that has all these fields; None: none has.
+
+        Only where the first line is of another form: a title, a comment, Excel's `sep=;`. So no row
+        among rows is told from the others by what it holds.
+        """
+        forms = [
+            [field.strip().decode("utf-8", "replace") for field in self.fields(line)]
+            for line in lines
+        ]
+        strange = lines[0].startswith((b"#", b"sep="))
+        for number, form in enumerate(forms[1:], start=2):
+            if names and names <= set(form) and (strange or len(form) != len(forms[0])):
+                return number
+        return None
+
+    def other_width(self, line: bytes) -> str:
+        """What to say about a row with too many or too few fields: its structure, no content."""
+        if line.count(b'"') % 2:
+            return (
+                "; it has a quote that is not closed: a field must not go on in the next line, so "
+                "remove line breaks inside quotes first"
+            )
+        return self.other_separator(line)
+
+
+def is_utf8(line: bytes) -> bool:
+    """Whether a line is text."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

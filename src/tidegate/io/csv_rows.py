@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
 from tidegate.io.column_choice import Wanted, choose_column, index_of
-from tidegate.io.csv_dialect import Dialect
+from tidegate.io.csv_dialect import Dialect, is_utf8
 from tidegate.lattice import IntArray
 from tidegate.tables.arrow import to_numpy
 from tidegate.tables.optional_libraries import require_for_files
@@ -28,6 +28,8 @@ _USUAL = Dialect()
 _SECONDS = 1e11  # since 1970, at most; beyond these are milliseconds
 
 _NO_NUMBER = "; leave it empty if it is missing, and write yes and no as 1 and 0"
+_SECOND_HEADER = "; if this line belongs to the header, remove it"
+_NOT_UTF8 = "convert the file first, for example with iconv -f latin1 -t utf-8"
 
 
 class CsvRows:
@@ -91,6 +93,8 @@ class CsvRows:
             chosen = choose_column(self._wanted, names, by_index=True, listed=self._listed)
         except SettingError as error:
             other = self._dialect.other_separator(line)
+            if not is_utf8(line):
+                other = f"; this line is not UTF-8 text: {_NOT_UTF8}"
             raise SettingError(error.setting, error.problem + other) from None
         self._settle(chosen, len(names))
         if self._listed:
@@ -144,7 +148,8 @@ class CsvRows:
             problem = f"row {position} does not have {self._width} fields"
             hint = self._hint(position, "--column says which one to read")
             other = self._dialect.other_decimal(line.strip()) if self._width == 1 else ""
-            raise InputError(problem + (other or self._dialect.other_separator(line) or hint))
+            hint = other or self._dialect.other_width(line) or hint
+            raise InputError(problem + hint + self._place(position))
         return [
             self._number(fields[index], label, position)
             if column.numeric
@@ -168,18 +173,26 @@ class CsvRows:
             raise InputError(
                 f"value at row {position}, column {label} is not a number"
                 f"{other or self._hint(position) or _NO_NUMBER}"
-                f" (line {position + self._lines_before + 1} of the input)"
+                f"{'' if position or other or not self._header else _SECOND_HEADER}"
+                f"{self._place(position)}"
             )
         return number
+
+    def _place(self, position: int) -> str:
+        return f" (line {position + self._lines_before + 1} of the input)"
 
     def _text(self, field: bytes, label: str, position: int, what: str) -> str | None:
         try:
             return field.decode("utf-8") or None
         except UnicodeDecodeError:
             raise InputError(
-                f"{what} at row {position}, column {label} is not UTF-8 text: convert the "
-                "file first, for example with iconv -f latin1 -t utf-8"
+                f"{what} at row {position}, column {label} is not UTF-8 text: {_NOT_UTF8}"
             ) from None
+
+    def names_after(self, lines: Sequence[bytes]) -> int | None:
+        """Which line of those after the first has all names that were asked for; None: none has."""
+        named = {column.name or "" for column in self._wanted if index_of(column.name) is None}
+        return None if "" in named else self._dialect.line_of(named, lines)
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
         """The wanted columns of a block of `count` lines, or None to have them read one by one."""

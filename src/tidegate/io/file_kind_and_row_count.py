@@ -20,16 +20,30 @@ _EXTENSIONS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
-_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+_TABLE = "write the table as Parquet or CSV, or give it to tidegate.release in Python"
+_ADVICE = {  # for files of other kinds, by extension
+    **dict.fromkeys(
+        (".xlsx", ".xlsm", ".xls", ".ods", ".numbers"),
+        "is a spreadsheet: save the sheet as CSV (UTF-8) first",
+    ),
+    **dict.fromkeys((".zip", ".7z", ".tar", ".tgz", ".rar"), "is an archive: unpack it first"),
+    **dict.fromkeys((".bz2", ".xz", ".lz4", ".br"), "is compressed otherwise: use .gz or .zst"),
+    **dict.fromkeys((".sqlite", ".sqlite3", ".db", ".duckdb"), f"is a database: {_TABLE}"),
+    **dict.fromkeys(
+        (".feather", ".arrow", ".ipc", ".orc", ".avro", ".pkl", ".pickle", ".h5", ".dta", ".sav"),
+        f"is of a kind that is not read: {_TABLE}",
+    ),
+}
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """A format, and the compression around it: "gzip", "zstd" or None."""
+    """A format, the compression around it ("gzip", "zstd" or None), and what separates CSV."""
 
     format: str
     compression: str | None = None
+    delimiter: str = ","
 
     @property
     def recoverable(self) -> bool:
@@ -48,9 +62,9 @@ def kind_of(
     `setting`: the name of the option in messages, if it is not `format`.
 
     >>> kind_of("readings.csv.gz")
-    FileKind(format='csv', compression='gzip')
-    >>> kind_of("readings.log", "jsonl")
-    FileKind(format='jsonl', compression=None)
+    FileKind(format='csv', compression='gzip', delimiter=',')
+    >>> kind_of("readings.log", "jsonl").format
+    'jsonl'
     """
     name = "" if is_standard(path) else os.fspath(path or "").lower()
     bare, compression = name, None
@@ -60,14 +74,8 @@ def kind_of(
     if format is None:
         found = "csv" if not name else _EXTENSIONS.get(Path(bare).suffix)
         if found is None or (found == "parquet" and compression):
-            if name and Path(path or "").is_dir():
-                raise SettingError(setting, f"{said(name)} is a folder: name a file")
-            if bare.endswith(_SPREADSHEETS):
-                raise SettingError(setting, "is a spreadsheet: save the sheet as CSV (UTF-8) first")
-            lines = " (jsonl has an object on every line)" if bare.endswith(".json") else ""
-            problem = f"is unknown from this name. Give --{setting}, one of {_names()}{lines}"
-            raise SettingError(setting, problem)
-        return FileKind(found, compression)
+            raise _unknown_kind(path, Path(bare).suffix, setting)
+        return FileKind(found, compression, "\t" if Path(bare).suffix == ".tsv" else ",")
     if format not in KINDS:
         raise SettingError(setting, f"must be one of {_names()}, not {said(format)}")
     plain, _, codec_name = format.partition(".")
@@ -76,10 +84,17 @@ def kind_of(
     return FileKind(plain, None if plain == "parquet" else compression)
 
 
-def has_tabs(path: str | Path | None) -> bool:
-    """Whether the name of a file says that tabs separate its fields."""
-    name = "" if is_standard(path) else os.fspath(path or "").lower()
-    return any(name.endswith(f".tsv{packed}") for packed in ("", *_COMPRESSIONS))
+def _unknown_kind(path: str | Path | None, extension: str, setting: str) -> SettingError:
+    """The error about a name that does not tell a kind that is read, or written."""
+    output = setting != "format"
+    if Path(path or "").is_dir():
+        name = said(os.fspath(path or ""))
+        return SettingError("output" if output else setting, f"{name} is a folder: name a file")
+    if extension in _ADVICE and not output:
+        return SettingError(setting, _ADVICE[extension])
+    lines = " (jsonl has an object on every line)" if extension == ".json" else ""
+    problem = f"is unknown from this name. Give --{setting}, one of {_names()}{lines}"
+    return SettingError(setting, problem)
 
 
 def is_standard(path: str | Path | None) -> bool:

@@ -181,7 +181,17 @@ def _json_number(value: object, key: str, position: int) -> float:
         return math.nan
     if isinstance(value, int | float):  # true and false count as 1 and 0, as in Parquet
         return float(value)
-    raise InputError(f"value at row {position}, column {key!r} is not a number")
+    advice = _advice(value, key)
+    raise InputError(f"value at row {position}, column {key!r} is not a number{advice}")
+
+
+def _advice(value: object, key: str) -> str:
+    """What to do about a value of another type."""
+    if isinstance(value, str):
+        return "; it is text: write numbers without quotes"
+    if isinstance(value, dict):
+        return f"; it is an object: name a key in it, as in --column {key}.KEY"
+    return "; it is a list: write one number a line"
 
 
 def _json_user(value: object, key: str, position: int, what: str) -> str | int | None:

@@ -18,14 +18,17 @@ BLOCK = 1 << 20  # bytes read at once: no block has more lines than a batch may 
 LONGEST_LINE = 1 << 24
 _MARK = b"\xef\xbb\xbf"  # of UTF-8, which some editors put first
 
+_CONVERT = "convert it to UTF-8, for example with iconv -f utf-16 -t utf-8"
 _NOT_TEXT = {
     b"\x1f\x8b": "is gzip data: its name must end in .gz, or give the format as csv.gz, jsonl.gz",
     b"\x28\xb5\x2f\xfd": "is zstd data: its name must end in .zst, or give the format as csv.zst",
     b"PK\x03\x04": "is an Excel workbook or a zip archive: save the sheet as CSV, or unpack it",
     b"\xd0\xcf\x11\xe0": "is an Excel workbook: save the sheet as CSV",
     b"PAR1": "is a Parquet file: give the format as parquet",
-    b"\xff\xfe": "is UTF-16 text: convert it to UTF-8",
-    b"\xfe\xff": "is UTF-16 text: convert it to UTF-8",
+    b"SQLite format 3": "is a database of SQLite: export the table as CSV or Parquet",
+    b"ARROW1": "is an Arrow (Feather) file: write it as Parquet",
+    b"\xff\xfe": f"is UTF-16 text: {_CONVERT}",
+    b"\xfe\xff": f"is UTF-16 text: {_CONVERT}",
 }
 
 
@@ -81,7 +84,10 @@ def _start(data: bytes, incoming: InputBytes) -> bytes:
             raise SourceError(None, problem, incoming.name)
     odd, even = data[1:8:2], data[:8:2]
     if len(data) >= 8 and any(data[:8]) and not (any(odd) and any(even)):  # two bytes a letter
-        problem = "looks like UTF-16 text without a byte order mark: convert it to UTF-8"
+        problem = f"looks like UTF-16 text without a byte order mark: {_CONVERT}"
+        raise SourceError(None, problem, incoming.name)
+    if b"\n" not in data and data.rstrip(b"\r").count(b"\r") > 1:
+        problem = "has line ends of old Macs (CR): convert them, with tr '\\r' '\\n'"
         raise SourceError(None, problem, incoming.name)
     return data.removeprefix(_MARK)
 

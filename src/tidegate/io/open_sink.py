@@ -10,7 +10,7 @@ from tidegate._context_managers import Completed, Context
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError
-from tidegate.io.file_kind_and_row_count import has_tabs, is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import is_standard, kind_of
 from tidegate.io.output_recovery import recover
 from tidegate.io.parquet_sink import ParquetSink
 from tidegate.io.released_row_text import names_of
@@ -67,8 +67,6 @@ def open_sink(
         SinkError: if it cannot be written; `ClosedPipeError` if the reader went away.
     """
     kind = kind_of(path, format)
-    if has_tabs(path) and format is None:
-        raise SettingError("output", "is written with commas: give it the extension .csv")
     if append_at is None:
         if kind.format == "parquet":
             return ParquetSink(path, metadata, leveled=leveled, clock=clock)

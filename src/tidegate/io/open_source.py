@@ -10,7 +10,7 @@ from tidegate.io.batches import Source
 from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_dialect import Dialect
 from tidegate.io.csv_rows import CsvRows
-from tidegate.io.file_kind_and_row_count import FileKind, has_tabs, is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, is_standard, kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.parquet_source import ParquetSource
@@ -89,7 +89,7 @@ def open_source(
         if time is None and value is not None:
             raise SettingError(name, "needs --time")
     kind = kind_of(path, format)
-    dialect = _dialect(path, kind, format, delimiter, decimal)
+    dialect = _dialect(kind, delimiter, decimal)
     written = None if time_format is None else TimeFormat(time_format)
     reader = None if time is None else TimeReader(zone, late, written, events=events or count)
     if is_standard(path) and format is None and (header, delimiter, decimal) == (None, None, None):
@@ -110,25 +110,17 @@ def open_keys(
 ) -> Source:
     """The keys of a file alone, as `open_source` would read them: to count its rows."""
     kind = kind_of(path, format)
-    dialect = _dialect(path, kind, format, delimiter, decimal)
+    dialect = _dialect(kind, delimiter, decimal)
     return open_columns(
         path, kind, [Wanted(by, "by", numeric=False)], header=header, dialect=dialect
     )
 
 
-def _dialect(
-    path: str | Path | None,
-    kind: FileKind,
-    given: str | None,
-    delimiter: str | None,
-    decimal: str | None,
-) -> Dialect:
+def _dialect(kind: FileKind, delimiter: str | None, decimal: str | None) -> Dialect:
     for name, value in (("delimiter", delimiter), ("decimal", decimal)):
         if value is not None and kind.format != "csv":
             raise SettingError(name, "is for CSV: other formats have one way to write a number")
-    if delimiter is None and given is None and has_tabs(path):
-        delimiter = "tab"
-    return Dialect.given(delimiter, decimal)
+    return Dialect.given(kind.delimiter if delimiter is None else delimiter, decimal)
 
 
 def open_columns(
@@ -150,7 +142,7 @@ def open_columns(
             raise SettingError("follow", "needs a plain CSV or JSONL file")
         return ParquetSource(InputBytes(path), wanted, times)
     csv = kind.format == "csv"
-    rows = CsvRows(wanted, header, dialect or Dialect()) if csv else JsonRows(wanted)
+    rows = CsvRows(wanted, header, dialect or Dialect(kind.delimiter)) if csv else JsonRows(wanted)
     return TextSource(
         InputBytes(path, kind.compression, follow=follow, skipped=skipped), rows, wanted, times
     )

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from tidegate import _atomic_files
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError, sink_error
-from tidegate.io.file_kind_and_row_count import is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, is_standard, kind_of
 from tidegate.io.released_row_text import csv_header, names_of
 
 _READ_BYTES = 1 << 16  # bytes read at either end
@@ -28,9 +28,9 @@ _COLUMNS = [
 ]
 
 
-def _output_row_of(names: Sequence[str], format_name: str) -> re.Pattern[bytes]:
-    if format_name == "csv":
-        return re.compile(b",".join(_PARTS[name] for name in names))
+def _output_row_of(names: Sequence[str], delimiter: str | None) -> re.Pattern[bytes]:
+    if delimiter is not None:
+        return re.compile(delimiter.encode().join(_PARTS[name] for name in names))
     quote = {"time": b'"?'}
     members = [
         b'"%b":%b%b%b' % (name.encode(), quote.get(name, b""), _PARTS[name], quote.get(name, b""))
@@ -39,15 +39,11 @@ def _output_row_of(names: Sequence[str], format_name: str) -> re.Pattern[bytes]:
     return re.compile(rb"\{" + b",".join(members) + rb"\}")
 
 
+# By what separates the fields; None: JSON Lines.
 _ROWS = {
-    name: {columns: _output_row_of(columns, name) for columns in _COLUMNS}
-    for name in ("csv", "jsonl")
+    delimiter: {columns: _output_row_of(columns, delimiter) for columns in _COLUMNS}
+    for delimiter in (",", "\t", None)
 }
-_HEADERS = {
-    "csv": {columns: csv_header(columns) for columns in _COLUMNS},
-    "jsonl": dict.fromkeys(_COLUMNS, b""),
-}
-_ROW_STARTS = {"csv": b"0123456789", "jsonl": b"{"}
 
 
 @dataclass(frozen=True)
@@ -93,20 +89,24 @@ def recover(
     name = os.fspath(path)
     try:
         with os.fdopen(_atomic_files.open_file(path, os.O_RDWR), "r+b") as file:
-            return _mend_output(file, kind.format, name)
+            return _mend_output(file, _delimiter(kind), name)
     except FileNotFoundError:
         return Recovered(0)
     except OSError as error:
         raise (error if isinstance(error, SinkError) else sink_error(error, name)) from None
 
 
-def _mend_output(file: BinaryIO, format_name: str, name: str) -> Recovered:
+def _delimiter(kind: FileKind) -> str | None:
+    return kind.delimiter if kind.format == "csv" else None
+
+
+def _mend_output(file: BinaryIO, delimiter: str | None, name: str) -> Recovered:
     size = file.seek(0, os.SEEK_END)
     head = _read(file, 0, _READ_BYTES)
     written = head.rstrip(b"\0")  # after a power cut, blocks that never came are zeros
     end = _end_of_last_line(file, size)
-    header, columns = _output_header(written, head[:end], format_name, name)
-    row = _ROWS[format_name][columns or _COLUMNS[0]]
+    header, columns = _output_header(written, head[:end], delimiter, name)
+    row = _ROWS[delimiter][columns or _COLUMNS[0]]
     first: list[int] = []
     last: list[int] = []
     if end > len(header):
@@ -117,7 +117,8 @@ def _mend_output(file: BinaryIO, format_name: str, name: str) -> Recovered:
             tail = tail[tail.index(b"\n") + 1 :]
         last = _output_positions(tail, row, name)
     if end < size:
-        expected = header[:1] if end < len(header) else _ROW_STARTS[format_name]
+        starts = b"{" if delimiter is None else b"0123456789"
+        expected = header[:1] if end < len(header) else starts
         if _read(file, end, 1) not in {b"\0", *(bytes([byte]) for byte in expected)}:
             raise _damaged(name)
         _atomic_files.truncate(file.fileno(), end)
@@ -130,13 +131,14 @@ def _mend_output(file: BinaryIO, format_name: str, name: str) -> Recovered:
 
 
 def _output_header(
-    written: bytes, lines: bytes, format_name: str, name: str
+    written: bytes, lines: bytes, delimiter: str | None, name: str
 ) -> tuple[bytes, tuple[str, ...] | None]:
     """The header that a file begins with, or begins to begin with; and its columns, if known."""
-    if format_name == "jsonl":
+    if delimiter is None:
         first = lines.partition(b"\n")[0]
-        return b"", next((on for on, row in _ROWS["jsonl"].items() if row.fullmatch(first)), None)
-    for columns, header in _HEADERS["csv"].items():
+        return b"", next((on for on, row in _ROWS[None].items() if row.fullmatch(first)), None)
+    for columns in _COLUMNS:
+        header = csv_header(columns, delimiter)
         if written.startswith(header):
             return header, columns
         if header.startswith(written):
@@ -146,7 +148,7 @@ def _output_header(
 
 def last_position(path: str | Path, format: str | None = None) -> int | None:  # noqa: A002  # as in open_source
     """The largest position near the end of a damaged file; None: there is none."""
-    patterns = _ROWS[kind_of(path, format).format].values()
+    patterns = _ROWS[_delimiter(kind_of(path, format))].values()
     with Path(path).open("rb") as file:
         end = _end_of_last_line(file, file.seek(0, os.SEEK_END))
         lines = _read(file, max(0, end - _READ_BYTES), min(end, _READ_BYTES)).split(b"\n")

@@ -18,7 +18,7 @@ from tidegate.io.csv_rows import texts_from_arrow
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.time_reader import TimeReader, batched
-from tidegate.tables.arrow import as_numbers, is_number
+from tidegate.tables.arrow import as_numbers, is_number, is_text
 from tidegate.tables.optional_libraries import require_for_files
 
 # Rows a batch: what stays in the cache is faster to decode than the longest batch allowed.
@@ -146,8 +146,7 @@ def _is_user(kind: Any) -> bool:
     types = require_for_files("pyarrow").types
     if types.is_dictionary(kind):
         kind = kind.value_type
-    names = ("integer", "string", "large_string", "string_view", "null")
-    return any(getattr(types, f"is_{name}")(kind) for name in names)
+    return is_text(kind) or types.is_integer(kind) or types.is_null(kind)
 
 
 def _is_time(kind: Any) -> bool:
@@ -158,8 +157,7 @@ def _is_time(kind: Any) -> bool:
 
 def _type_name(kind: Any) -> str:
     """The type in a word or two; the names inside a nested one are not wanted here."""
-    return (
-        "nested values"
-        if require_for_files("pyarrow").types.is_nested(kind)
-        else f"the type {kind}"
-    )
+    types = require_for_files("pyarrow").types
+    if types.is_nested(kind):
+        return "nested values"
+    return "texts" if types.is_dictionary(kind) and is_text(kind) else f"the type {kind}"

@@ -30,13 +30,17 @@ def names_of(*, leveled: bool, timed: bool) -> tuple[str, ...]:
     return NAMES[0 if timed else 1 : 4 if leveled else 3]
 
 
-def csv_header(names: Sequence[str]) -> bytes:
+def csv_header(names: Sequence[str], delimiter: str = ",") -> bytes:
     """The first line of a file with these columns: position, value, and perhaps more."""
-    return (",".join(names) + "\n").encode()
+    return (delimiter.join(names) + "\n").encode()
 
 
 def csv_rows(
-    first: int, numbers: Sequence[FloatArray], times: Sequence[str] | None = None
+    first: int,
+    numbers: Sequence[FloatArray],
+    times: Sequence[str] | None = None,
+    *,
+    delimiter: str = ",",
 ) -> Bytes:
     """Lines of times, if given, of the position, and of these columns: value, perhaps level."""
     size = numbers[0].size
@@ -44,7 +48,7 @@ def csv_rows(
         texts = [map(number_as_text, column.tolist()) for column in numbers]
         before = [] if times is None else [times]
         rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
-        return "".join([",".join(row) + "\n" for row in rows]).encode()
+        return "".join([delimiter.join(row) + "\n" for row in rows]).encode()
     arrow, arrow_csv = require_for_files("pyarrow"), require_for_files("pyarrow.csv")
     positions = to_arrow(np.arange(first, first + size))
     columns = [positions, *(texts_of(column, arrow) for column in numbers)]
@@ -52,7 +56,9 @@ def csv_rows(
         columns.insert(0, texts_to_arrow(times))
     rows = arrow.record_batch(columns, names=[str(index) for index in range(len(columns))])
     out = arrow.BufferOutputStream()
-    options = arrow_csv.WriteOptions(include_header=False, quoting_style="none", batch_size=PIECE)
+    options = arrow_csv.WriteOptions(
+        include_header=False, quoting_style="none", batch_size=PIECE, delimiter=delimiter
+    )
     arrow_csv.write_csv(rows, out, options)
     return memoryview(out.getvalue())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +83,8 @@ class TextSink(Completed):
         self._path = None if is_standard(path) else path
         self._kind = kind
         self._metadata = metadata
-        self._rows = csv_rows if kind.format == "csv" else json_rows
+        csv = partial(csv_rows, delimiter=kind.delimiter)
+        self._rows = csv if kind.format == "csv" else json_rows
         if metadata is not None:
             encode(metadata)  # refuse it before a file is touched
         self._clock = clock
@@ -96,7 +98,8 @@ class TextSink(Completed):
             if self._in_place and not append:
                 self._remove_sidecar()
             if kind.format == "csv" and not (append and self._outgoing.tell()):
-                self._out.write(csv_header(names_of(leveled=leveled, timed=clock is not None)))
+                names = names_of(leveled=leveled, timed=clock is not None)
+                self._out.write(csv_header(names, kind.delimiter))
             self._kept = self._outgoing.tell() if self._in_place else 0  # bytes of whole writes
             if self._in_place:
                 self._write_sidecar()

@@ -51,6 +51,10 @@ class CsvOrJson:
                 self._rows = JsonRows(self._wanted)
         return self._rows.begin(line)
 
+    def names_after(self, lines: Sequence[bytes]) -> int | None:
+        """Which of these lines has the names of CSV; None: none, or it is JSON."""
+        return self._rows.names_after(lines) if isinstance(self._rows, CsvRows) else None
+
     def one(self, line: bytes, position: int) -> list[Any]:
         """The wanted fields of a row."""
         return self._rows.one(line, position)
@@ -62,6 +66,7 @@ class CsvOrJson:
 
 # Below this a block is read row by row: pyarrow takes longer to get going.
 _SMALL = 2048
+_HEADER_LINES = 20  # that are looked through for names
 
 
 class TextRows(Protocol):
@@ -140,13 +145,30 @@ class TextSource(Closed):
             header, start, end = None, 0, 0
             while header is None and end < len(lines.text):
                 start, end = end, lines.text.index(b"\n", end) + 1
-                header = self._layout.begin(lines.text[start:end])
+                try:
+                    header = self._layout.begin(lines.text[start:end])
+                except SettingError as error:
+                    raise self._explained(error, lines.text, start) from None
             if header is None:
                 continue
             text = lines.text[end if header else start :]
             if text:
                 yield Lines(text, text.count(b"\n"), lines.torn)
             return
+
+    def _explained(self, error: SettingError, text: bytes, start: int) -> SettingError:
+        """The error about the line of names, with the line that has them if a later one does."""
+        names_after = getattr(self._layout, "names_after", None)
+        following = text[start:].split(b"\n", _HEADER_LINES)[:_HEADER_LINES]
+        number = None if names_after is None else names_after(following)
+        if number is None:
+            return error
+        line = number + text[:start].count(b"\n")
+        return SettingError(
+            error.setting,
+            f"is named in line {line}, not in the first: remove the lines before it, for example "
+            f"with tail -n +{line}",
+        )
 
     def _read(self, lines: Lines) -> Iterator[list[NDArray[Any]]]:
         if len(lines.text) > _SMALL:

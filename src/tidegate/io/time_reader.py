@@ -22,9 +22,12 @@ from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times, read_times
 from tidegate.timestamps_in_bulk import doubt_about_numbers
 
-_OTHER_FORMS = (
-    "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M' or '%Y%m%d'"
-)
+_HINTS = {  # by the end of a message
+    "since 1970": (
+        "; --time-format reads other forms, such as --time-format '%d.%m.%Y %H:%M' or '%Y%m%d'"
+    ),
+    "is missing": "; remove rows without a time, such as a row of totals or a blank line",
+}
 _RECENT = 3  # rows that decide about an hour that comes twice
 _SAMPLE = datetime(2024, 12, 31, tzinfo=UTC)
 
@@ -100,7 +103,8 @@ class TimeReader:
         try:
             times = self._read(column, codes)
         except InputError as error:
-            hint = _OTHER_FORMS if str(error).endswith("since 1970") else ""
+            known = [hint for end, hint in _HINTS.items() if str(error).endswith(end)]
+            hint = known[0] if known else ""
             problem = InputError(f"{error}{hint}")
             good = self._first_good(column)
             times = self._read(column[:good], None if codes is None else codes[:good])

@@ -125,8 +125,8 @@ class Names:
             position, inverse = where
             row = row if inverse is None else np.flatnonzero(inverse == row)[0]
             raise InputError(
-                f"key at position {position + row} is missing, or is not a text or a whole "
-                "number. Declare the keys, and rows without one are dropped"
+                f"key at position {position + row} is missing, or is neither printable text nor a "
+                "whole number. Declare the keys, and rows without one are dropped"
             )
         codes = {}
         for key, text in texts.items():

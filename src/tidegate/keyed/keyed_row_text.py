@@ -25,7 +25,7 @@ from tidegate.tables.optional_libraries import require_for_files
 _PIECE = 1 << 15  # rows that become lines at once: what they need fits into a cache
 _FEW = 64  # up to here plain Python is faster
 _REPEATED = 4  # times that a position comes, from which on its text is kept
-_SIGNS = ',"\n\r'  # of CSV
+_SIGNS = '"\n\r'  # of CSV, besides what separates fields
 
 
 def names_of(*, timed: bool) -> list[str]:
@@ -39,13 +39,15 @@ class RowText:
     Args:
         json_lines: whether rows are JSON objects.
         clock: how times are written, if rows have them.
+        delimiter: what separates fields of CSV.
     """
 
-    def __init__(self, *, json_lines: bool, clock: Clock | None) -> None:
+    def __init__(self, *, json_lines: bool, clock: Clock | None, delimiter: str = ",") -> None:
         self._json, self._clock = json_lines, clock
         self._number: Callable[[float], str] = json_number if json_lines else number_as_text
         names = names_of(timed=clock is not None)
-        self._between = [","] * (len(names) - 1)
+        self._delimiter, self._signs = delimiter, delimiter + _SIGNS
+        self._between = [delimiter] * (len(names) - 1)
         self._before, self._after = "", "\n"
         self._keys: list[str] = []  # as they are written
         self._quoted = False  # whether a sign of CSV stands in one of them
@@ -58,7 +60,7 @@ class RowText:
         """One line for each row, in pieces."""
         more = [self._key(name) for name in rows.names[len(self._keys) :]]
         self._keys += more
-        self._quoted |= any(sign in key for key in more for sign in _SIGNS)
+        self._quoted |= any(sign in key for key in more for sign in self._signs)
         if len(rows) <= _FEW:
             yield self._few_lines(rows)
             return
@@ -71,7 +73,8 @@ class RowText:
             texts += [texts_to_arrow(times) for times in self._times(rows, here)]
             texts.append(positions(here))
             texts += [distinct.take(to_arrow(places[here])) for distinct, places in numbers]
-            yield self._joined(texts) if self._json or self._quoted else _comma_separated(texts)
+            lines = self._json or self._quoted
+            yield self._joined(texts) if lines else _separated(texts, self._delimiter)
 
     def _few_lines(self, rows: KeyedRows) -> Bytes:
         columns = [
@@ -101,7 +104,7 @@ class RowText:
     def _key(self, name: str) -> str:
         if self._json:
             return json.dumps(name, ensure_ascii=False)
-        if any(sign in name for sign in ',"') or name != name.strip():
+        if any(sign in name for sign in (self._delimiter, '"')) or name != name.strip():
             return '"' + name.replace('"', '""') + '"'
         return name
 
@@ -151,13 +154,16 @@ def _runs(values: FloatArray, groups: Groups) -> Runs:
     return Runs(of_row, groups.order[np.flatnonzero(begins)])
 
 
-def _comma_separated(columns: list[Any]) -> Bytes:
-    """Lines of columns without a comma, a quotation mark or the end of a line in them."""
+def _separated(columns: list[Any], delimiter: str) -> Bytes:
+    """Lines of columns without a delimiter, a quotation mark or the end of a line in them."""
     arrow, arrow_csv = require_for_files("pyarrow"), require_for_files("pyarrow.csv")
     rows = arrow.record_batch(columns, names=[str(index) for index in range(len(columns))])
     out = arrow.BufferOutputStream()
     options = arrow_csv.WriteOptions(
-        include_header=False, quoting_style="none", batch_size=rows.num_rows
+        include_header=False,
+        quoting_style="none",
+        batch_size=rows.num_rows,
+        delimiter=delimiter,
     )
     arrow_csv.write_csv(rows, out, options)
     return memoryview(out.getvalue())

@@ -18,10 +18,11 @@ from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
-from tidegate.io.file_kind_and_row_count import FileKind, has_tabs, is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, is_standard, kind_of
 from tidegate.io.metadata_files import KEY, encode, sidecar, write_encoded, write_sidecar
 from tidegate.io.output_file_or_pipe import OutputBytes, Packed
 from tidegate.io.parquet_sink import ParquetTarget, writing
+from tidegate.io.released_row_text import csv_header
 from tidegate.keyed.keyed_row_text import RowText, names_of
 from tidegate.keyed.rows import KeyedRows
 from tidegate.tables.optional_libraries import require_for_files
@@ -43,8 +44,6 @@ def open_keyed_sink(
         append_at: cut a plain text file after this many bytes, and continue it there.
     """
     kind = kind_of(path, format)
-    if has_tabs(path) and format is None:
-        raise SettingError("output", "is written with commas: give it the extension .csv")
     if append_at is not None and not kind.recoverable:
         raise SettingError("output", "must be a plain CSV or JSONL file to be continued")
     if kind.format == "parquet":
@@ -62,7 +61,7 @@ def text_length(
 ) -> int:
     """How many bytes of a plain text file these rows take; with the `first` ones, its heading."""
     kind = kind_of(path, format)
-    text = RowText(json_lines=kind.format == "jsonl", clock=clock)
+    text = RowText(json_lines=kind.format == "jsonl", clock=clock, delimiter=kind.delimiter)
     heading = len(_heading(kind, clock)) if first else 0
     return heading + sum(memoryview(piece).nbytes for piece in text.lines(rows))
 
@@ -70,7 +69,7 @@ def text_length(
 def _heading(kind: FileKind, clock: Clock | None) -> bytes:
     if kind.format != "csv":
         return b""
-    return (",".join(names_of(timed=clock is not None)) + "\n").encode()
+    return csv_header(names_of(timed=clock is not None), kind.delimiter)
 
 
 class TextKeyedSink(Completed):
@@ -80,7 +79,9 @@ class TextKeyedSink(Completed):
         self, path: str | Path | None, kind: Any, clock: Clock | None, append_at: int | None
     ) -> None:
         self._path = None if is_standard(path) else path
-        self._text = RowText(json_lines=kind.format == "jsonl", clock=clock)
+        self._text = RowText(
+            json_lines=kind.format == "jsonl", clock=clock, delimiter=kind.delimiter
+        )
         self._outgoing = OutputBytes(
             path, whole=kind.compression is not None, append=append_at is not None
         )

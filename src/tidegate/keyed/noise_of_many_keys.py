@@ -6,7 +6,7 @@ Noise does not depend on data, so it may be made before it is needed.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from hashlib import sha256
 from typing import NamedTuple
@@ -65,12 +65,16 @@ class KeySource(NamedTuple):
 class NoiseDraws:
     """Draws the noise of any nodes of any keys."""
 
-    def sources(self, codes: IntArray) -> list[KeySource]:
-        """What draws the noise of each of these keys."""
+    def sources(self, codes: IntArray) -> Iterator[KeySource]:
+        """What draws the noise of each of these keys, one after another.
+
+        A list of them would be so many objects at once that Python's collector runs in the ticks
+        in which noise is made, and now and then looks at all objects of the process.
+        """
         raise AssertionError("each kind of release has its own")
 
     def draw(
-        self, sources: list[KeySource], places: list[tuple[int, int]], levels: Sequence[Level]
+        self, sources: Iterable[KeySource], places: list[tuple[int, int]], levels: Sequence[Level]
     ) -> list[IntArray]:
         """Noise of all levels for each of these keys, at its place (chunk and tree).
 
@@ -78,18 +82,19 @@ class NoiseDraws:
         successive counter blocks, all levels of a key in one go.
         """
         begins = {place: _counter_blocks(place, levels) for place in set(places)}
-        texts = [
-            source.encipher(begins[place]) for source, place in zip(sources, places, strict=True)
-        ]
+        keys, texts = [], []
+        for source, place in zip(sources, places, strict=True):
+            keys.append(source.key)
+            texts.append(source.encipher(begins[place]))
         words: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8")
-        words = words.reshape(len(sources), -1)
+        words = words.reshape(len(keys), -1)
         found, at = [], 0
         for level, count, scale in levels:
             noise, others = discrete_laplace_rows(words[:, at : at + count], scale)
             at += count + count % 2
             for row in others.tolist():
                 chunk, tree = places[row]
-                more = Keystream(sources[row].key).at(chunk=chunk, tree=tree, level=level)
+                more = Keystream(keys[row]).at(chunk=chunk, tree=tree, level=level)
                 noise[row] = discrete_laplace(more, count, scale)
             found.append(noise)
         return found
@@ -104,9 +109,9 @@ class PhaseDraws(NoiseDraws):
     def __repr__(self) -> str:  # the key is the noise
         return "<PhaseDraws>"
 
-    def sources(self, codes: IntArray) -> list[KeySource]:
+    def sources(self, codes: IntArray) -> Iterator[KeySource]:
         """What draws the noise of each of these keys."""
-        return [KeySource.of(self._key(code)) for code in codes.tolist()]
+        return (KeySource.of(self._key(code)) for code in codes.tolist())
 
 
 class PhaseSecret(NamedTuple):
@@ -167,10 +172,10 @@ class KeyedDraws(NoiseDraws):
     def __repr__(self) -> str:  # the key is the noise
         return "<KeyedDraws>"
 
-    def sources(self, codes: IntArray) -> list[KeySource]:
+    def sources(self, codes: IntArray) -> Iterator[KeySource]:
         """What draws the noise of each of these keys."""
         secret, identity = self._secrets.of, self._identity
-        return [KeySource.of(secret(code).key(b"perturb", identity)) for code in codes.tolist()]
+        return (KeySource.of(secret(code).key(b"perturb", identity)) for code in codes.tolist())
 
 
 class GroveNoise:
@@ -195,7 +200,9 @@ class GroveNoise:
 
     def _nodes(self, codes: IntArray, chunks: IntArray, groves: IntArray) -> list[IntArray]:
         law, sources = self._law, self._draws.sources(codes)
-        places = list(zip(chunks.tolist(), groves.tolist(), strict=True))
+        known: dict[tuple[int, int], tuple[int, int]] = {}  # few are different
+        pairs = zip(chunks.tolist(), groves.tolist(), strict=True)
+        places = [known.setdefault(pair, pair) for pair in pairs]
         levels = [
             (level, law.grove_leaves // law.fanout**level, scale)
             for level, scale in enumerate(law.scales)

@@ -131,7 +131,7 @@ class RefinedChoices(RefinedKeyRuns):
             number, layout = self._trees.warm_up(1 - share, count, theta, pipeline.ceiling)
             measured[theta] = number, layout
             identity = noise_identity(pipeline, Ends(theta), start, values=count)
-            sources = [KeySource.of(secrets[at].key(b"warm-up", identity)) for at in same]
+            sources = (KeySource.of(secrets[at].key(b"warm-up", identity)) for at in same)
             level = 0, 1, layout.scales[0]
             (noise,) = self._draws.draw(sources, [(0, 0)] * len(same), [level])
             noisy[same] = np.minimum(values[same], layout.cap).sum(axis=1) + noise[:, 0]

@@ -29,7 +29,7 @@ from tidegate.tables.table_input import (
     without_capsules,
 )
 from tidegate.tables.to_numpy import plain
-from tidegate.timestamps import read_times
+from tidegate.timestamps import Times, read_times
 
 _HORIZON = 1 << 20  # of the presets
 _FEW = 1000  # rows: more of them need no remark that they are few
@@ -132,7 +132,7 @@ def release(
     if not rows:
         raise InputError("the table has no rows: nothing was released, and nothing was spent")
     if time is not None:
-        time = read_times(time, zone=zone)  # before anything is spent
+        time = _read_times(time, zone)  # before anything is spent
         if settings.get("period") is not None:
             settings = {**settings, "period": periods_in_rows(settings["period"], time.ticks)}
     pipeline = _pipeline_for_table(method, epsilon, bound, rows, settings)
@@ -150,6 +150,16 @@ def release(
         phases=running.phases,
         beyond=running.user_cap.beyond if running.user_cap else 0,
     )
+
+
+def _read_times(time: Any, zone: str | None) -> Times:
+    try:
+        return read_times(time, zone=zone)
+    except InputError as error:
+        if not str(error).endswith("since 1970"):
+            raise
+        problem = f"{error}; convert the column first, for example with pandas.to_datetime"
+    raise InputError(problem)
 
 
 def _columns_of_table(

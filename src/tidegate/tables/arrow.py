@@ -29,12 +29,22 @@ def is_number(kind: Any) -> bool:
     return any(getattr(types, f"is_{name}")(kind) for name in _NUMBERS)
 
 
+def is_text(kind: Any) -> bool:
+    """Whether a type of pyarrow holds texts; of a dictionary, the type of its values."""
+    types = sys.modules["pyarrow"].types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    names = ("string", "large_string", "string_view")
+    return any(getattr(types, f"is_{name}")(kind) for name in names)
+
+
 def numbers(column: Any, position: int = 0) -> NDArray[Any]:
     """int64 where every value is one, float64 otherwise; NaN for null."""
     arrow = sys.modules["pyarrow"]
     column = _one_column(column, arrow)
     if not is_number(column.type):
-        return refuse_others(column.is_null().to_numpy(zero_copy_only=False), position)
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        return refuse_others(missing, position, text=is_text(column.type))
     return as_numbers(column)
 
 

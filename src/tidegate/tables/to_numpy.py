@@ -57,21 +57,23 @@ def library_of(values: Any) -> str:
     return ""
 
 
-def not_a_number(position: int) -> InputError:
-    """The error about what is not a number, by its position."""
-    return InputError(f"value at position {position} is not a number")
+def not_a_number(position: int, *, text: bool = False) -> InputError:
+    """The error about what is not a number, by its position; and what to do if it is text."""
+    advice = "; it is text: convert it first, as pandas.to_numeric does"
+    return InputError(f"value at position {position} is not a number{advice if text else ''}")
 
 
-def refuse_others(missing: Any, position: int) -> np.ndarray[Any, Any]:
+def refuse_others(missing: Any, position: int, *, text: bool = False) -> np.ndarray[Any, Any]:
     """NaN for a column of no numeric type in which all is missing; else an error.
 
     Args:
         missing: whether each value is missing.
         position: of the first of them.
+        text: whether the type of the column is one of texts.
     """
     present = ~np.asarray(missing, dtype=bool)
     if present.any():
-        raise not_a_number(position + int(np.argmax(present)))
+        raise not_a_number(position + int(np.argmax(present)), text=text)
     return np.full(present.size, np.nan)
 
 
@@ -131,7 +133,7 @@ def numbers_of_pandas(column: Any, position: int = 0) -> Any:
     missing = np.asarray(column.isna(), dtype=bool)
     kinds = pandas.api.types
     if not (kinds.is_numeric_dtype(kind) or kinds.is_bool_dtype(kind)):
-        return refuse_others(missing, position)
+        return refuse_others(missing, position, text=bool(kinds.is_string_dtype(kind)))
     if kind.kind in "iub" and not missing.any():
         return column.to_numpy(dtype=np.uint64 if kind.kind == "u" else np.int64)
     return _floats(column, pandas)
@@ -147,7 +149,8 @@ def _categorical(column: Any, position: int) -> Any:
     """Categories that are numbers are an encoding of numbers; others are refused."""
     codes, categories = column.cat.codes.to_numpy(), column.cat.categories
     if not sys.modules["pandas"].api.types.is_numeric_dtype(categories.dtype):
-        return refuse_others(codes < 0, position)
+        text = sys.modules["pandas"].api.types.is_string_dtype(categories.dtype)
+        return refuse_others(codes < 0, position, text=bool(text))
     known = np.asarray(numbers_of_pandas(categories, position), dtype=np.float64)
     with_missing: NDArray[np.float64] = np.append(known, np.nan)
     return with_missing[codes]  # what is missing has the code −1: the last one
@@ -173,7 +176,8 @@ def numbers_of_polars(column: Any, position: int = 0) -> Any:
         array[:] = column.to_list()
         return array
     if not (kind.is_numeric() or kind in (polars.Boolean, polars.Null)):
-        return refuse_others(column.is_null().to_numpy(), position)
+        text = kind in (polars.String, polars.Categorical, polars.Enum)
+        return refuse_others(column.is_null().to_numpy(), position, text=text)
     if kind.is_integer() and not column.null_count() and str(kind) not in _WIDE:
         return column.to_numpy()
     # Not strict: a number that no float equals becomes the nearest one.

@@ -31,6 +31,7 @@ _MONTHS = {"mo": 1, "month": 1, "q": 3, "quarter": 3, "y": 12, "year": 12}
 _MONDAY = 4  # days from 1970-01-01, a Thursday, to the first Monday
 _DAY = 86_400 * SECOND
 _MOST_ROWS = 10_000_000
+_EARLIEST = 10**8 * SECOND  # 1973: where times are dates, a smaller number is not meant as one
 
 Moment = str | int | float | date | datetime | np.datetime64
 
@@ -51,12 +52,13 @@ def moments(clock: Clock, when: Any, name: str) -> IntArray:
     except InputError as error:
         problem = str(error).partition(" at position ")[2].partition(" ")[2] or str(error)
         raise QueryError(f"{name} {problem}, such as 2024-02-01 or 2024-02-01T12:00") from None
-    if (found.clock.zone is None) != (clock.zone is None):
-        texts = np.atleast_1d(np.asarray(when, dtype=object))
-        if all(str(one).strip().lstrip("-").replace(".", "", 1).isdigit() for one in texts):
-            raise QueryError(
-                f"{name} is a number, which counts from 1970: write a date, such as 2024-01-01"
-            )
+    unlike = (found.clock.zone is None) != (clock.zone is None)
+    early = clock.unit is None and bool((np.abs(found.ticks) < _EARLIEST).any())
+    if found.clock.unit is not None and (unlike or early):
+        raise QueryError(
+            f"{name} is a number, which counts from 1970: write a date, such as 2024-01-01"
+        )
+    if unlike:
         raise QueryError(
             f"{name} has a zone, and the times of this release have none: leave it out"
         )
