@@ -14,7 +14,7 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   so it has fallen up to 64 times where it began.
 - The next choice from the same warm-up knew more, and all of its sum may be cut: chance had lifted
   this θ, wherever it lies, and the limit is that of one that has fallen.
-- Values below 0 hide h. Ends that lie where they began are open then, wherever most values may be 0.
+- Values below 0 hide h: ends that lie where they began are open, as most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
@@ -113,9 +113,10 @@ def unseen_values(segments: Sequence[Segment]) -> list[HiddenValues]:
             max(_LITTLE, sum(_held(segment))) if climbs else _unseen_values(segment, every[-1])
         )
     for at in range(len(segments) - 1, 0, -1):
-        one, after = every[at : at + 2]
-        if shares[at] and not shares[at - 1] and after.known > one.known and not after.warm_up:
-            shares[at - 1] = _unseen_values(segments[at - 1], one, lifted=True)
+        earlier, later = every[at : at + 2]
+        knew_more = later.known > earlier.known and not later.warm_up
+        if shares[at] and not shares[at - 1] and knew_more:
+            shares[at - 1] = _unseen_values(segments[at - 1], earlier, lifted=True)
     caps = [max(one.threshold - one.below, one.below) for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
