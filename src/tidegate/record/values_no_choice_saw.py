@@ -16,7 +16,7 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   this θ, wherever it lies, and the limit is that of one that has fallen.
 - θ may have *missed the bulk*: a first choice that knew little left it near the bottom by chance,
   below values that make up half of the stream, say (`may_miss_bulk`). The rest are 0.
-- Values below 0 hide h. Ends that lie where they began are open then, where most values may be 0.
+- Values below 0 hide h: ends that lie where they began are open, as most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
@@ -116,9 +116,10 @@ def unseen_values(segments: Sequence[Segment]) -> list[HiddenValues]:
             max(_LITTLE, sum(_held(segment))) if climbs else _unseen_values(segment, every[-1])
         )
     for at in range(len(segments) - 1, 0, -1):
-        first, after = every[at : at + 2]
-        if shares[at] and not shares[at - 1] and after.known > first.known and not after.warm_up:
-            shares[at - 1] = _unseen_values(segments[at - 1], first, lifted=True)
+        earlier, later = every[at : at + 2]
+        knew_more = later.known > earlier.known and not later.warm_up
+        if shares[at] and not shares[at - 1] and knew_more:
+            shares[at - 1] = _unseen_values(segments[at - 1], earlier, lifted=True)
     caps = [max(one.threshold - one.below, one.below) for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
@@ -137,7 +138,12 @@ def _short(segment: Segment, highest: int) -> tuple[float, float]:
     if highest:
         above, beneath = min(above, highest), min(beneath, highest)
     cap = segment.threshold - below
-    return max(above - cap, 0) * method.step, max(beneath - below, 0) * method.step
+    return _gap(above, cap) * method.step, _gap(beneath, below) * method.step
+
+
+def _gap(end: int, cap: int) -> int:
+    """How far a value may lie above its cap. A small cap is drowned by noise: it counts as 0."""
+    return end if 4 * cap <= end else max(end - cap, 0)
 
 
 def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False) -> float:
