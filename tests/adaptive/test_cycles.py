@@ -82,9 +82,9 @@ def test_weekends_are_forecast_by_days_that_change_with_the_week() -> None:
     assert errors[1] < 0.5 * errors[0]
 
 
-@pytest.mark.parametrize("cycle_of_stream", [cycle_of(PERIODS), cycle_of((20, 140), modulated=True)])
+@pytest.mark.parametrize("learnt", [cycle_of(PERIODS), cycle_of((20, 140), modulated=True)])
 @pytest.mark.parametrize("model", [0, 5, 8])
-def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int, cycle_of_stream: Cycle) -> None:
+def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int, learnt: Cycle) -> None:
     """Coefficients as random variables of one dense Gaussian: the same sums and variances."""
     stage = AdaptiveTrees(epsilon="1/2", horizon=HORIZON)
     random, one = np.random.default_rng(model), models(HORIZON).only(model)
@@ -95,7 +95,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int, cycle_of_stream:
     cells = [BlockCells(tree, THETA) for tree in trees]
     lengths = [width for each in cells for width in each.widths]
     sums = [random.integers(0, 3 * tree.length, size=tree.leaves) for tree in trees]
-    harmonics = Harmonics(cycle_of_stream)
+    harmonics = Harmonics(learnt)
     edges = np.concatenate(([0], np.cumsum(lengths)))
     shape = np.diff(harmonics.before(edges), axis=0)
     prior = prior_variances(harmonics)[1]
@@ -116,7 +116,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int, cycle_of_stream:
     missed = observed - design @ mean
     posterior, left = mean + gain @ missed, covariance - gain @ design @ covariance
 
-    filters, cycle = KalmanFilters(one), CycleFilters(cycle_of_stream, 1)
+    filters, cycle = KalmanFilters(one), CycleFilters(learnt, 1)
     above, age, at = np.zeros(len(lengths)), 0, 0
     for each, noisy in zip(cells, sums, strict=True):
         for cell in range(each.count):
@@ -254,9 +254,13 @@ def test_events_learn_days_that_change_with_the_week() -> None:
     for other in ({"horizon": 400}, {"horizon": 960, "period": "1d"}, {"horizon": 60}):
         assert "modulated" not in tg.events(**common, **other).estimator.settings()
     earlier = {name: part for name, part in found.settings().items() if name != "modulated"}
-    assert tg.estimate.Mixture(period=earlier["period"]).cycle == replace(
-        found, modulated=False  # type: ignore[type-var]
-    ).cycle
+    assert (
+        tg.estimate.Mixture(period=earlier["period"]).cycle
+        == replace(
+            found,
+            modulated=False,  # type: ignore[type-var]
+        ).cycle
+    )
 
 
 def test_events_learn_their_cycle() -> None:

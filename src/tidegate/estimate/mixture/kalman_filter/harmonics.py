@@ -23,8 +23,8 @@ from tidegate.lattice import FloatArray, IntArray
 HARMONICS = 4
 MOST_PERIODS = 3
 LONGEST_PERIOD = 1 << 40  # rows; whole numbers stay far from overflow
-# What is modulated: the first harmonics of a period, where a longer one has a whole number of it, no
-# more than a month has days. (On taxi trips, two more of either told nothing more.)
+# What is modulated: the first harmonics of a period, where a longer one has a whole number of it,
+# at most as many as a month has days. (On taxi trips more harmonics told nothing more.)
 MODULATED, _MOST_IN_LONGER = 2, 31
 _TURN = 6.283185307179586
 # Of the series of sine and cosine up to an eighth of a turn, highest power first: 1/n!.
