@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from tidegate.estimate.mixture.kalman_filter.cycle_filters import (
     CycleFilters,
     prior_variances,
 )
-from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
+from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, Harmonics, cycle_of
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
 from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, packed, unpacked
 from tidegate.estimate.mixture.kalman_filter.state_space_models import SUM, StateTransition, models
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
@@ -30,7 +32,7 @@ HORIZON, THETA, PERIODS = 4096, 50, (70, 401)
 
 
 def test_harmonics_are_those_of_the_textbook() -> None:
-    harmonics, positions = Harmonics((9, 86_400)), np.array([0, 1, 5, 86_399, 10**12 + 7])
+    harmonics, positions = Harmonics(cycle_of((9, 86_400))), np.array([0, 1, 5, 86_399, 10**12 + 7])
     turns = np.array([(period, h) for period in (9, 86_400) for h in (1, 2, 3, 4)])
     angles = 2 * np.pi * turns[:, 1] * (positions[:, None] % turns[:, 0]) / turns[:, 0]
     pairs = np.stack((np.cos(angles), np.sin(angles)), axis=-1).reshape(positions.size, -1)
@@ -38,11 +40,51 @@ def test_harmonics_are_those_of_the_textbook() -> None:
     each = harmonics.at(np.arange(3, 50_003)).sum(axis=0)
     between = harmonics.before(50_003) - harmonics.before(3)
     np.testing.assert_allclose(between, each, atol=1e-9 * 86_400)
-    assert Harmonics((3, 5)).order.tolist() == [1, 1, 1, 1, 2, 2]  # no faster than rows
+    assert Harmonics(cycle_of((3, 5))).order.tolist() == [1, 1, 1, 1, 2, 2]  # no faster than rows
 
 
+def test_a_day_that_differs_by_the_day_of_the_week_is_within_reach() -> None:
+    """Products of the first harmonics of both are combinations of what is learnt together."""
+    hours = np.arange(5 * 168)
+    day, week = 2 * np.pi * hours / 24, 2 * np.pi * hours / 168
+    for modulated in (False, True):
+        basis = Harmonics(cycle_of((24, 168), modulated=modulated)).at(hours)
+        for number in (1, 2):
+            product = np.sin(number * day + 0.3) * np.cos(week + 0.7)
+            left = product - basis @ np.linalg.lstsq(basis, product, rcond=None)[0]
+            assert (np.abs(left).max() < 1e-9) == modulated
+    assert cycle_of((168, 24), modulated=True)[8:] == cycle_of((24, 168), modulated=True)[8:]
+    for apart in ((24,), (24, 167), (3, 1 << 40)):  # nothing to modulate
+        assert cycle_of(apart, modulated=True) == cycle_of(apart)
+
+
+def test_weekends_are_forecast_by_days_that_change_with_the_week() -> None:
+    """Sums of four hours without noise: the ninth week, forecast from those before."""
+    width, one, leaf = 4, models(9 * 168).only(1), noise_path((1,), (1e-6,))[0]
+    hours = np.arange(9 * 168)
+    rate = 0.1 + 0.08 * np.sin(2 * np.pi * hours / 24) * np.where(hours // 24 % 7 >= 5, -0.5, 1.0)
+    errors = []
+    for modulated in (False, True):
+        filters = KalmanFilters(one)
+        cycle = CycleFilters(cycle_of((24, 168), modulated=modulated), 1)
+        cycle._weights = [(1, 1.0)]
+        over, missed = StateTransition(one, width), []
+        for total in rate.reshape(-1, width).sum(axis=1).tolist():
+            cycle.begin_cell(width)
+            missed.append(total - filters.forecast(over, [(0, 1.0)]) - cycle.forecast(over))
+            for each in (filters, cycle):
+                each.open_leaf(leaf)
+            filters.predict(over)
+            cycle.predict(over, width)
+            filters.update(leaf, total)
+            cycle.update(leaf, filters)
+        errors.append(float(np.square(missed[-42:]).mean()))
+    assert errors[1] < 0.5 * errors[0]
+
+
+@pytest.mark.parametrize("learnt", [cycle_of(PERIODS), cycle_of((20, 140), modulated=True)])
 @pytest.mark.parametrize("model", [0, 5, 8])
-def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
+def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int, learnt: Cycle) -> None:
     """Coefficients as random variables of one dense Gaussian: the same sums and variances."""
     stage = AdaptiveTrees(epsilon="1/2", horizon=HORIZON)
     random, one = np.random.default_rng(model), models(HORIZON).only(model)
@@ -53,7 +95,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
     cells = [BlockCells(tree, THETA) for tree in trees]
     lengths = [width for each in cells for width in each.widths]
     sums = [random.integers(0, 3 * tree.length, size=tree.leaves) for tree in trees]
-    harmonics = Harmonics(PERIODS)
+    harmonics = Harmonics(learnt)
     edges = np.concatenate(([0], np.cumsum(lengths)))
     shape = np.diff(harmonics.before(edges), axis=0)
     prior = prior_variances(harmonics)[1]
@@ -74,7 +116,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int) -> None:
     missed = observed - design @ mean
     posterior, left = mean + gain @ missed, covariance - gain @ design @ covariance
 
-    filters, cycle = KalmanFilters(one), CycleFilters(PERIODS, 1)
+    filters, cycle = KalmanFilters(one), CycleFilters(learnt, 1)
     above, age, at = np.zeros(len(lengths)), 0, 0
     for each, noisy in zip(cells, sums, strict=True):
         for cell in range(each.count):
@@ -201,6 +243,24 @@ def test_periods_of_time_in_rows_and_ticks() -> None:
     for period, message in (("90min", "'90min' is not a whole number"), ("1mo", "lengths of time")):
         with pytest.raises(tg.SettingError, match=f"period: .*{message}"):
             tg.events(epsilon=1, every="1h", start="2024-02-01", period=period)
+
+
+def test_events_learn_days_that_change_with_the_week() -> None:
+    """By default where a horizon has some weeks; records that do not say so are read as before."""
+    common: dict[str, Any] = {"epsilon": 1, "every": "1h", "start": "2024-02-01"}
+    found = tg.events(**common, horizon=960).estimator
+    assert found.settings()["modulated"] is True  # and so noise is keyed by it
+    assert len(found.cycle) == 12  # type: ignore[attr-defined]
+    for other in ({"horizon": 400}, {"horizon": 960, "period": "1d"}, {"horizon": 60}):
+        assert "modulated" not in tg.events(**common, **other).estimator.settings()
+    earlier = {name: part for name, part in found.settings().items() if name != "modulated"}
+    assert (
+        tg.estimate.Mixture(period=earlier["period"]).cycle
+        == replace(
+            found,
+            modulated=False,  # type: ignore[type-var]
+        ).cycle
+    )
 
 
 def test_events_learn_their_cycle() -> None:

@@ -24,6 +24,8 @@ PIPELINES = {
     "fixed": tg.events(epsilon=1, bound=30, fixed=True, **COMMON),
     "private": tg.events(epsilon=4, bound=200, **{**COMMON, "horizon": 600}),
     "signed": tg.events(epsilon=4, bound=200, lower=-100, **{**COMMON, "horizon": 600}),
+    # A day of 24 ticks that changes with a week of 168.
+    "weekly": tg.events(epsilon=4, bound=200, period=[24, 168], **{**COMMON, "horizon": 600}),
 }
 
 
@@ -55,7 +57,7 @@ def whole(name: str, times: Times, values: np.ndarray) -> tuple[tg.Release, np.n
     return release, rows.values, rows.levels
 
 
-@pytest.mark.parametrize("name", in_turn(["count", "private", "signed"], 0))
+@pytest.mark.parametrize("name", in_turn(["count", "private", "signed", "weekly"], 0))
 def test_any_order_any_split_and_any_stop_give_the_same_bits(name):
     times, values = log(name)
     one, plain, levels = whole(name, times, values)

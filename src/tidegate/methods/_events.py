@@ -93,7 +93,12 @@ def events(
         perturber=EventTrees(
             epsilon=budget, horizon=horizon, nodes=nodes, warm_up=part, windows=part != 1
         ),
-        estimator=EventMixture(truncated=truncated, spread=spread, period=expected),
+        estimator=EventMixture(
+            truncated=truncated,
+            spread=spread,
+            period=expected,
+            modulated=expected is not None and len(expected) > 1,
+        ),
         resolution=1 if bound is None else resolution,
         non_negative=non_negative,
         unit=AddedEvent(),

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, cycle_of
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed
 from tidegate.estimate.mixture.kalman_filter.state_space_models import models
 from tidegate.estimate.mixture.mixture import Mixture, Periods, Share
@@ -26,7 +27,7 @@ from tidegate.estimate.mixture.truncated_tail import (
     between_places,
 )
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.settings import Exact
+from tidegate.settings import Exact, Flag
 from tidegate.stages import Aim, Block, Excess, Layout, Perturber, Recorded, Saved
 
 # The expected excess over the caps in what is added to every published tick for it. (As in
@@ -55,12 +56,12 @@ class EventPosterior(MixturePosterior):
         step: int,
         scatter: float,
         spread: float,
-        periods: tuple[int, ...] = (),
+        cycle: Cycle = (),
     ) -> None:
         self._cap = 1.0 / (1 << step)  # θ, in the unit of the models
         self._spread_of_events = spread
         self._scatter = scatter
-        super().__init__(recorded, until, truncated, recorded.threshold << step, scatter, periods)
+        super().__init__(recorded, until, truncated, recorded.threshold << step, scatter, cycle)
 
     def _truncated_tail(
         self,
@@ -166,6 +167,8 @@ class EventMixture(Mixture):
     Args:
         truncated: what truncation takes from a tick on average, by estimate, as a share of θ.
         period: as in `Mixture`, in ticks.
+        modulated: whether shorter periods change with longer ones: days with the week
+            (`harmonics`). It needs more than one period.
         spread: E[v²]/(θ·E[v]) of the truncated events: 1 where each counts as one, about 1/5 for
             values with a tail.
     """
@@ -174,20 +177,33 @@ class EventMixture(Mixture):
 
     truncated: Share = Share(default=0)  # again: mypy does not see through inherited descriptors
     period: Periods = Periods(default=None)
+    modulated: Flag = Flag(default=False)  # as records of earlier versions are read
     spread: Exact = Exact(default="1/5")
+
+    @property
+    def cycle(self) -> Cycle:
+        """What is learnt of the periods."""
+        return cycle_of(self.period or (), modulated=self.modulated)
+
+    def settings(self) -> dict[str, Any]:
+        """The specification as plain data; `modulated` only where it is: noise keys stay."""
+        found = super().settings()
+        if not self.modulated:
+            del found["modulated"]
+        return found
 
     def begin(
         self, *, cap: int, step: int, perturber: Perturber, saved: Saved | None = None
     ) -> EventMixtureRun:
         """Begin with models in units of 2^step·θ, or continue."""
-        facts = self.truncated, float(self.spread), self.period or ()
+        facts = self.truncated, float(self.spread), self.cycle
         return EventMixtureRun(cap, step, *facts, perturber=perturber, saved=saved)
 
     def posterior(self, recorded: Recorded, until: int) -> EventPosterior:
         """The models' posterior, given every leaf sum."""
         step = recorded.blocks[-1].layout.cap_step
         scatter = scatter_of(float(self.spread), step)
-        facts = self.truncated, step, scatter, float(self.spread), self.period or ()
+        facts = self.truncated, step, scatter, float(self.spread), self.cycle
         return EventPosterior(recorded, until, *facts)
 
 
@@ -203,7 +219,7 @@ class EventMixtureRun(RescaledRun):
         step: int,
         truncated: float,
         spread: float,
-        periods: tuple[int, ...] = (),
+        cycle: Cycle = (),
         *,
         perturber: Perturber,
         saved: Saved | None = None,
@@ -212,7 +228,7 @@ class EventMixtureRun(RescaledRun):
         self.step: int = step if saved is None else saved.state["step"]
         scatter = scatter_of(spread, self.step)
         facts = cap << self.step, truncated, perturber, saved
-        super().__init__(*facts, scatter=scatter, periods=periods)
+        super().__init__(*facts, scatter=scatter, cycle=cycle)
 
     def state(self) -> dict[str, Any]:
         """The state: what is needed to continue."""

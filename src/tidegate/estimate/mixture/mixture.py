@@ -8,7 +8,12 @@ from typing import Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
-from tidegate.estimate.mixture.kalman_filter.harmonics import LONGEST_PERIOD, MOST_PERIODS
+from tidegate.estimate.mixture.kalman_filter.harmonics import (
+    LONGEST_PERIOD,
+    MOST_PERIODS,
+    Cycle,
+    cycle_of,
+)
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import MOST_LEVELS
 from tidegate.estimate.mixture.kalman_filter.model_weights import check_packed
 from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
@@ -87,6 +92,11 @@ class Mixture(EstimatorDefaults, Spec):
         """What is added to every value for truncation, as a share of θ."""
         return self.truncated
 
+    @property
+    def cycle(self) -> Cycle:
+        """What is learnt of the periods."""
+        return cycle_of(self.period or ())
+
     def settings(self) -> dict[str, Any]:
         """The specification as plain data; `period` only where there is one: noise keys stay."""
         found = super().settings()
@@ -113,18 +123,18 @@ class Mixture(EstimatorDefaults, Spec):
     ) -> MixtureRun:
         """Begin with equal weights, or continue."""
         facts = threshold, self.truncated, perturber, saved, below
-        return MixtureRun(*facts, periods=self.period or ())
+        return MixtureRun(*facts, cycle=self.cycle)
 
     def follow(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> RescaledRun:
         """Begin to estimate a release whose threshold will change."""
         facts = threshold, self.truncated, perturber, saved, below
-        return RescaledRun(*facts, periods=self.period or ())
+        return RescaledRun(*facts, cycle=self.cycle)
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
         """The models' posterior, given every leaf sum."""
-        return MixturePosterior(recorded, until, self.truncated, periods=self.period or ())
+        return MixturePosterior(recorded, until, self.truncated, cycle=self.cycle)
 
     def check_model_weights(self, model_weights: int) -> None:
         """Refuse weights of unknown models, and of a cycle where no period was given."""

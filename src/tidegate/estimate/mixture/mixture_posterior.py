@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
+from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle
 from tidegate.estimate.mixture.kalman_filter.state_space_models import SCATTER
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.mixture_smoother import (
@@ -48,7 +49,7 @@ class MixturePosterior(Posterior):
         truncated: float,
         unit: int | None = None,
         scatter: float = SCATTER,
-        periods: tuple[int, ...] = (),
+        cycle: Cycle = (),
     ) -> None:
         self._threshold = unit or recorded.threshold
         self._step = recorded.step
@@ -60,7 +61,7 @@ class MixturePosterior(Posterior):
         running = leaves.sums(np.arange(leaves.oldest, leaves.closed + 1))
         self._sums: IntArray = np.diff(running)
         self._oldest, self._until = leaves.oldest, until
-        self._models = latest.model_weights, scatter, periods
+        self._models = latest.model_weights, scatter, cycle
         self._truncated, self._recorded, self._begun = truncated, recorded, begun
         self._aim = NO_AIM
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)

@@ -13,6 +13,7 @@ from tidegate.estimate.mixture.cap_steps import CapSteps, moved
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells as BlockCells
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
+from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
@@ -46,7 +47,7 @@ class MixtureRun:
         saved: Saved | None = None,
         below: int = 0,
         scatter: float = SCATTER,
-        periods: tuple[int, ...] = (),
+        cycle: Cycle = (),
     ) -> None:
         """Begin, or continue; values lie between −`below` and `threshold` − `below`."""
         self._threshold = threshold
@@ -58,8 +59,8 @@ class MixtureRun:
         self._models = models(perturber.horizon, scatter=scatter)
         self._filters = KalmanFilters(self._models)
         self._cycle: CycleFilters | None = None
-        if periods:
-            self._cycle = CycleFilters(periods, self._models.count)
+        if cycle:
+            self._cycle = CycleFilters(cycle, self._models.count)
         self._cap_steps = CapSteps()
         self._cell = 0  # cells completed in this block
         self._filled = 0  # values of the present cell

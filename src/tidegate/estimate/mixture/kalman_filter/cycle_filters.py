@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
+from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, Harmonics
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
@@ -73,8 +73,8 @@ class CycleFilters:
         "_response", "_mean", "_covariance", "mahalanobis", "determinant", "exponent"
     )  # fmt: skip
 
-    def __init__(self, periods: tuple[int, ...], models: int) -> None:
-        self._harmonics = harmonics = Harmonics(periods)
+    def __init__(self, cycle: Cycle, models: int) -> None:
+        self._harmonics = harmonics = Harmonics(cycle)
         self._models = models
         count, several = harmonics.count, len(AMPLITUDES)
         self._response: FloatArray = np.zeros((SIZE, count, models))

@@ -1,7 +1,9 @@
 """Harmonics of public periods: their sums over any range of positions, in closed form.
 
 A cycle of period T is Σ_h a_h·cos(2πhp/T) + b_h·sin(2πhp/T) at position p, h = 1 … 4. Its first
-four harmonics are most of a daily cycle; more would cost more to learn than they tell. With
+four harmonics are most of a daily cycle; more would cost more to learn than they tell. Days that
+differ by the day of the week are a daily cycle whose a_h and b_h have the period of a week
+themselves: products of both are harmonics of the week next to those of the day, h·7 ± 1. With
 ω = 2πh/T, the sums over positions before p are, up to a constant, sin(ω(p − ½))/(2·sin(ω/2)) and
 −cos(ω(p − ½))/(2·sin(ω/2)).
 
@@ -11,6 +13,9 @@ order. So all machines agree on every bit (see `portable_exp_and_log`).
 
 from __future__ import annotations
 
+from itertools import permutations
+from typing import NamedTuple
+
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
@@ -18,6 +23,9 @@ from tidegate.lattice import FloatArray, IntArray
 HARMONICS = 4
 MOST_PERIODS = 3
 LONGEST_PERIOD = 1 << 40  # rows; whole numbers stay far from overflow
+# What is modulated: the first harmonics of a period, where a longer one has a whole number of it,
+# at most as many as a month has days. (On taxi trips more harmonics told nothing more.)
+MODULATED, _MOST_IN_LONGER = 2, 31
 _TURN = 6.283185307179586
 # Of the series of sine and cosine up to an eighth of a turn, highest power first: 1/n!.
 _SINE = tuple(np.array(part) for part in (1 / 355687428096000, -1 / 1307674368000, 1 / 6227020800,
@@ -26,24 +34,52 @@ _COSINE = tuple(np.array(part) for part in (1 / 20922789888000, -1 / 87178291200
     -1 / 3628800, 1 / 40320, -1 / 720, 1 / 24, -1 / 2, 1.0))  # fmt: skip
 
 
+class Frequency(NamedTuple):
+    """`number` turns in `period` rows; `order` is 1 … 4: the higher, the smaller it is expected."""
+
+    period: int
+    number: int
+    order: int
+
+
+Cycle = tuple[Frequency, ...]
+
+
+def cycle_of(periods: tuple[int, ...], *, modulated: bool = False) -> Cycle:
+    """Four harmonics of each period, none faster than rows are.
+
+    `modulated`: also those by which a period changes with a longer one, as days with the week.
+
+    >>> [one.number for one in cycle_of((24, 168), modulated=True)]
+    [1, 2, 3, 4, 1, 2, 3, 4, 6, 8, 13, 15]
+    """
+    found = [
+        Frequency(period, number, number)
+        for period in periods
+        for number in range(1, HARMONICS + 1)
+    ]
+    for longer, period in permutations(periods, 2) if modulated else ():
+        times, rest = divmod(longer, period)
+        if rest == 0 and times <= _MOST_IN_LONGER:
+            beside = (number * times + by for number in range(1, MODULATED + 1) for by in (-1, 1))
+            new = [Frequency(longer, number, HARMONICS) for number in beside if number > HARMONICS]
+            found += [one for one in new if one not in found]
+    return tuple(one for one in found if 2 * one.number < one.period)
+
+
 class Harmonics:
-    """The harmonics of these periods, a cosine and a sine each; none faster than rows are.
+    """The harmonics of a cycle, a cosine and a sine each.
 
     Attributes:
         count: cosines and sines.
-        order: for each of them, which harmonic of its period it is: 1 … 4.
+        order: that of each.
     """
 
-    def __init__(self, periods: tuple[int, ...]) -> None:
-        pairs = [
-            (period, number)
-            for period in periods
-            for number in range(1, HARMONICS + 1)
-            if 2 * number < period
-        ]
-        self._period, self._number = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        self.count = 2 * len(pairs)
-        self.order: FloatArray = np.repeat(self._number, 2).astype(np.float64)
+    def __init__(self, cycle: Cycle) -> None:
+        parts = np.array(cycle, dtype=np.int64).reshape(-1, 3).T
+        self._period, self._number, order = parts
+        self.count = 2 * len(cycle)
+        self.order: FloatArray = np.repeat(order, 2).astype(np.float64)
         _, half_sine = _cos_sin(self._number, 2 * self._period)  # sin(ω/2)
         self._scale: FloatArray = 2.0 * half_sine
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import prior_variances
-from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
+from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, Harmonics
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import Weights
 from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, unpacked
 from tidegate.estimate.mixture.kalman_filter.state_space_models import SCATTER
@@ -55,7 +55,7 @@ class MixtureOf(NamedTuple):
     horizon: int
     model_weights: int
     scatter: float = SCATTER
-    periods: tuple[int, ...] = ()
+    cycle: Cycle = ()
 
     def task(self, model: int) -> SmoothingTask:
         """The task of smoothing by one of the models."""
@@ -101,7 +101,7 @@ def mixture_views(questions: Sequence[MixtureOf]) -> list[MixtureViews]:
 
 def _mixture_views(of: MixtureOf, without: Sequence[ModelSmoother]) -> MixtureViews:
     """`without` a cycle: one for each model that has weight."""
-    shares, harmonics = of.shares, _harmonics(of.periods)
+    shares, harmonics = of.shares, _harmonics(of.cycle)
     plain = max(0.0, 1.0 - sum(shares))
     found = MixtureViews([], harmonics, np.zeros(harmonics.count))
     for (_, weight), view in zip(of.weights, without, strict=True):
@@ -133,13 +133,13 @@ def mixture_variances_of_each(
 
 
 @lru_cache(maxsize=64)
-def _harmonics(periods: tuple[int, ...]) -> Harmonics:
-    return Harmonics(periods)
+def _harmonics(cycle: Cycle) -> Harmonics:
+    return Harmonics(cycle)
 
 
 def _totals_with_cycle(of: MixtureOf, task: SmoothingTask) -> BlockTotals:
     """The sums of the blocks that have begun, under the likeliest cycle."""
-    harmonics = _harmonics(of.periods)
+    harmonics = _harmonics(of.cycle)
     prior = prior_variances(harmonics)[of.shares.index(max(of.shares))]
     seen = CycleResponses(of.blocks, harmonics, ModelSmoother(*task)).smoother(prior)
     begun = [(block.start, block.end) for block in of.blocks if block.end > block.start]
