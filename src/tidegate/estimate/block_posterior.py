@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.estimate.estimator_defaults import RESIDUALS
 from tidegate.lattice import FloatArray, IntArray, divided
 from tidegate.stages import NoiseLaw, Parts, Posterior, Recorded, fixed_law
 
@@ -163,7 +164,6 @@ def _block_contrast(coefficients: Sequence[FloatArray | float], between: FloatAr
     return np.maximum(total, 0.0)
 
 
-RESIDUALS = 16  # leaves over which prediction errors are averaged
 _CACHED = 1 << 14  # ranges at a time, so that intermediate results stay in the cache
 
 
