@@ -138,18 +138,6 @@ def _difference_noise(blocks: IntArray, law: NoiseLaw) -> tuple[FloatArray, Floa
     return _block_contrast(slope, between), _block_contrast(excess, between)
 
 
-def contrast_variance(
-    law: NoiseLaw, terms: list[tuple[IntArray, FloatArray | float]]
-) -> FloatArray:
-    """Exact variance of Σ coefficient·(noise before a block), for coefficients that sum to 0.
-
-    It is −Σ c_i·c_j·Var(noise between i and j) over all pairs: the variogram identity, which needs
-    the variances of ranges only.
-    """
-    edges, coefficients = zip(*terms, strict=True)
-    return _block_contrast(coefficients, _pair_variances(law, edges))
-
-
 def _pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
     """Variance of the noise between every two of these, a row for each pair: in one call."""
     one, two = (np.concatenate(side) for side in zip(*combinations(edges, 2), strict=True))
@@ -158,6 +146,11 @@ def _pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
 
 
 def _block_contrast(coefficients: Sequence[FloatArray | float], between: FloatArray) -> FloatArray:
+    """Exact variance of Σ coefficient·(noise before a block), for coefficients that sum to 0.
+
+    It is −Σ c_i·c_j·Var(noise between i and j) over all pairs: the variogram identity, which needs
+    the variances of ranges only (`_pair_variances`).
+    """
     total: FloatArray = np.zeros(between.shape[1])
     for (one, two), variance in zip(combinations(coefficients, 2), between, strict=True):
         total -= one * two * variance
@@ -221,7 +214,7 @@ class BlockPosterior(Posterior):
 
         The estimate is (1 − b)·R(last) + b·R(last + 1) − (1 − a)·R(first) − a·R(first + 1), R the
         running sum before a block, a and b the shares of the two cut blocks. So this is
-        `contrast_variance` of these edges; the pairs that are one block apart are known already.
+        `_block_contrast` of these edges; the pairs that are one block apart are known already.
         """
         starts = [(first, before.share - 1), (np.minimum(first + 1, self._closed), -before.share)]
         ends = [(last, 1 - after.share), (np.minimum(last + 1, self._closed), after.share)]
