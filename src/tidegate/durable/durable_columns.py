@@ -33,7 +33,7 @@ from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.io import Source
 from tidegate.ledger import Ledger
-from tidegate.run.column_budgets import checked_names, label, together
+from tidegate.run.column_budgets import checked_names, column_file_label, facts_of_all_columns
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 
@@ -91,7 +91,7 @@ class DurableColumns(Closed, NotCopied):
                 Charging(ledger, lambda: costs_together(every), "", name, lock).check(first)
             runs = {}
             for at, column in enumerate(names):
-                within = place / f"{at}-{label(column)}"
+                within = place / f"{at}-{column_file_label(column)}"
                 run = DurableRelease.open(
                     within, pipelines[column], key=key, source=name, new_epoch=new_epoch
                 )
@@ -197,7 +197,7 @@ def transfer_columns(
     """
     columns = releases if isinstance(releases, DurableColumns) else _MemoryColumns(releases)
     runs: dict[str, DurableRelease | Release] = {**columns.runs}
-    more = {"together": together({name: run.guarantee for name, run in runs.items()})}
+    more = {"together": facts_of_all_columns({name: run.guarantee for name, run in runs.items()})}
     place = start or 0
     with ExitStack() as stack:
         passages = []

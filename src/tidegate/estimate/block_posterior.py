@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.estimator_defaults import RESIDUALS
-from tidegate.lattice import FloatArray, IntArray, divided
+from tidegate.lattice import FloatArray, IntArray, divmod_by_number
 from tidegate.stages import NoiseLaw, Parts, Posterior, Recorded, fixed_law
 
 # Slopes are averaged over this many blocks on either side.
@@ -184,8 +184,8 @@ class BlockPosterior(Posterior):
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
-        first, first_offset = divided(starts - self._origin, self._block)
-        last, last_offset = divided(ends - self._origin, self._block)
+        first, first_offset = divmod_by_number(starts - self._origin, self._block)
+        last, last_offset = divmod_by_number(ends - self._origin, self._block)
         whole: FloatArray = (self._leaves.sums(last) - self._leaves.sums(first)).astype(np.float64)
         if self._block == 1:
             noise = self._law.range_variance(first, last)

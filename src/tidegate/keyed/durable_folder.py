@@ -21,7 +21,7 @@ from tidegate.keyed.store import (
     KeyedStore,
     open_keyed_store,
     tail_digest,
-    unpacked,
+    unpacked_rows,
     written_length,
 )
 
@@ -127,7 +127,7 @@ class DurableKeyed(CommittedKeyed):
 
     def _rewritten(self, output: Path, before: int) -> TextKeyedSink | None:
         """Cut the output to what was there before the last commit, whose rows follow."""
-        rows = unpacked(self._store.fact("batch") or b"", self.release.keys)
+        rows = unpacked_rows(self._store.fact("batch") or b"", self.release.keys)
         if rows is None and not before:
             return None
         clock = self.release.clock

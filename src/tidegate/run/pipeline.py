@@ -20,7 +20,7 @@ from tidegate.run import two_sided_caps
 from tidegate.run.known_answers import KnownAnswers
 from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.release import Release
-from tidegate.run.stages_by_kind import built, parts
+from tidegate.run.stages_by_kind import built_specification, parsed_fields
 from tidegate.run.threshold_schedule_and_reselection import ONCE, Reselection, ThresholdSchedule
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
@@ -297,4 +297,4 @@ class Pipeline(Spec):
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Pipeline:
         """The pipeline that `settings()` was taken of."""
-        return built(cls, parts(settings))
+        return built_specification(cls, parsed_fields(settings))

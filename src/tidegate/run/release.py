@@ -28,7 +28,7 @@ from tidegate.run.release_snapshots_and_forks import SnapshotsAndForks
 from tidegate.run.threshold_phases import ThresholdPhases
 from tidegate.run.two_sided_caps import Ends
 from tidegate.run.user_cap import cap_of, checked_users
-from tidegate.tables.from_numpy import Column, like
+from tidegate.tables.from_numpy import Column, series_maker
 from tidegate.tables.table_input import refuse_times
 from tidegate.tables.to_numpy import as_single
 
@@ -159,7 +159,7 @@ class Release(SnapshotsAndForks):
                 if single:
                     values, users = [values], None if users is None else [users]
                     times = None if times is None else [times]
-                as_series = like(values)
+                as_series = series_maker(values)
                 numbers, names, when = self._checked(values, users, times, late)
                 ownership.begin()
                 began = True
