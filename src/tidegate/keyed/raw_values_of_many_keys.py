@@ -119,7 +119,7 @@ class WindowCounts:
             setattr(self, name, with_room(getattr(self, name), room))
 
     def begin(self, code: int, size: int, candidates: IntArray, known: State) -> None:
-        """A window of a key begins, or goes on with what `SelectionCounts` knows."""
+        """A window of a key begins, or continues from what `SelectionCounts` knows."""
         self.begin_empty(np.array([code]), size, candidates)
         self.taken[code] = known["taken"]
         self._parts[code, : candidates.size] = known["counts"]  # counts add up

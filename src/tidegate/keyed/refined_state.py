@@ -118,7 +118,7 @@ class RefinedState:
     # -- what users of the columns keep ------------------------------------------------------------
 
     def _past(self, code: int) -> Past:
-        """Phases and segments that a run of this key goes on with."""
+        """Phases and segments that a run of this key continues from."""
         raise AssertionError("whoever uses the columns keeps the past")
 
     def _keep_past(self, code: int, run: RefinementRun) -> None:

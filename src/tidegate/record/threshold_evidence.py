@@ -28,7 +28,7 @@ from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets, late_from
 # Values above θ that a choice can tell from none, in 1/ε of it, and that it wants of a stretch, in
 # 1/ε of the release (`TailQuantile`); never more than this share of the values.
 _VISIBLE, _WANTED, _MOST = 3.0, 25.0, 0.25
-# A late choice has a price of up to so many 1/ε, and is thought to leave so many times that.
+# The highest price of a late choice, in 1/ε; it is expected to leave this many times that above θ.
 _LATE_STEEP, _LATE_TIMES = 10.0, 1.5
 # The stretch is this many times the values since the warm-up (`Refinement`).
 _STRETCH = 16

@@ -196,7 +196,7 @@ class MixtureOfManyStreams:
         self.filters.open_leaves(codes, Leaves(outer, tables.inner[at], handed, *facts))
 
     def _unit_of(self, codes: IntArray, filled: int | IntArray) -> FilterUnit:
-        """What the filters of these streams count in: cells that have so many values by now."""
+        """The units of these filters, whose open cells have `filled` values."""
         return self._unit
 
     # -- which tree ------------------------------------------------------------------------------
