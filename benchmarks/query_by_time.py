@@ -24,7 +24,7 @@ import numpy as np
 import tidegate as tg
 from tidegate.durable import transfer
 from tidegate.io import Batch
-from tidegate.io.batches import objects
+from tidegate.io.batches import object_array
 from tidegate.keyed.transfer import transfer_keyed
 from tidegate.timestamps import read_times
 
@@ -54,7 +54,7 @@ class Rows:
             values = self._random.exponential(9, count)
             users = None
             if self._zones:
-                users = objects(names[self._random.integers(0, self._zones, count)].tolist())
+                users = object_array(names[self._random.integers(0, self._zones, count)].tolist())
             when = read_times(_START + offsets.astype("timedelta64[ms]"))
             yield Batch(values, users, times=when)
 

@@ -17,6 +17,7 @@ import math
 import os
 import zlib
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tidegate as tg
-from benchmarks import short_strategies
 from benchmarks.accuracy_adaptive import bounds
 from benchmarks.kinds import KINDS, Kind, Values, skewed
 from benchmarks.timing import progress
 from tidegate import estimate, perturb, threshold
+from tidegate.methods.adaptive import without_holdout
 
 LENGTHS = (1024, 4096, 16_384, 65_536)
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
@@ -144,8 +145,19 @@ def reference(values: Values, bound: int, epsilon: float) -> tuple[float, float,
     return float(runs.mean()), float(runs.std() / runs.mean() / math.sqrt(runs.size)), theta
 
 
-def today(values: Values, bound: int, epsilon: float, seed: int) -> Floats:
-    """The product as it was: a sixteenth is held out, and missing."""
+def product(*, windows: bool = True, restarts: bool = True) -> Strategy:
+    """The default release, told ε, the bound and how many values come; whole or in parts."""
+
+    def release(values: Values, bound: int, epsilon: float, seed: int) -> Floats:
+        exact = Fraction(str(epsilon))
+        pipeline = without_holdout(exact, bound, values.size, windows=windows, restarts=restarts)
+        return pipeline.start(tg.seeded(seed)).push(values)
+
+    return release
+
+
+def held_out(values: Values, bound: int, epsilon: float, seed: int) -> Floats:
+    """With a hold-out: a sixteenth of the values is missing."""
     held = values.size // 16
     pipeline = tg.adaptive(epsilon, bound, horizon=values.size - held, holdout=held)
     return np.concatenate((np.zeros(held), pipeline.start(tg.seeded(seed)).push(values)))
@@ -157,9 +169,12 @@ def nothing(values: Values, *_: float) -> Floats:
 
 
 STRATEGIES: dict[str, Strategy] = {
-    "today": today,
+    "product": product(),
+    "product, no windows": product(windows=False),
+    "product, no restarts": product(restarts=False),
+    "product, warm-up only": product(windows=False, restarts=False),
+    "held out": held_out,
     "nothing": nothing,
-    **short_strategies.STRATEGIES,
 }
 
 
@@ -183,7 +198,7 @@ def references(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=list(PARTS), default="unseen")
-    parser.add_argument("--strategies", nargs="*", default=["today", "staged"])
+    parser.add_argument("--strategies", nargs="*", default=["product", "held out"])
     parser.add_argument("--only", nargs="*", help="names of streams")
     parser.add_argument("--lengths", type=int, nargs="*", default=list(LENGTHS))
     parser.add_argument("--epsilons", type=float, nargs="*", default=list(EPSILONS))

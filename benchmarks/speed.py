@@ -18,7 +18,7 @@ import tidegate as tg
 from benchmarks.opendp_tree import tree_rows
 from benchmarks.speed_adaptive import adaptive_rows
 from benchmarks.table import Row, at_least, at_most, measured
-from benchmarks.timing import again, best, best_in_turns, started
+from benchmarks.timing import FIRST_VALUE, again, best, best_in_turns, started
 from tidegate.lattice import Lattice
 from tidegate.noise import discrete_laplace
 from tidegate.threshold import NoisyMax, SmoothQuantile
@@ -194,19 +194,18 @@ def _thresholds(quick: bool) -> list[Row]:
 
 
 def _imports(quick: bool) -> list[Row]:
-    modules = ("tidegate", "numpy")
-    seconds = dict.fromkeys(modules, float("inf"))
+    programs = (*FIRST_VALUE.values(), "import numpy")
+    seconds = dict.fromkeys(programs, float("inf"))
     for _ in range(4 if quick else 8):
-        for module in modules:
-            seconds[module] = min(seconds[module], _import_seconds(module))
-    note = f"numpy alone {seconds['numpy']:.3f} s"
-    return [at_most("import tidegate, fresh interpreter", seconds["tidegate"], 0.3, "s", note)]
+        for program in programs:
+            seconds[program] = min(seconds[program], _program_seconds(program))
+    note = f"numpy alone {seconds['import numpy']:.3f} s"
+    return [at_most(name, seconds[code], 0.3, "s", note) for name, code in FIRST_VALUE.items()]
 
 
-def _import_seconds(module: str) -> float:
+def _program_seconds(program: str) -> float:
     code = (
-        "import time; start = time.perf_counter(); "
-        f"import {module}; print(time.perf_counter() - start)"
+        f"import time; start = time.perf_counter(); {program}; print(time.perf_counter() - start)"
     )
     # With compiled modules, as they are installed.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -190,6 +189,8 @@ def _clock_zone(name: str) -> tzinfo:
         return timezone(-offset if name[0] == "-" else offset)
     if name in _OF_THIS_MACHINE:
         raise ValueError(name)
+    from zoneinfo import ZoneInfo  # on demand: importing it is slow
+
     return ZoneInfo(name)
 
 

@@ -9,7 +9,6 @@ key, the header being bound in: a body cannot be moved to another stream, epoch 
 
 from __future__ import annotations
 
-import base64
 import binascii
 import hashlib
 import json
@@ -89,7 +88,7 @@ def decoded_key(written: bytes, name: str, setting: str) -> bytes:
     for decode in (bytes.fromhex, _base64):
         try:
             key = decode(text.decode("ascii"))
-        except (ValueError, binascii.Error):
+        except ValueError:
             continue
         if len(key) == _KEY_BYTES:
             return key
@@ -97,4 +96,4 @@ def decoded_key(written: bytes, name: str, setting: str) -> bytes:
 
 
 def _base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
+    return binascii.a2b_base64(text, strict_mode=True)

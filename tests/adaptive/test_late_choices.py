@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 from fractions import Fraction
 
@@ -13,7 +12,7 @@ import pytest
 import tidegate as tg
 from tests.laws.catalogue import bits
 from tests.privacy.scores import check_scores
-from tests.privacy.test_tail_quantile import law
+from tests.privacy.test_tail_quantile import worst_loss_of_windows
 from tidegate.keyed import refined_columns
 from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.lattice import Lattice
@@ -96,24 +95,9 @@ def test_the_price_holds_up_to_half_as_much_again() -> None:
     assert slopes[far] == pytest.approx(6, rel=1e-4)
 
 
-FACTS = (1, 3, 1, 3, Fraction(10))
-
-
 def worst_loss(stage: TailQuantile, rate: float) -> float:
-    """Over all windows of three values up to 6, all replaced values and all outcomes."""
-    laws = {}
-    for window in itertools.combinations_with_replacement(range(7), 3):
-        _, scores, denominator = stage.scores(
-            stage.above(np.array(window), LATTICE), LATTICE, *FACTS
-        )
-        laws[window] = law(scores, denominator, rate)
-    worst = 0.0
-    for window, before in laws.items():
-        for place, value in itertools.product(range(3), range(7)):
-            other = tuple(sorted((*window[:place], *window[place + 1 :], value)))
-            for one, two in zip(before, laws[other], strict=True):
-                worst = max(worst, abs(math.log(one / two)))
-    return worst
+    facts = {"positive": 3, "climbing_to": 3, "late_price": Fraction(10)}
+    return worst_loss_of_windows(stage, LATTICE, range(7), rate, **facts)
 
 
 @pytest.mark.parametrize("epsilon", [3, 10])

@@ -10,7 +10,7 @@ import pytest
 
 import tidegate as tg
 from tests.depth import in_turn
-from tests.laws.catalogue import bits
+from tests.laws.catalogue import bits, pushed_with_stops
 from tidegate.perturb.adaptive import refinement_trees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
 from tidegate.run import refinement_run
@@ -70,15 +70,9 @@ def test_the_bits_are_pinned(whole) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_any_split_and_any_resume_give_the_same_bits(whole, seed: int) -> None:
     release, out = whole
-    random = np.random.default_rng(seed)
-    run, values, found, at = PIPELINE.start(tg.seeded(5)), growing(), [], 0
-    while at < values.size:
-        count = int(random.integers(1, (4, 40, 200)[seed]))
-        found.append(run.push(values[at : at + count]))
-        at += count
-        if random.random() < 0.2:
-            run = PIPELINE.resume(run.snapshot(brief=bool(random.integers(2))))
-    assert bits(np.concatenate(found)) == bits(out)
+    values = growing()
+    run, found = pushed_with_stops(PIPELINE, values, seed, (4, 40, 200)[seed])
+    assert bits(found) == bits(out)
     assert run.phases == release.phases
     single = PIPELINE.start(tg.seeded(5))
     assert bits([single.push(value) for value in values[:400].tolist()]) == bits(out[:400])

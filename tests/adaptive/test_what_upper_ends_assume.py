@@ -108,7 +108,7 @@ def test_answers_say_what_they_assume() -> None:
     answer = _pair(0)[0][1]
     assert answer.limit is not None
     assert "assumes an ordinary tail above the cap" in answer.assumption
-    assert answer_text.figure(answer.limit) in answer.assumption
+    assert answer_text.six_digits(answer.limit) in answer.assumption
     assert answer.assumption in answer._repr_html_()
     assert str(answer).endswith(answer_text.FAR)
     near = dataclasses.replace(answer, limit=2 * answer.high)

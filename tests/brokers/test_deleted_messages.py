@@ -102,12 +102,18 @@ def taken(state: Path) -> int:
         return run.seen
 
 
+def first_released(kind: str, servers: Any, name: str, folder: Path) -> tuple[Any, Path]:
+    """A stream whose first values are released, and the state."""
+    stream, state = STREAMS[kind](servers(kind), name), folder / "state"
+    stream.send(range(FIRST))
+    assert release(stream, state).exit_code == 0
+    return stream, state
+
+
 @pytest.mark.parametrize("kind", STREAMS)
 def test_what_was_trimmed_unread_ends_the_run(kind: str, servers: Any, tmp_path: Path) -> None:
     """Then it goes on, if asked to, and the next value has the next position."""
-    stream, state = STREAMS[kind](servers(kind), "trimmed"), tmp_path / "state"
-    stream.send(range(FIRST))
-    assert release(stream, state).exit_code == 0
+    stream, state = first_released(kind, servers, "trimmed", tmp_path)
     stream.send(range(12))
     stream.trim(5)  # seven of twelve are gone
     refused = release(stream, state)
@@ -130,9 +136,7 @@ def test_what_was_trimmed_unread_ends_the_run(kind: str, servers: Any, tmp_path:
 @pytest.mark.parametrize("kind", STREAMS)
 def test_what_was_read_may_be_trimmed(kind: str, servers: Any, tmp_path: Path) -> None:
     """All that was read, exactly: nobody is told anything."""
-    stream, state = STREAMS[kind](servers(kind), "read"), tmp_path / "state"
-    stream.send(range(FIRST))
-    assert release(stream, state).exit_code == 0
+    stream, state = first_released(kind, servers, "read", tmp_path)
     stream.send(range(12))
     stream.trim(12)
     result = release(stream, state)
@@ -146,9 +150,7 @@ def test_what_was_read_may_be_trimmed(kind: str, servers: Any, tmp_path: Path) -
 @pytest.mark.parametrize("kind", STREAMS)
 def test_all_that_was_unread_is_gone(kind: str, servers: Any, tmp_path: Path) -> None:
     """Told at once, and not when the next message comes."""
-    stream, state = STREAMS[kind](servers(kind), "gone"), tmp_path / "state"
-    stream.send(range(FIRST))
-    assert release(stream, state).exit_code == 0
+    stream, state = first_released(kind, servers, "gone", tmp_path)
     stream.send(range(3))
     stream.trim(0)
     refused = release(stream, state)
@@ -159,9 +161,7 @@ def test_all_that_was_unread_is_gone(kind: str, servers: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("kind", STREAMS)
 def test_a_single_message_is_deleted_unread(kind: str, servers: Any, tmp_path: Path) -> None:
-    stream, state = STREAMS[kind](servers(kind), "single"), tmp_path / "state"
-    stream.send(range(FIRST))
-    assert release(stream, state).exit_code == 0
+    stream, state = first_released(kind, servers, "single", tmp_path)
     stream.send(range(9))
     stream.delete(FIRST + 5)
     refused = release(stream, state)
@@ -176,9 +176,7 @@ def test_a_single_message_is_deleted_unread(kind: str, servers: Any, tmp_path: P
 @pytest.mark.parametrize("kind", STREAMS)
 def test_a_stream_that_begins_anew_is_another_one(kind: str, servers: Any, tmp_path: Path) -> None:
     """Caught: numbers begin again at 1, so its messages counted as read, in silence."""
-    stream, state = STREAMS[kind](servers(kind), "anew"), tmp_path / "state"
-    stream.send(range(FIRST))
-    assert release(stream, state).exit_code == 0
+    stream, state = first_released(kind, servers, "anew", tmp_path)
     stream.begin_anew()
     for more in ([], ["--gaps", "close"]):
         refused = release(stream, state, *more)

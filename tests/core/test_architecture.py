@@ -17,6 +17,7 @@ FOUNDATION = {
         "_hash_chain",
         "_context_managers",
         "_atomic_files",
+        "_names_on_demand",
         "_version",
         "clock",
         "errors",

@@ -17,7 +17,7 @@ from tests.depth import depth
 from tidegate.durable.folder_lock import StateError
 from tidegate.errors import RefusedError
 from tidegate.io import Batch, SinkError
-from tidegate.io.batches import objects
+from tidegate.io.batches import object_array
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed import recorded_columns
 from tidegate.keyed.durable_folder import DurableKeyed
@@ -60,7 +60,7 @@ class Pieces:
         at = 0
         while at < self.values.size:
             end = at + int(self._sizes.integers(1, 90))
-            yield Batch(self.values[at:end], objects(self.keys[at:end].tolist()))
+            yield Batch(self.values[at:end], object_array(self.keys[at:end].tolist()))
             at = end
 
     def fraction(self) -> float | None:
@@ -339,7 +339,7 @@ def test_a_damaged_state_is_not_removed_for_a_new_epoch_that_the_cap_refuses(
 ) -> None:
     specification = tg.keyed(tg.adaptive(epsilon=1, bound=9, horizon=64), keys=["a"])
     with DurableKeyed.open(tmp_path / "s", specification, cap=1) as state:
-        state.push(Batch(np.full(3, 3.0), objects(["a"] * 3)), "keep", None)
+        state.push(Batch(np.full(3, 3.0), object_array(["a"] * 3)), "keep", None)
     path = tmp_path / "s" / "keys.sqlite"
     damaged = b"no database" * 100
     path.write_bytes(damaged)

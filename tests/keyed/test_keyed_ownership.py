@@ -19,7 +19,7 @@ from tests.privacy.test_forked_processes import REFUSED, in_child, outcome
 from tidegate.durable import StateError, StorageError
 from tidegate.errors import InputError, TidegateError
 from tidegate.io import Batch
-from tidegate.io.batches import objects
+from tidegate.io.batches import object_array
 from tidegate.keyed.committed_release import changing
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.key_names import Names
@@ -45,7 +45,7 @@ OTHERS = tuple(
 
 
 def batch(rows: int) -> Batch:
-    return Batch(np.full(rows, 3.0), objects(["a", "b"] * (rows // 2)))
+    return Batch(np.full(rows, 3.0), object_array(["a", "b"] * (rows // 2)))
 
 
 def opened(folder: Path) -> DurableKeyed:
@@ -79,7 +79,7 @@ def test_rows_whose_commit_failed_are_not_taken_twice(
 def test_what_is_refused_leaves_it_usable(tmp_path: Path) -> None:
     with opened(tmp_path / "s") as state:
         with pytest.raises(InputError):
-            state.push(Batch(np.array(["x"]), objects(["a"])), "keep", None)
+            state.push(Batch(np.array(["x"]), object_array(["a"])), "keep", None)
         state.push(batch(20), "keep", None)
         assert (state.seen, state.cut_short) == (20, False)
 

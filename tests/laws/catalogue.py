@@ -320,16 +320,26 @@ def facts(release: tg.Release) -> tuple[Any, ...]:
     return (*known(release), [] if release.threshold is None else answers(release.record))
 
 
-def alike_when_split(pipeline: tg.Pipeline, values: np.ndarray, seed: int) -> tg.Release:
-    """The release of all values at once; pushed in parts, with stops, it is the same."""
-    whole, random = pipeline.start(tg.seeded(5)), np.random.default_rng(seed)
-    out, run, found, at = whole.push(values), pipeline.start(tg.seeded(5)), [], 0
+def pushed_with_stops(
+    pipeline: tg.Pipeline, values: np.ndarray, seed: int, most: int
+) -> tuple[tg.Release, np.ndarray]:
+    """A release and what it published, pushed in parts; it is resumed after one in five."""
+    random = np.random.default_rng(seed)
+    run, found, at = pipeline.start(tg.seeded(5)), [], 0
     while at < values.size:
-        count = int(random.integers(1, (9, 200)[seed % 2]))
+        count = int(random.integers(1, most))
         found.append(run.push(values[at : at + count]))
         at += count
         if random.random() < 0.2:
             run = pipeline.resume(run.snapshot(brief=bool(random.integers(2))))
-    assert bits(np.concatenate(found)) == bits(out)
+    return run, np.concatenate(found)
+
+
+def alike_when_split(pipeline: tg.Pipeline, values: np.ndarray, seed: int) -> tg.Release:
+    """The release of all values at once; pushed in parts, with stops, it is the same."""
+    whole = pipeline.start(tg.seeded(5))
+    out = whole.push(values)
+    run, found = pushed_with_stops(pipeline, values, seed, (9, 200)[seed % 2])
+    assert bits(found) == bits(out)
     assert run.phases == whole.phases
     return whole

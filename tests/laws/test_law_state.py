@@ -12,7 +12,12 @@ import pytest
 
 import tidegate as tg
 from tests.laws.catalogue import answers, bits, inputs, length, pipelines, smoothers, stream
-from tidegate.durable.journal import encoded_entry, journal_entries, merged, published_from_journal
+from tidegate.durable.journal import (
+    encoded_entry,
+    journal_entries,
+    merged_entries,
+    published_from_journal,
+)
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.forest_perturber import ForestRun
@@ -146,7 +151,7 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
     head = bytes(32)
     for size in itertools.cycle((1, 7, 2, 0, 31, 3)):
         outs.append(release.push(values[at : at + size]))
-        for piece in merged(release.journal_entries()):
+        for piece in merged_entries(release.journal_entries()):
             body, head = encoded_entry(piece, head, bytes(32))
             bodies.append(body)
         at += size

@@ -14,7 +14,7 @@ import tidegate as tg
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.ledger.composition import ComposedAmount, most
+from tidegate.ledger.composition import ComposedAmount, most_spent
 
 CHARGES = st.lists(
     st.tuples(
@@ -39,7 +39,7 @@ def test_a_value_pays_for_its_part_and_for_what_reads_all(
             if one.part in ("", part) and one.start <= place < (one.end or 99))
         for part in ("a", "b", "c") for place in range(11)
     )  # fmt: skip
-    assert most(amounts) == by_hand
+    assert most_spent(amounts) == by_hand
 
 
 def test_parts_under_a_cap(tmp_path: Path) -> None:

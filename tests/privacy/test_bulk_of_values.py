@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from fractions import Fraction
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tests.privacy.test_tail_quantile import keystream, law
+from tests.privacy.test_tail_quantile import keystream, law, worst_loss_of_windows
 from tidegate.lattice import Lattice
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.bulk_of_values import may_miss_bulk, sees_bulk
@@ -24,18 +23,8 @@ SIZES = (0, 1, 2, 3, 17, 150, 160, 600)  # near candidates and far from them, on
 def worst_loss(stage: TailQuantile, times: float, at_least: int = 1) -> float:
     """Over all windows of three of these values, all replaced values and all outcomes."""
     assert sees_bulk(stage, FAR)
-    laws = {}
-    for window in itertools.combinations_with_replacement(SIZES, 3):
-        above = stage.above(np.array(window), FAR)
-        _, scores, denominator = stage.scores(above, FAR, at_least, first=True)
-        laws[window] = law(scores, denominator, times * float(stage.epsilon))
-    worst = 0.0
-    for window, before in laws.items():
-        for place, value in itertools.product(range(3), SIZES):
-            other = tuple(sorted((*window[:place], *window[place + 1 :], value)))
-            for one, two in zip(before, laws[other], strict=True):
-                worst = max(worst, abs(math.log(one / two)))
-    return worst
+    rate = times * float(stage.epsilon)
+    return worst_loss_of_windows(stage, FAR, SIZES, rate, at_least=at_least, first=True)
 
 
 @pytest.mark.parametrize("at_least", [1, 40])

@@ -8,6 +8,7 @@ cost at most ε, then P(o) ≤ e^ε·P′(o). Whatever else of a raw value a dec
 clamp that is missing or a filter on the wrong side, shows as another output.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -58,6 +59,16 @@ def neighbour(random: np.random.Generator, values: IntArray, theta: int, width: 
     extreme = np.where(values[start : start + width] * 2 > theta, 0, theta)
     other[start : start + width] = extreme if random.random() < 0.6 else anything
     return other
+
+
+def neighbours(theta: int) -> Iterator[tuple[int, np.random.Generator, IntArray, IntArray]]:
+    """Seeds, what draws for them, and two streams that differ in one value."""
+    for seed in range(depth(150, 600)):
+        random = np.random.default_rng([seed, theta])
+        values = stream(random, theta)
+        other = neighbour(random, values, theta, 1)
+        if not np.array_equal(values, other):
+            yield seed, random, values, other
 
 
 def pushed(run: Any, values: IntArray, random: np.random.Generator) -> Output:
@@ -111,12 +122,7 @@ def partition_moves(
 def test_segments_cost_what_they_say(theta: int, horizon: int, limit: str) -> None:
     stage = OnlinePartition(epsilon=2, limit=limit, horizon=horizon)
     scale, worst, kinds = stage.test_scale(theta), Fraction(0), set()
-    for seed in range(depth(150, 600)):
-        random = np.random.default_rng([seed, theta])
-        values = stream(random, theta)
-        other = neighbour(random, values, theta, 1)
-        if np.array_equal(values, other):
-            continue
+    for seed, random, values, other in neighbours(theta):
         noise = {name: laplace(random, scale) for name in ("tests", "limits", "sums")}
         found = partition(stage, theta, values, noise, seed)
         segment, kind, place, size = partition_moves(values, other, theta, found)
@@ -176,12 +182,7 @@ def test_groups_cost_what_they_say(theta: int, horizon: int, limit: int) -> None
     stage = GroupedValues(epsilon="1/2", limit=limit, horizon=horizon)
     scales = [stage.value_scale(theta), stage.test_scale(theta), stage.limit_scale(theta)]
     worst, failures = Fraction(0), 0
-    for seed in range(depth(150, 600)):
-        random = np.random.default_rng([seed, theta])
-        values = stream(random, theta)
-        other = neighbour(random, values, theta, 1)
-        if np.array_equal(values, other):
-            continue
+    for _, random, values, other in neighbours(theta):
         noise = [laplace(random, scale) for scale in scales]
         found = grouping(stage, theta, values, noise)
         (place,) = np.flatnonzero(values != other).tolist()

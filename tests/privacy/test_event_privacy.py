@@ -237,7 +237,7 @@ def test_an_added_event_stays_below_the_claim_and_faults_are_caught(tools, monke
     assert 0.6 < bound_for(tools, THETA) < 1
     assert bound_for(tools, 10 * THETA) < 1
     with monkeypatch.context() as patch:  # events that are not truncated by themselves
-        patch.setattr(event_log, "truncated", lambda units, *caps: units)
+        patch.setattr(event_log, "truncated_sums", lambda units, *caps: units)
         assert bound_for(tools, 5 * THETA) > 1.2
     right = tree_shapes.level_scale
     with monkeypatch.context() as patch:

@@ -21,7 +21,7 @@ from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError
 from tidegate.io import Batch
-from tidegate.io.batches import objects
+from tidegate.io.batches import object_array
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.service.service_process import Service
 from tidegate.service.shuffler.store import ShufflerStore
@@ -57,7 +57,7 @@ def keyed(folder: Path) -> DurableKeyed:
 
 
 def pushed_keys(one: DurableKeyed) -> None:
-    one.push(Batch(np.ones(3), objects(["a"] * 3)), "keep", None)
+    one.push(Batch(np.ones(3), object_array(["a"] * 3)), "keep", None)
 
 
 OWNERS = {

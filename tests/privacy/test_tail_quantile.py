@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,23 +51,34 @@ def _law(accept: tuple[float, ...]) -> list[float]:
     return found
 
 
-def worst_loss(
-    stage: TailQuantile, rate: float, at_least: int, positive: int | None = None
+def worst_loss_of_windows(
+    stage: TailQuantile,
+    lattice: Lattice,
+    values: Sequence[int],
+    rate: float,
+    **facts: Any,
 ) -> float:
-    """Over all windows of three values up to 6, all replaced values and all outcomes."""
-    lattice = Lattice(stage.bound, UNIT)
+    """Over all windows of three of these values, all replaced values and all outcomes."""
     laws = {}
-    for window in itertools.combinations_with_replacement(range(7), 3):
+    for window in itertools.combinations_with_replacement(values, 3):
         above = stage.above(np.array(window), lattice)
-        _, scores, denominator = stage.scores(above, lattice, at_least, positive)
+        _, scores, denominator = stage.scores(above, lattice, **facts)
         laws[window] = law(scores, denominator, rate)
     worst = 0.0
     for window, before in laws.items():
-        for place, value in itertools.product(range(3), range(7)):
+        for place, value in itertools.product(range(3), values):
             other = tuple(sorted((*window[:place], *window[place + 1 :], value)))
             for one, two in zip(before, laws[other], strict=True):
                 worst = max(worst, abs(math.log(one / two)))
     return worst
+
+
+def worst_loss(
+    stage: TailQuantile, rate: float, at_least: int, positive: int | None = None
+) -> float:
+    """Over all windows of three values up to 6, all replaced values and all outcomes."""
+    lattice, facts = Lattice(stage.bound, UNIT), {"at_least": at_least, "positive": positive}
+    return worst_loss_of_windows(stage, lattice, range(7), rate, **facts)
 
 
 # Targets of 0.3, of 3/4 (the most that three values allow), and candidates above a floor.

@@ -14,7 +14,7 @@ import tidegate as tg
 from tests.service.conftest import Place, sender
 from tests.service.test_http import Clients, http
 from tidegate.errors import SettingError
-from tidegate.keyed.snapshot import resumed, sealed
+from tidegate.keyed.snapshot import resumed_keys, sealed_keys
 from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.released_rows import rows_between
 from tidegate.service.service_process import Service
@@ -51,8 +51,8 @@ def test_events_by_key_are_released_as_the_library_does(place: Place) -> None:
     service = place.opened()
     create(service)
     run = service.gate.ask("calls", lambda run: run)
-    whole = resumed(
-        run.specification, sealed(run.release, None, brief=False), None
+    whole = resumed_keys(
+        run.specification, sealed_keys(run.release, None, brief=False), None
     )  # the same noise, in memory
     times = times_of(SECONDS)
     send = sender(service, "calls")

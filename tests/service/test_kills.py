@@ -14,7 +14,7 @@ import numpy as np
 
 import tidegate as tg
 from tests.service.conftest import Place
-from tidegate.keyed.snapshot import resumed, sealed
+from tidegate.keyed.snapshot import resumed_keys, sealed_keys
 from tidegate.service.database import Database
 from tidegate.service.gate import Gate
 from tidegate.service.pending_requests import Pending, WholeRows
@@ -139,7 +139,7 @@ def test_kills_leave_no_trace_in_any_key(place: Place) -> None:
     create = service.gate.streams.create
     service.gate.call(lambda: create("meters", PIPELINE, keys=KINDS["keys"])).result()
     run = service.gate.ask("meters", lambda run: run)
-    whole = resumed(run.specification, sealed(run.release, None, brief=False), None)
+    whole = resumed_keys(run.specification, sealed_keys(run.release, None, brief=False), None)
     service.gate.close()
     killed_again_and_again(place, "keys")
     service = place.opened(KEY)

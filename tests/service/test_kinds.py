@@ -13,7 +13,7 @@ import tidegate as tg
 from tests.service.conftest import Place, sender
 from tests.service.test_http import Clients, http
 from tidegate.errors import InputError, SettingError
-from tidegate.keyed.snapshot import resumed, sealed
+from tidegate.keyed.snapshot import resumed_keys, sealed_keys
 from tidegate.service.pending_requests import Conflict
 from tidegate.service.released_rows import page_of_rows, rows_between
 from tidegate.service.service_process import Service
@@ -49,8 +49,8 @@ def test_keys_are_released_as_the_library_does(place: Place, threshold: str) -> 
     create(service, ["north", "south"], threshold=threshold, pipeline=pipeline)
     run = service.gate.ask("zones", lambda run: run)
     assert not isinstance(run, tg.durable.DurableRelease)
-    whole = resumed(
-        run.specification, sealed(run.release, None, brief=False), None
+    whole = resumed_keys(
+        run.specification, sealed_keys(run.release, None, brief=False), None
     )  # the same noise, in memory
     for cut in ((0, 1), (1, 2), (2, 400)):
         assert send(service, *cut).count == cut[1] - cut[0]

@@ -15,7 +15,6 @@ import typer
 
 from tidegate.errors import QueryError, RefusedError, SettingError, TidegateError
 
-DONE = 0
 USAGE = 2
 REFUSED = 3  # for privacy: a cap, a state that must not be used, an input that changed
 INPUT = 4  # what was read or written: not there, not a number, unreadable, full disk, closed pipe

@@ -123,6 +123,14 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
                     result = transfer(read, run, **into)
                 progress.close()
                 close(run, result, quiet=quiet)
+    warn_after_release(read, opened, options, replaced=replaced)
+
+
+def warn_after_release(
+    read: RoundingNote, opened: Any, options: dict[str, Any], *, replaced: bool
+) -> None:
+    """What the operator should know of the input and of the output, once all is released."""
+    quiet = bool(options.get("quiet"))
     if not quiet:
         read.tell()
     if doubt := getattr(opened, "doubt", ""):

@@ -14,6 +14,7 @@ from tidegate.cli.release import (
     source_options,
     state_options,
     tell_unsealed,
+    warn_after_release,
 )
 from tidegate.cli.rounding_note import RoundingNote
 from tidegate.errors import SettingError
@@ -74,12 +75,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
                 progress.close()
                 runs = {**all_.runs}
                 _summarise_columns(runs, results, sinks, quiet=quiet)
-    if not quiet:
-        read.tell()
-    if doubt := getattr(opened, "doubt", ""):
-        complain(f"warning: {doubt}")
-    if replaced and options.get("overwrite") and not quiet:
-        complain("--overwrite: epsilon was spent anew; it adds up with what the old output spent")
+    warn_after_release(read, opened, options, replaced=replaced)
 
 
 def pipelines_of(names: list[str], options: dict[str, Any]) -> dict[str, Pipeline]:

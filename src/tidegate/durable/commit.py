@@ -9,7 +9,7 @@ from tidegate._hash_chain import START
 from tidegate._version import __version__
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.input_digests import InputDigests
-from tidegate.durable.journal import encoded_entry, merged
+from tidegate.durable.journal import encoded_entry, merged_entries
 from tidegate.durable.state_file import WAY_ON, Changes, UserRows
 from tidegate.durable.state_stores import StateStore
 from tidegate.durable.user_counts_log import UserLog
@@ -97,7 +97,7 @@ class Committer:
         """Commit what was taken and released since the last commit."""
         key, before = self._release.derived_key("journal"), self.committed
         head, journal = before.head, []
-        for entry in merged(released):
+        for entry in merged_entries(released):
             body, head = encoded_entry(entry, head, key)
             journal.append(body)
         known = before.phases[-1].start if before.phases else -1

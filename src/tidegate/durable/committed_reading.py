@@ -17,7 +17,7 @@ from tidegate.durable.journal import (
     JournalView,
     journal_entries,
     published_from_journal,
-    verified,
+    verified_rows,
 )
 from tidegate.durable.state_stores import StateStore
 from tidegate.guarantee import Guarantee
@@ -188,7 +188,7 @@ class CommittedReading(RangeQueries):
             self._check_open()
             key, committed = self._release.derived_key("journal"), self._committer.committed
             # All of it, before any of it goes out again.
-            verified(self._store.journal(0, committed.rows), key, committed.head)
+            verified_rows(self._store.journal(0, committed.rows), key, committed.head)
         return self._replayed(start, committed)
 
     def _replayed(self, start: int, committed: Committed) -> Iterator[Rows]:

@@ -33,7 +33,7 @@ from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.io import Source
 from tidegate.ledger import Ledger, LedgerError
-from tidegate.run.column_budgets import checked_names, label, together
+from tidegate.run.column_budgets import checked_names, column_file_label, facts_of_all_columns
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 
@@ -78,7 +78,9 @@ class DurableColumns(Closed, NotCopied):
             lock.acquire()
             opened.callback(lock.release)
             _columns_agree(place, names)
-            folders = [place / f"{at}-{label(column)}" for at, column in enumerate(names)]
+            folders = [
+                place / f"{at}-{column_file_label(column)}" for at, column in enumerate(names)
+            ]
             every = [pipelines[column] for column in names]
             anchor, paid = lock.anchor, max(map(_charges_of_column, folders, every))
             needed = anchor is not None or paid > 0
@@ -222,7 +224,7 @@ def transfer_columns(
     """
     columns = releases if isinstance(releases, DurableColumns) else _MemoryColumns(releases)
     runs: dict[str, DurableRelease | Release] = {**columns.runs}
-    more = {"together": together({name: run.guarantee for name, run in runs.items()})}
+    more = {"together": facts_of_all_columns({name: run.guarantee for name, run in runs.items()})}
     place = start or 0
     with ExitStack() as stack:
         passages = []

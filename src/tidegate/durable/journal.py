@@ -48,7 +48,9 @@ def encoded_entry(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, 
     return body, link(head, body, key)
 
 
-def verified(bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes = START) -> None:
+def verified_rows(
+    bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes = START
+) -> None:
     """Refuse rows, from `head` on, whose chain does not end in the head that is expected."""
     if head_of(bodies, key, head) != expected:
         raise StateError(f"the journal {_TAMPERED}")
@@ -72,7 +74,7 @@ def journal_entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
         yield entry
 
 
-def merged(released: list[JournalEntry]) -> list[JournalEntry]:
+def merged_entries(released: list[JournalEntry]) -> list[JournalEntry]:
     """Join neighbouring entries of one phase."""
     result: list[JournalEntry] = []
     for entry in released:
@@ -152,7 +154,7 @@ class JournalRecord(JournalRecorder):
     def catch_up(self, store: StateStore, key: bytes, committed: Committed) -> None:
         """Read the rows that were added since, after their chain was verified."""
         first, last = self.rows, committed.rows
-        verified(store.journal(first, last), key, committed.head, self._head)
+        verified_rows(store.journal(first, last), key, committed.head, self._head)
         phases = {phase.start: phase for phase in committed.phases}
         for entry in journal_entries(store.journal(first, last)):
             self.push(entry, phases)

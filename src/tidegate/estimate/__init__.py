@@ -4,12 +4,20 @@ The smoothers predict the values inside a block of fixed size; `smoother` and `b
 what they share. `Mixture` (in `mixture/`) also chooses how the next block is measured.
 """
 
-from tidegate.estimate.exponential import Exponential
-from tidegate.estimate.mean import Mean
-from tidegate.estimate.median import Median
-from tidegate.estimate.mixture.mixture import Mixture
-from tidegate.estimate.moving_average import MovingAverage
-from tidegate.estimate.recent import Recent
-from tidegate.estimate.unsmoothed import Unsmoothed
+from typing import TYPE_CHECKING
+
+from tidegate._names_on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from tidegate.estimate.exponential import Exponential
+    from tidegate.estimate.mean import Mean
+    from tidegate.estimate.median import Median
+    from tidegate.estimate.mixture.mixture import Mixture
+    from tidegate.estimate.moving_average import MovingAverage
+    from tidegate.estimate.recent import Recent
+    from tidegate.estimate.unsmoothed import Unsmoothed
 
 __all__ = ["Exponential", "Mean", "Median", "Mixture", "MovingAverage", "Recent", "Unsmoothed"]
+
+if not TYPE_CHECKING:
+    __getattr__ = names_on_demand(__name__, __all__, {"Mixture": "mixture.mixture"})

@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.lattice import FloatArray, IntArray, divided
+from tidegate.estimate.estimator_defaults import RESIDUALS
+from tidegate.lattice import FloatArray, IntArray, divmod_by_number
 from tidegate.stages import NoiseLaw, Parts, Posterior, Recorded, fixed_law
 
 # Slopes are averaged over this many blocks on either side.
@@ -137,18 +138,6 @@ def _difference_noise(blocks: IntArray, law: NoiseLaw) -> tuple[FloatArray, Floa
     return _block_contrast(slope, between), _block_contrast(excess, between)
 
 
-def contrast_variance(
-    law: NoiseLaw, terms: list[tuple[IntArray, FloatArray | float]]
-) -> FloatArray:
-    """Exact variance of Σ coefficient·(noise before a block), for coefficients that sum to 0.
-
-    It is −Σ c_i·c_j·Var(noise between i and j) over all pairs: the variogram identity, which needs
-    the variances of ranges only.
-    """
-    edges, coefficients = zip(*terms, strict=True)
-    return _block_contrast(coefficients, _pair_variances(law, edges))
-
-
 def _pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
     """Variance of the noise between every two of these, a row for each pair: in one call."""
     one, two = (np.concatenate(side) for side in zip(*combinations(edges, 2), strict=True))
@@ -157,13 +146,17 @@ def _pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
 
 
 def _block_contrast(coefficients: Sequence[FloatArray | float], between: FloatArray) -> FloatArray:
+    """Exact variance of Σ coefficient·(noise before a block), for coefficients that sum to 0.
+
+    It is −Σ c_i·c_j·Var(noise between i and j) over all pairs: the variogram identity, which needs
+    the variances of ranges only (`_pair_variances`).
+    """
     total: FloatArray = np.zeros(between.shape[1])
     for (one, two), variance in zip(combinations(coefficients, 2), between, strict=True):
         total -= one * two * variance
     return np.maximum(total, 0.0)
 
 
-RESIDUALS = 16  # leaves over which prediction errors are averaged
 _CACHED = 1 << 14  # ranges at a time, so that intermediate results stay in the cache
 
 
@@ -191,8 +184,8 @@ class BlockPosterior(Posterior):
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""
-        first, first_offset = divided(starts - self._origin, self._block)
-        last, last_offset = divided(ends - self._origin, self._block)
+        first, first_offset = divmod_by_number(starts - self._origin, self._block)
+        last, last_offset = divmod_by_number(ends - self._origin, self._block)
         whole: FloatArray = (self._leaves.sums(last) - self._leaves.sums(first)).astype(np.float64)
         if self._block == 1:
             noise = self._law.range_variance(first, last)
@@ -221,7 +214,7 @@ class BlockPosterior(Posterior):
 
         The estimate is (1 − b)·R(last) + b·R(last + 1) − (1 − a)·R(first) − a·R(first + 1), R the
         running sum before a block, a and b the shares of the two cut blocks. So this is
-        `contrast_variance` of these edges; the pairs that are one block apart are known already.
+        `_block_contrast` of these edges; the pairs that are one block apart are known already.
         """
         starts = [(first, before.share - 1), (np.minimum(first + 1, self._closed), -before.share)]
         ends = [(last, 1 - after.share), (np.minimum(last + 1, self._closed), after.share)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tidegate.stages import Perturber, Recorded
 
+RESIDUALS = 16  # leaves over which prediction errors are averaged
+
 
 class EstimatorDefaults:
     """Defaults: nothing is added for truncation, the open block suffices to continue, no models."""

@@ -23,9 +23,9 @@ from tidegate.stages import Perturber, Recorded, Spans
 
 
 def median_variances(counts: FloatArray) -> FloatArray:
-    """What the median of so many Laplace draws of scale 1 varies by, at most 8 % too high.
+    """Variance of the median of `counts` Laplace draws of scale 1, at most 8 % too high.
 
-    It comes near 1/n, half of what a mean varies by, but slowly: by integration 0.639 (3 draws),
+    It approaches 1/n, half of the variance of a mean, but slowly: by integration 0.639 (3 draws),
     0.351 (5), 0.0963 (15), 0.00903 (127).
     """
     found: FloatArray = np.minimum(2 / counts, 1 / counts + 1.73 / counts**1.5)

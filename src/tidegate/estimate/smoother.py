@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from tidegate.errors import SettingError
-from tidegate.estimate.block_posterior import RESIDUALS, BlockPosterior
-from tidegate.estimate.estimator_defaults import EstimatorDefaults
+from tidegate.estimate.estimator_defaults import RESIDUALS, EstimatorDefaults
 from tidegate.estimate.published_values_of_cells import fill_equal_cells
 from tidegate.lattice import FloatArray
 from tidegate.stages import (
@@ -29,6 +28,9 @@ from tidegate.stages import (
     Saved,
 )
 from tidegate.state_as_bytes import State, restore, state_of
+
+if TYPE_CHECKING:
+    from tidegate.estimate.block_posterior import BlockPosterior
 
 _MOST_DOUBLINGS = 10  # a level is the mean of 1,024 leaves at most: they are part of the state
 
@@ -82,6 +84,8 @@ class Smoother(EstimatorDefaults, ABC):
 
     def posterior(self, recorded: Recorded, until: int) -> BlockPosterior:
         """Exact noise between leaves, a line through the sums inside them."""
+        from tidegate.estimate.block_posterior import BlockPosterior  # on demand: queries need it
+
         return BlockPosterior(recorded, until)
 
     def leaves_needed(self, recorded: Recorded) -> int:

@@ -73,7 +73,7 @@ class Source(Context, Protocol):
         """Close the file. A source that follows a file ends its batches."""
 
 
-def objects(items: list[Any]) -> Objects:
+def object_array(items: list[Any]) -> Objects:
     """An array of exactly these objects, which numpy does not convert."""
     array: Objects = np.empty(len(items), dtype=object)
     array[:] = items

@@ -109,6 +109,6 @@ _UNFINISHED = (
 )
 
 
-def unfinished(metadata: Mapping[str, Any]) -> str:
+def unfinished_run_note(metadata: Mapping[str, Any]) -> str:
     """Says that the run which wrote a file did not end, and what to do; may be empty."""
     return "" if metadata.get("complete", True) else _UNFINISHED

@@ -123,7 +123,7 @@ class ParquetSink(Completed):
         self._filled = 0
 
     def _guarded(self, call: Any, *arguments: Any, **options: Any) -> None:
-        with writing(self._arrow, self._outgoing.name, self.abort):
+        with refused_writes(self._arrow, self._outgoing.name, self.abort):
             call(*arguments, **options)
 
     def flush(self, *, sync: bool = False) -> None:
@@ -159,7 +159,7 @@ class ParquetSink(Completed):
 
 
 @contextmanager
-def writing(arrow: Any, name: str, abort: Callable[[], None]) -> Iterator[None]:
+def refused_writes(arrow: Any, name: str, abort: Callable[[], None]) -> Iterator[None]:
     """Give up a file that cannot be written, with an error in our words."""
     try:
         yield

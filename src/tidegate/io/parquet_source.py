@@ -17,7 +17,7 @@ from tidegate.io.column_choice import Wanted, choose_column
 from tidegate.io.csv_rows import texts_from_arrow
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.input_file_or_pipe import InputBytes
-from tidegate.io.time_reader import TimeReader, batched
+from tidegate.io.time_reader import TimeReader, batch_with_times
 from tidegate.tables.arrow import as_numbers, is_number, is_text
 from tidegate.tables.optional_libraries import require_for_files
 
@@ -102,7 +102,7 @@ class ParquetSource(Closed):
     def batches(self) -> Iterator[Batch]:
         """The stream, once."""
         for columns in self.arrays():
-            yield from batched(columns, self._wanted, self._times)
+            yield from batch_with_times(columns, self._wanted, self._times)
 
     def arrays(self) -> Iterator[list[NDArray[Any]]]:
         """The wanted columns, a piece at a time."""

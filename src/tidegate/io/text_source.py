@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from tidegate._context_managers import Closed
 from tidegate.errors import InputError, SettingError
-from tidegate.io.batches import Batch, objects
+from tidegate.io.batches import Batch, object_array
 from tidegate.io.column_choice import Wanted
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.errors import SourceError
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.lines import LONGEST_LINE, Lines, LineTooLongError, read_lines
-from tidegate.io.time_reader import TimeReader, batched
+from tidegate.io.time_reader import TimeReader, batch_with_times
 
 
 class CsvOrJson:
@@ -119,7 +119,7 @@ class TextSource(Closed):
     def batches(self) -> Iterator[Batch]:
         """The stream, once. What precedes a bad row is given before the error."""
         for columns in self.arrays():
-            yield from batched(columns, self._wanted, self._times)
+            yield from batch_with_times(columns, self._wanted, self._times)
 
     def arrays(self) -> Iterator[list[NDArray[Any]]]:
         """The wanted columns, a piece at a time."""
@@ -198,7 +198,7 @@ class TextSource(Closed):
             self._position += len(rows)
             columns = zip(*rows, strict=True)
             yield [
-                np.array(items, dtype=np.float64) if column.numeric else objects(list(items))
+                np.array(items, dtype=np.float64) if column.numeric else object_array(list(items))
                 for items, column in zip(columns, self._wanted, strict=True)
             ]
         if problem is not None:

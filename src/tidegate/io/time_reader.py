@@ -181,7 +181,7 @@ def first_late_of(times: Times, last: int | None) -> int | None:
     return first_late(times.ticks, last) if times.ticks.size else None
 
 
-def batched(
+def batch_with_times(
     columns: Sequence[Any], wanted: Sequence[Wanted], reader: TimeReader | None
 ) -> Iterator[Batch]:
     """Columns as a batch; of one with a bad time what comes before it, then the error."""

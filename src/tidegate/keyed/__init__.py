@@ -9,10 +9,10 @@ the function below), and most programs have no keys.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tidegate._names_on_demand import names_on_demand
 from tidegate.errors import SettingError
 
 if TYPE_CHECKING:
@@ -77,8 +77,4 @@ def keyed(
 
 
 if not TYPE_CHECKING:  # a type checker would believe that every name exists
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module 'tidegate.keyed' has no attribute {name!r}")
-        return getattr(importlib.import_module(f"tidegate.keyed.{_HOMES[name]}"), name)
+    __getattr__ = names_on_demand(__name__, (), _HOMES)

@@ -33,7 +33,7 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.two_sided_caps import Ends, raised
+from tidegate.run.two_sided_caps import Ends, raised_values
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 
@@ -90,7 +90,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
 
     def _push_units(self, groups: Groups, units: IntArray) -> Released:
         if self._ends.below:
-            units = raised(units, self._ends.below)
+            units = raised_values(units, self._ends.below)
         out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
         self._in_data_unit(out.values, out.levels)
         self._make(self._noise.waiting(units.size // _MADE_AHEAD + 1))

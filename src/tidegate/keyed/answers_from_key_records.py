@@ -17,7 +17,7 @@ from tidegate.keyed.keyed_table import KeyedTable
 from tidegate.keyed.query_table_plot import Asked, KeyedVerbs
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
-from tidegate.record.answer_text import noted
+from tidegate.record.answer_text import with_notes
 from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.moving_sums import MovingSums, MovingWindows, moving_sums
 from tidegate.record.range_queries_and_answers import Answers
@@ -26,8 +26,8 @@ from tidegate.record.times.sums_over_time import (
     check_known,
     known_edges_of_sums,
     places_of,
-    spanned,
     table_between,
+    time_range_in_words,
     with_late_rows,
 )
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
@@ -67,7 +67,7 @@ class KeyedQueries(KeyedVerbs):
                     check_known(records, int(cuts[0]))
                     total, rows = self._by_time(records, cuts, confidence)
                     check_rows(index, rows)
-                    return replace(total, span=spanned(index, cuts, to))[0]
+                    return replace(total, span=time_range_in_words(index, cuts, to))[0]
                 return self._total(records, [_range(one, *ends) for one in records], confidence)[0]
             record = self._record(key)
             if (from_, to) != (None, None) and (start, end) == (None, None):
@@ -142,7 +142,7 @@ class KeyedQueries(KeyedVerbs):
         """Totals between times, all of which the records must know; and how many rows each has."""
         places = [places_of(record, cuts) for record in records]
         total = self._total(records, [(at[:-1], at[1:]) for at in places], confidence)
-        return with_late_rows(noted(total, note), records, cuts, places)
+        return with_late_rows(with_notes(total, note), records, cuts, places)
 
     def _group(self, keys: Iterable[Any] | None) -> list[str]:
         names = self._active() if keys is None else [key_text(one) for one in keys]
@@ -163,7 +163,7 @@ class KeyedQueries(KeyedVerbs):
         for other in others:
             total.join(other)
         counts: IntArray = np.sum([end - begin for begin, end in pairs], axis=0)
-        return noted(total.answers(np.zeros_like(counts), counts, confidence), records[0].note)
+        return with_notes(total.answers(np.zeros_like(counts), counts, confidence), records[0].note)
 
 
 def _range(

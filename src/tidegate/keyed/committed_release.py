@@ -20,7 +20,7 @@ from tidegate.durable.resume_checks import checked_ledger, known_anchors, let_go
 from tidegate.errors import InputError, SettingError, SnapshotError
 from tidegate.keyed.key_names import key_texts
 from tidegate.keyed.rows import KeyedRows
-from tidegate.keyed.snapshot import header, restored_snapshot, snapshot_head
+from tidegate.keyed.snapshot import public_header, restored_snapshot, snapshot_head
 from tidegate.keyed.specification import Keyed
 from tidegate.keyed.store import KeyedChanges, KeyedStateStore, anchors_in_head
 from tidegate.ledger import CapExceeded
@@ -256,7 +256,7 @@ class CommittedKeyed(Closed, NotCopied):
     def _commit(self, rows: KeyedRows | None, digests: bytes, *, anew: bool = False) -> None:
         release, engine = self.release, self.release._engine
         self._number += 1
-        public = {**header(release), "commit": self._number}
+        public = {**public_header(release), "commit": self._number}
         body = {**snapshot_head(release), "commit": self._number, **self._more()}
         known = body["names"]
         fresh, body["names"] = known[self._named :], len(known)

@@ -22,7 +22,7 @@ from tidegate.keyed.store import (
     KeyedStore,
     open_keyed_store,
     tail_digest,
-    unpacked,
+    unpacked_rows,
     written_length,
 )
 from tidegate.timestamps import Times
@@ -148,7 +148,7 @@ class DurableKeyed(CommittedKeyed):
 
     def _rewritten(self, output: Path, before: int) -> TextKeyedSink | None:
         """Cut the output to what was there before the last commit, whose rows follow."""
-        rows = unpacked(self._store.fact("batch") or b"", self.release.keys)
+        rows = unpacked_rows(self._store.fact("batch") or b"", self.release.keys)
         clock, known = self.release.clock, before
         if rows is not None:
             known += text_length(output, rows, format=self.format, clock=clock, first=not before)

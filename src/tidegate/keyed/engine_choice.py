@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.keyed.adaptive_array_engine import AdaptiveArrayEngine, fits_adaptive
 from tidegate.keyed.event_object_engine import EventObjects
-from tidegate.keyed.fixed_array_engine import ArrayEngine, fits
+from tidegate.keyed.fixed_array_engine import ArrayEngine, runs_in_columns
 from tidegate.keyed.object_engine import Objects
 from tidegate.keyed.refined_array_engine import RefinedArrayEngine
 from tidegate.keyed.refined_state import fits_refined
@@ -21,7 +21,7 @@ def engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engin
         return EventObjects
     if record:
         return Objects
-    if fits(pipeline, shared=shared):
+    if runs_in_columns(pipeline, shared=shared):
         return ArrayEngine
     if fits_refined(pipeline, shared=shared):
         return RefinedArrayEngine

@@ -33,7 +33,7 @@ _KEPT = 16  # blocks of noise in a state: 64 bytes a key
 _MOST_LEAVES = 1 << 14  # of a grove: beyond, a row of noise is read in several blocks
 
 
-def fits(pipeline: Pipeline, *, shared: bool) -> bool:
+def runs_in_columns(pipeline: Pipeline, *, shared: bool) -> bool:
     """Whether columns can run this pipeline."""
     perturber = pipeline.perturber
     return (

@@ -250,28 +250,39 @@ def _distinct(keys: Any) -> tuple[Any, IntArray | None]:
     if library == "polars":
         keys, library = keys.to_arrow(), "pyarrow"
     if library == "pyarrow" and hasattr(keys, "dictionary_encode"):
-        encoded = keys if hasattr(keys, "indices") else keys.dictionary_encode()
-        encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
-        if hasattr(encoded, "chunks"):  # one or none of them, by the version
-            encoded = encoded.chunk(0) if encoded.num_chunks else encoded.type.wrap_array([])
-        indices = encoded.indices.fill_null(len(encoded.dictionary))
-        inverse = np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
-        missing = [None] if encoded.indices.null_count else []
-        return [*encoded.dictionary.to_pylist(), *missing], inverse
+        return _encoded_by_arrow(keys)
     if library == "pandas" and hasattr(keys, "to_numpy"):
         keys = keys.to_numpy()
+    return _listed_keys(keys), None
+
+
+def _encoded_by_arrow(keys: Any) -> tuple[list[Any], IntArray]:
+    """The keys that a column of Arrow has, and which of them each row has."""
+    encoded = keys if hasattr(keys, "indices") else keys.dictionary_encode()
+    encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
+    if hasattr(encoded, "chunks"):  # one or none of them, by the version
+        encoded = encoded.chunk(0) if encoded.num_chunks else encoded.type.wrap_array([])
+    indices = encoded.indices.fill_null(len(encoded.dictionary))
+    inverse = np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    missing = [None] if encoded.indices.null_count else []
+    return [*encoded.dictionary.to_pylist(), *missing], inverse
+
+
+def _listed_keys(keys: Any) -> Any:
+    """A list of keys, or an array if all are whole numbers that one can hold."""
+    refusal = InputError("keys must be a list or a column of keys, one for each value")
     if isinstance(keys, str | bytes):
-        raise InputError("keys must be a list or a column of keys, one for each value")
+        raise refusal
     if isinstance(keys, np.ndarray):
         if keys.ndim != 1:
-            raise InputError("keys must be a list or a column of keys, one for each value")
+            raise refusal
         whole = keys.dtype.kind in "iu" and not hasattr(keys, "mask")
-        return (keys, None) if whole else (keys.tolist(), None)  # what is masked becomes None
+        return keys if whole else keys.tolist()  # what is masked becomes None
     try:
         listed = list(keys)
         if listed and all(type(key) is int for key in listed):
             numbers = np.array(listed)
-            return (numbers if numbers.dtype.kind in "iu" else listed), None
-        return listed, None
+            return numbers if numbers.dtype.kind in "iu" else listed
+        return listed
     except TypeError:
-        raise InputError("keys must be a list or a column of keys, one for each value") from None
+        raise refusal from None

@@ -21,7 +21,7 @@ from tidegate.io.errors import sink_error
 from tidegate.io.file_kind_and_row_count import FileKind, is_standard, kind_of
 from tidegate.io.metadata_files import KEY, encode, sidecar, write_encoded, write_sidecar
 from tidegate.io.output_file_or_pipe import OutputBytes, Packed
-from tidegate.io.parquet_sink import ParquetTarget, writing
+from tidegate.io.parquet_sink import ParquetTarget, refused_writes
 from tidegate.io.released_row_text import csv_header
 from tidegate.keyed.keyed_row_text import RowText, names_of
 from tidegate.keyed.rows import KeyedRows
@@ -202,5 +202,5 @@ class ParquetKeyedSink(Completed):
         self._outgoing.abort()
 
     def _guarded(self, call: Any, *arguments: Any) -> None:
-        with writing(self._arrow, self._outgoing.name, self.abort):
+        with refused_writes(self._arrow, self._outgoing.name, self.abort):
             call(*arguments)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.keyed.raw_values_of_many_keys import WindowCounts, more
+from tidegate.keyed.raw_values_of_many_keys import WindowCounts, with_room
 from tidegate.lattice import IntArray, Lattice
 from tidegate.run.two_sided_caps import SHAPES, scale_part
 from tidegate.state_as_bytes import State
@@ -41,7 +41,7 @@ class LowerEnds:
     def grow(self, room: int) -> None:
         """Room for more keys."""
         for name, column in self.columns.items():
-            self.columns[name] = more(column, room, int(name == "least_below"))
+            self.columns[name] = with_room(column, room, int(name == "least_below"))
 
     def of(self, code: int, below: int) -> dict[str, Any]:
         """What `RefinementState.progress` says of the lower end of a key."""
@@ -89,7 +89,7 @@ class TwoSidedWindowCounts(WindowCounts):
     def grow(self, room: int) -> None:
         """Room for more keys, without a window."""
         super().grow(room)
-        self._factor = more(self._factor, room)
+        self._factor = with_room(self._factor, room)
         rest = np.zeros((room - len(self._cut), *self._cut.shape[1:]), dtype=np.int32)
         self._cut = np.concatenate((self._cut, rest))
 

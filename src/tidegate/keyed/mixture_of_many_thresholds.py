@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL
@@ -248,22 +247,9 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
 
     # -- state -----------------------------------------------------------------------------------
 
-    def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue these streams."""
-        return {
-            **{name: getattr(self, name)[start:end] for name in self.STATE},
-            "step_counts": self._step_counts[start:end].astype(np.int32).reshape(-1),
-            "step_levels": self._step_levels[start:end].reshape(-1),
-            **self.filters.state(start, end),
-        }
-
     def restore(self, codes: IntArray, state: State) -> None:
         """Continue streams of a `state`; `restore_places` is to follow for those with a block."""
-        for name in self.STATE:
-            getattr(self, name)[codes] = state[name]
-        self._step_counts[codes] = state["step_counts"].reshape(codes.size, -1)
-        self._step_levels[codes] = state["step_levels"].reshape(codes.size, -1)
-        self.filters.restore(codes, state)
+        self._restore_columns(codes, state)
 
     def restore_places(self, codes: IntArray) -> None:
         """Let these streams be in the middle of their blocks."""

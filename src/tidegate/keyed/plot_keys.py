@@ -10,7 +10,7 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import moving_average, window_of
-from tidegate.released.plot import POINTS, along, axis_label
+from tidegate.released.plot import POINTS, axis_label, places_along
 from tidegate.tables.optional_libraries import require
 
 # Told apart with any colour vision (Okabe and Ito).
@@ -55,7 +55,7 @@ def draw_keys(
             figsize=(10, 4), layout="constrained"
         )
     for (key, record), found, colour in zip(records.items(), sums, _COLOURS, strict=False):
-        where = along(record.times, found.end)
+        where = places_along(record.times, found.end)
         low, high = found.low / window, found.high / window
         axes.fill_between(where, low, high, color=colour, alpha=0.2, linewidth=0)
         axes.plot(where, found.estimate / window, color=colour, label=key)

@@ -19,7 +19,7 @@ _FIRST = 16  # values that a row has room for at first
 _ONE = np.int32(1)  # of the type of what it is added to: numpy takes 40 times as long otherwise
 
 
-def more(column: IntArray, room: int, fill: int = 0) -> IntArray:
+def with_room(column: IntArray, room: int, fill: int = 0) -> IntArray:
     """A column with room for more keys."""
     rest = np.full((room - len(column), *column.shape[1:]), fill, dtype=column.dtype)
     return np.concatenate((column, rest))
@@ -41,8 +41,8 @@ class HeldValues:
 
     def grow(self, room: int, size: int) -> None:
         """Room for more keys, which begin with a warm-up of this size."""
-        self.count, self.size = more(self.count, room), more(self.size, room, size)
-        self._row = more(self._row, room, _NO_ROW)
+        self.count, self.size = with_room(self.count, room), with_room(self.size, room, size)
+        self._row = with_room(self._row, room, _NO_ROW)
 
     def begin(self, code: int, size: int) -> None:
         """A warm-up of a key begins."""
@@ -116,10 +116,10 @@ class WindowCounts:
     def grow(self, room: int) -> None:
         """Room for more keys, without a window."""
         for name in ("size", "taken", "_grid", "_whole", "_parts"):
-            setattr(self, name, more(getattr(self, name), room))
+            setattr(self, name, with_room(getattr(self, name), room))
 
     def begin(self, code: int, size: int, candidates: IntArray, known: State) -> None:
-        """A window of a key begins, or goes on with what `SelectionCounts` knows."""
+        """A window of a key begins, or continues from what `SelectionCounts` knows."""
         self.begin_empty(np.array([code]), size, candidates)
         self.taken[code] = known["taken"]
         self._parts[code, : candidates.size] = known["counts"]  # counts add up

@@ -29,7 +29,7 @@ from tidegate.keyed.outgrown_ends import OutgrownEnds
 from tidegate.keyed.rows import Groups, Released, Runs
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.run.refinement_state import CLIMBING
-from tidegate.run.two_sided_caps import raised
+from tidegate.run.two_sided_caps import raised_values
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 # Keys from which on choices are made together; and up to which, for less memory.
@@ -119,7 +119,7 @@ class RefinedColumns(OutgrownEnds):
 
     def _raised(self, codes: IntArray, units: IntArray) -> IntArray:
         """Values counted from the lower end of their key, which is as low as they count."""
-        return units if self.lower is None else raised(units, self.mixture.below[codes])
+        return units if self.lower is None else raised_values(units, self.mixture.below[codes])
 
     def _count(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
         """Let values of open windows count for the next choice of θ."""

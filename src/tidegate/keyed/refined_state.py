@@ -25,7 +25,7 @@ from tidegate.keyed.noise_of_many_keys import (
     PhaseSecret,
     PhaseSecrets,
 )
-from tidegate.keyed.raw_values_of_many_keys import HeldValues, WindowCounts, more
+from tidegate.keyed.raw_values_of_many_keys import HeldValues, WindowCounts, with_room
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch
@@ -113,12 +113,12 @@ class RefinedState:
         if self.lower is not None:
             self.lower.grow(room)
         for name in (*self._COUNTS, *self._LEVELS, "measuring"):
-            setattr(self, name, more(getattr(self, name), room, int(name == "floor")))
+            setattr(self, name, with_room(getattr(self, name), room, int(name == "floor")))
 
     # -- what users of the columns keep ------------------------------------------------------------
 
     def _past(self, code: int) -> Past:
-        """Phases and segments that a run of this key goes on with."""
+        """Phases and segments that a run of this key continues from."""
         raise AssertionError("whoever uses the columns keeps the past")
 
     def _keep_past(self, code: int, run: RefinementRun) -> None:

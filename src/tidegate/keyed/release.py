@@ -15,7 +15,7 @@ from tidegate.keyed.fixed_array_engine import ArrayEngine
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.readable_release import ReadableKeyed
 from tidegate.keyed.rows import Groups, KeyedRows, Released
-from tidegate.keyed.snapshot import sealed
+from tidegate.keyed.snapshot import sealed_keys
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership, handing_over
 from tidegate.randomness import Epoch
@@ -222,7 +222,7 @@ class KeyedRelease(ReadableKeyed):
         with self._ownership.lock:
             self._ownership.check()
             self._ownership.check_not_held()
-            return sealed(self, key, brief=brief)
+            return sealed_keys(self, key, brief=brief)
 
     def noise_kept(self, codes: IntArray, counts: IntArray) -> dict[str, Any]:
         """Noise to keep beside a snapshot that is resumed soon; as secret as that.

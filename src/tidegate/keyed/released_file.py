@@ -16,7 +16,7 @@ from tidegate.clock import Clock
 from tidegate.errors import QueryError, SettingError, TidegateError
 from tidegate.exact_numbers import said
 from tidegate.io import SourceError, read_metadata
-from tidegate.io.metadata_files import unfinished
+from tidegate.io.metadata_files import unfinished_run_note
 from tidegate.keyed.answers_from_key_records import KeyedQueries
 from tidegate.keyed.file_of_key import FileOfKey
 from tidegate.keyed.key_names import key_text
@@ -105,7 +105,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
     @property
     def unfinished(self) -> str:
         """Says that the run which wrote the file did not come to its end; may be empty."""
-        return unfinished(self.metadata)
+        return unfinished_run_note(self.metadata)
 
     def __len__(self) -> int:
         return sum(one.released for one in self._facts.values())

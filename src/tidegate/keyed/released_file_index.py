@@ -29,7 +29,7 @@ from tidegate.lattice import FloatArray
 from tidegate.record.record import Record
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
 from tidegate.released.scan_into_block_sums import scan, scanned_spans
-from tidegate.released.sums_index_file import Index, built
+from tidegate.released.sums_index_file import Index, built_index
 from tidegate.run.pipeline import Pipeline
 from tidegate.timestamps import read_times
 
@@ -66,7 +66,7 @@ class KeyIndex:
             def scanned(out: IO[bytes]) -> dict[str, Any]:
                 return _scanned_index(out, path, format, pipeline, facts, clock)
 
-            index = built(index_path, found.st_mode, version, scanned)
+            index = built_index(index_path, found.st_mode, version, scanned)
         return cls(index, list(facts))
 
     def record(self, name: str, pipeline: Pipeline, guarantee: str) -> Record:

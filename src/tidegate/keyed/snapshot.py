@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _CONTENT = "keyed snapshot"
 
 
-def sealed(release: KeyedRelease, key: bytes | None, *, brief: bool) -> bytes:
+def sealed_keys(release: KeyedRelease, key: bytes | None, *, brief: bool) -> bytes:
     """All keys with their states, the noise key with them: as secret as the raw data."""
     engine, body = release._engine, snapshot_head(release)
     body["state"] = engine and engine.state(brief, 0, len(release._names))
-    return seal(header(release), body, key)
+    return seal(public_header(release), body, key)
 
 
-def header(release: KeyedRelease) -> dict[str, Any]:
+def public_header(release: KeyedRelease) -> dict[str, Any]:
     """What stays readable of a state.
 
     Privacy: the released rows, and never the taken ones: these are as many as there are events, or
@@ -59,8 +59,8 @@ def snapshot_head(release: KeyedRelease) -> dict[str, Any]:
     }
 
 
-def resumed(specification: Keyed, data: bytes, key: bytes | None) -> KeyedRelease:
-    """The release that `sealed` was given."""
+def resumed_keys(specification: Keyed, data: bytes, key: bytes | None) -> KeyedRelease:
+    """The release that `sealed_keys` was given."""
     ownership = Ownership("keyed release")  # before the secret is read: see there
     public, body = unseal(data, key)
     return restored_snapshot(specification, public, body, [body["state"]], ownership)

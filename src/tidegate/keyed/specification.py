@@ -10,7 +10,7 @@ from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, by_key
 from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.snapshot import resumed
+from tidegate.keyed.snapshot import resumed_keys
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.run.pipeline import Pipeline
@@ -123,4 +123,4 @@ class Keyed:
     def resume(self, snapshot: bytes, key: bytes | None = None) -> KeyedRelease:
         """Go on from a snapshot, bit for bit; `key` is the one that it was sealed with."""
         with understood():
-            return resumed(self, snapshot, key)
+            return resumed_keys(self, snapshot, key)

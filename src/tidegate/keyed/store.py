@@ -96,7 +96,7 @@ def tail_digest(path: Path, end: int) -> str:
         return hashlib.sha256(file.read(min(end, _TAIL))).hexdigest()
 
 
-def packed(rows: KeyedRows) -> bytes:
+def packed_rows(rows: KeyedRows) -> bytes:
     """Released rows as bytes; none of it is secret."""
     clock = None if rows.clock is None else rows.clock.plain()
     body = {name: getattr(rows, name) for name in ("codes", "positions", "values", "levels")}
@@ -104,8 +104,8 @@ def packed(rows: KeyedRows) -> bytes:
     return seal({"content": "rows"}, {**body, "times": times, "clock": clock}, None)
 
 
-def unpacked(data: bytes, names: list[str]) -> KeyedRows | None:
-    """The rows that `packed` was given; None: there were none."""
+def unpacked_rows(data: bytes, names: list[str]) -> KeyedRows | None:
+    """The rows that `packed_rows` was given; None: there were none."""
     if not data:
         return None
     _, body = unseal(data, None)
@@ -160,7 +160,7 @@ class KeyedStore(StateFile):
     def commit(self, changes: KeyedChanges, *, anew: bool = False) -> None:
         """Commit everything in one transaction."""
         # No rows is nothing, whether events came or not: this can be read.
-        batch = packed(changes.rows) if changes.rows is not None and len(changes.rows) else b""
+        batch = packed_rows(changes.rows) if changes.rows is not None and len(changes.rows) else b""
         with self._transaction() as database:
             if anew:
                 (old,) = database.execute("SELECT count(*) FROM facts").fetchone()

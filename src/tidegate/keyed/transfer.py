@@ -198,10 +198,10 @@ def transfer_keyed(
     finally:
         if sink is not None:
             sink.abort()  # does nothing to a file that is complete
-    return outcome(release, unmeasured)
+    return transfer_outcome(release, unmeasured)
 
 
-def outcome(release: KeyedRelease, unmeasured: int) -> KeyedTransferred:
+def transfer_outcome(release: KeyedRelease, unmeasured: int) -> KeyedTransferred:
     """How far a release has come."""
     return KeyedTransferred(
         release.seen,
@@ -295,4 +295,4 @@ def transfer_durably(
     finally:
         if sink is not None:
             sink.abort()
-    return outcome(release, release.unmeasured())
+    return transfer_outcome(release, release.unmeasured())

@@ -85,7 +85,7 @@ class Account:
         """What a source has spent; None: all of them, added up unless declared disjoint."""
         if source is not None:
             return composition.composed_total(self.charges(source))
-        return composition.overall(
+        return composition.total_of_sources(
             [self.total(name) for name in self.sources if name not in self._disjoint],
             [self.total(name) for name in self.sources if name in self._disjoint],
         )
@@ -146,7 +146,7 @@ class Account:
             for one in self._charges.get(source, {}).values()
             if (end is None or one.start < end) and (one.end is None or start < one.end)
         ]
-        return max(self._spent_by(source), composition.most([*meeting, new]))
+        return max(self._spent_by(source), composition.most_spent([*meeting, new]))
 
     def _check_cap(
         self, source: str, charges: Sequence[tuple[int, int | None, Guarantee]], part: str
@@ -158,7 +158,7 @@ class Account:
             self._check_composes(source, exact, part)
             epsilon = Fraction(exact.epsilon)
             amounts.append(composition.ComposedAmount(part, start, end, epsilon))
-            if cap is not None and (total := composition.most(amounts)) > cap:
+            if cap is not None and (total := composition.most_spent(amounts)) > cap:
                 raise CapExceeded(source, epsilon, total, cap)
 
     def _spent_by(self, source: str) -> Fraction:

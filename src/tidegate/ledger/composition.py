@@ -76,14 +76,14 @@ def amounts_of(charges: Iterable[Charge]) -> list[ComposedAmount]:
     return [ComposedAmount(one.part, one.start, one.end, one.epsilon) for one in charges]
 
 
-def most(amounts: Collection[ComposedAmount]) -> Fraction:
+def most_spent(amounts: Collection[ComposedAmount]) -> Fraction:
     """The ε at the most expensive position of the most expensive part."""
     return max(peak_charge([one[1:] for one in together]) for together in by_part(amounts))
 
 
 def spent(charges: Iterable[Charge]) -> Fraction:
     """The ε of a source at its most expensive position."""
-    return most(amounts_of(charges))
+    return most_spent(amounts_of(charges))
 
 
 def composed_total(charges: Collection[Charge]) -> Guarantee:
@@ -139,7 +139,7 @@ def composed_ranges(charges: Iterable[Charge]) -> list[ChargedRange]:
     return found
 
 
-def overall(together: Iterable[Guarantee], disjoint: Iterable[Guarantee]) -> Guarantee:
+def total_of_sources(together: Iterable[Guarantee], disjoint: Iterable[Guarantee]) -> Guarantee:
     """The total over all sources: those that may share values add up, disjoint ones do not."""
     shared = list(together)
     apart = list(disjoint)

@@ -171,7 +171,7 @@ def charge_facts(
     }
 
 
-def decoded(facts: Mapping[str, Any], digest: str) -> Entry:
+def decoded_entry(facts: Mapping[str, Any], digest: str) -> Entry:
     """The entry in a line; KeyError, TypeError or ValueError if it is malformed."""
     return _DECODERS[facts["kind"]](
         facts,
@@ -278,7 +278,7 @@ def shown(number: Fraction) -> str:
     return text if len(text) <= 15 else f"≈{float(number):.6g}"
 
 
-def now() -> datetime:
+def system_time() -> datetime:
     """The time of the system."""
     return datetime.now(UTC)
 

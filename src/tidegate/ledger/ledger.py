@@ -22,8 +22,8 @@ from tidegate.ledger.entries import (
     charge_facts,
     chargeable,
     check_text,
-    decoded,
-    now,
+    decoded_entry,
+    system_time,
     time_text,
 )
 from tidegate.ledger.hashed_lines import VERSION, HashedLines, chain_key
@@ -73,7 +73,7 @@ class Ledger(Declarations, Closed, NotCopied):
         expected: tuple[int, str] | None = None,
         key: bytes | None = None,
         read_only: bool = False,
-        clock: Clock = now,
+        clock: Clock = system_time,
     ) -> Ledger:
         """Open and verify a ledger; `LedgerError` says which entry is wrong.
 
@@ -101,7 +101,7 @@ class Ledger(Declarations, Closed, NotCopied):
         *,
         expected: tuple[int, str] | None = None,
         read_only: bool = False,
-        clock: Clock = now,
+        clock: Clock = system_time,
     ) -> Ledger:
         """Verify a ledger that is kept in another place than a file: see `open`."""
         try:
@@ -123,7 +123,7 @@ class Ledger(Declarations, Closed, NotCopied):
     def _replay(self) -> None:
         for number, (facts, digest) in enumerate(self._chain.read(), start=1):
             try:
-                self._take(decoded(facts, digest))
+                self._take(decoded_entry(facts, digest))
             except (LookupError, TypeError, ValueError, ZeroDivisionError):
                 problem = "it says nothing that this Tidegate understands"
                 raise LedgerError(self._chain.path, problem, number) from None
@@ -241,7 +241,7 @@ class Ledger(Declarations, Closed, NotCopied):
             raise SettingError("note", f"must be text, not {type(note).__name__}")
         time = time_text(self._clock())
         try:
-            entry = decoded(*self._chain.append(kind, time, {**facts, "note": note}))
+            entry = decoded_entry(*self._chain.append(kind, time, {**facts, "note": note}))
             self._take(entry)
         except BaseException:  # Ctrl-C too: memory may lag behind the file
             self._chain.close()

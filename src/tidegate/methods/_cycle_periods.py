@@ -10,7 +10,6 @@ import numpy as np
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said, whole
 from tidegate.lattice import IntArray
-from tidegate.record.times.time_ranges_and_tables import length_of
 
 Period = int | str | Sequence[int | str] | None
 _ROWS = 64  # at the beginning, whose times tell how far rows are apart
@@ -43,6 +42,8 @@ def periods_in_rows(period: Period, ticks: IntArray) -> Period:
 
 
 def _rows_of_period(part: int | str, spacing: int) -> int:
+    from tidegate.record.times.time_ranges_and_tables import length_of  # on demand: it is large
+
     try:
         length = length_of(str(part))
     except QueryError:

@@ -107,7 +107,9 @@ class Method:
         """What each argument of the preset means: as its docstring says, or as everywhere."""
         shared = {**SHARED, **getattr(self.preset, "meanings", {})}
         said = {**shared, **described_registration(self.preset.__doc__ or "", "Args:")}
-        return {name: said.get(name, "") for name in signature(self.preset).parameters}
+        return {
+            name: said.get(name, "").removesuffix(".") for name in signature(self.preset).parameters
+        }
 
 
 def promise_of(guarantee: Guarantee) -> str:

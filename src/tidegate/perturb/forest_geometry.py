@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tidegate.lattice import FloatArray, IntArray, divided
+from tidegate.lattice import FloatArray, IntArray, divmod_by_number
 from tidegate.noise import discrete_laplace, discrete_laplace_variance
 from tidegate.perturb.consistency import (
     consistent_groves,
@@ -169,7 +169,9 @@ class Forest:
             if level == self.levels - 1:  # top nodes have no parent: prefixes share from the left
                 total += variance * (right - left)
                 continue
-            (parent, left), (other, right) = (divided(one, self.fanout) for one in (left, right))
+            (parent, left), (other, right) = (
+                divmod_by_number(one, self.fanout) for one in (left, right)
+            )
             total += variance * np.where(parent == other, right - left, right + left)
         return total
 
@@ -181,8 +183,8 @@ def over_horizons(
     ends: IntArray,
 ) -> FloatArray:
     """The variance of ranges over independent horizons, from that of ranges `within` one."""
-    first, start = divided(starts, leaves)
-    last, end = divided(ends, leaves)
+    first, start = divmod_by_number(starts, leaves)
+    last, end = divmod_by_number(ends, leaves)
     across = first != last
     if not across.any():
         return within(start, end)
@@ -196,8 +198,8 @@ def over_horizons(
 
 def _squared_overlap(starts: IntArray, ends: IntArray, width: int) -> FloatArray:
     """Σ over nodes of `width` leaves of (leaves of the node inside [start, end))² / width."""
-    start_node, into = divided(starts, width)
-    end_node, beyond = divided(ends, width)
+    start_node, into = divmod_by_number(starts, width)
+    end_node, beyond = divmod_by_number(ends, width)
     one = np.square((ends - starts).astype(np.float64)) / width
     several = (
         np.square((width - into).astype(np.float64)) + np.square(beyond.astype(np.float64))

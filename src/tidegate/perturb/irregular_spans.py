@@ -56,7 +56,7 @@ class IrregularRun(OneLayoutRun):
         return f"<{type(self).__name__} at {self.position}>"  # public: the position
 
     def options_at(self, start: int) -> tuple[Layout, ...]:
-        """The one layout of the block that begins after so many values."""
+        """The only layout of the block that begins at `start`."""
         number = start % sum(self._lengths) // self._lengths[0]
         return self._options[self._lengths[number]]
 

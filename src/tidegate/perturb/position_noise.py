@@ -25,7 +25,7 @@ from tidegate.randomness import Keystream
 __all__ = ["BEYOND", "EDGE", "USUAL_SCALES", "MeasurementNoise", "PositionNoise"]
 
 DRAWS = 1024  # positions whose noise is drawn at once; part of its identity
-_GROUPS = 4  # of so many positions are drawn at once, of a stream that is pushed in bulk
+_GROUPS = 4  # groups of positions are drawn at once, of a stream that is pushed in bulk
 _CHUNK_BITS = 20  # of a position: what the address of noise calls a tree, the rest is its chunk
 
 EDGE, BEYOND = USUAL_EDGE, 1 - USUAL_EDGE  # for loops that do what `scaled` does

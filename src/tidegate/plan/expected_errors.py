@@ -15,7 +15,7 @@ from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.plan.expected_errors_of_adaptive import mean_error_parts, played_adaptive
 from tidegate.record.range_queries_and_answers import Answers, truncation_errors
-from tidegate.record.record import checked_confidence, quantile
+from tidegate.record.record import checked_confidence, error_multiple
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Exact
 from tidegate.stages import Excess, Perturber, fixed_law
@@ -191,7 +191,7 @@ def half_width(
         start + expectation.length,
         noise,
         prediction,
-        errors=quantile(noise, np.array([expectation.largest_variance]), confidence),
+        errors=error_multiple(noise, np.array([expectation.largest_variance]), confidence),
         excess=expectation.excess,
         confidence=confidence,
         threshold=expectation.threshold,

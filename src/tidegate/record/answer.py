@@ -111,7 +111,7 @@ class Answer:
     @property
     def cut(self) -> str:
         """Where values were cut, in words."""
-        return answer_text.cut(self)
+        return answer_text.cut_sentence(self)
 
     @property
     def warning(self) -> str:
@@ -124,7 +124,7 @@ class Answer:
         return answer_text.sentence(self)
 
     def _repr_html_(self) -> str:
-        return answer_text.facts(self)
+        return answer_text.answer_as_html(self)
 
 
 def out_of_range(start: int, end: int, oldest: int, newest: int) -> str:

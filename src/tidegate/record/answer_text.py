@@ -33,11 +33,11 @@ def sentence(answer: Answer) -> str:
     sure = f"{answer.confidence:.0%}"
     error = f"± {above:.3g} ({sure})"
     if max(below, above) > _EVEN * min(below, above):
-        error = f"({sure}: {figure(answer.low)} to {figure(answer.high)})"
+        error = f"({sure}: {six_digits(answer.low)} to {six_digits(answer.high)})"
     warning = f" ({answer.warning})" if answer.warning else ""
     beyond = "" if answer.capped else answer.beyond_bound.rstrip(".")
     return (
-        f"{what} {where(answer)}: {figure(answer.estimate)} {error}, "
+        f"{what} {where(answer)}: {six_digits(answer.estimate)} {error}, "
         f"values were {answer.cut}{open_end(answer)}{warning}"
         f"{f'. {beyond}' if beyond else ''}"
         f"{f'. {answer.note}' if answer.note else ''}"
@@ -57,7 +57,9 @@ def assumption(answer: Answer) -> str:
     limit = answer.limit
     if limit is None or limit <= answer.high:
         return ""
-    known = "nothing released limits it" if math.isinf(limit) else f"it is at most {figure(limit)}"
+    known = (
+        "nothing released limits it" if math.isinf(limit) else f"it is at most {six_digits(limit)}"
+    )
     return (
         "The upper end assumes an ordinary tail above the cap, as no released number shows how far "
         f"values exceed it. Whatever the tail, {known}."
@@ -69,7 +71,7 @@ def where(answer: Answer) -> str:
     return f"from {answer.span}" if answer.span else f"over [{answer.start}, {answer.end})"
 
 
-def figure(number: float) -> str:
+def six_digits(number: float) -> str:
     """Six digits, or all before the point: no exponent where people expect none.
 
     >>> figure(28502.7431), figure(63_057_600.4), figure(0.00012345678)
@@ -78,7 +80,7 @@ def figure(number: float) -> str:
     return f"{number:,.0f}" if 1e6 <= abs(number) < 1e15 else f"{number:.6g}"
 
 
-def cut(answer: Answer) -> str:
+def cut_sentence(answer: Answer) -> str:
     """Where values were cut."""
     if not answer.floor:
         # In sums of events there is no level at which all are cut; events may count below 0.
@@ -98,15 +100,18 @@ def moved(lowest: float, highest: float | None) -> str:
     return f"{lowest:g} to {highest:g}"
 
 
-def facts(answer: Answer) -> str:
+def answer_as_html(answer: Answer) -> str:
     """One answer in a notebook."""
     beyond = "" if answer.capped else answer.beyond_bound
     return html.facts(
-        f"{figure(answer.estimate)}",
+        f"{six_digits(answer.estimate)}",
         [
             *([("time", answer.span)] if answer.span else []),
             ("range", f"[{answer.start:,}, {answer.end:,})"),
-            (f"{answer.confidence:.0%} interval", f"{figure(answer.low)} to {figure(answer.high)}"),
+            (
+                f"{answer.confidence:.0%} interval",
+                f"{six_digits(answer.low)} to {six_digits(answer.high)}",
+            ),
             ("sum of", f"values {answer.cut}" if answer.capped else "all values"),
             *([("but", beyond)] if beyond else []),
             *([] if answer.capped else [("values were", answer.cut)]),
@@ -122,7 +127,7 @@ def numbers(answer: Answer) -> tuple[float, float, float]:
     return answer.estimate, answer.low, answer.high
 
 
-def rows(answers: Answers) -> str:
+def answers_as_html(answers: Answers) -> str:
     """Many answers in a notebook."""
     head, cells = _cells(answers)
     ends = (f"{answers.start.min():,}", f"{answers.end.max():,}") if len(answers) else ("", "")
@@ -133,7 +138,7 @@ def rows(answers: Answers) -> str:
     return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
 
 
-def lines(answers: Answers) -> str:
+def answers_as_text(answers: Answers) -> str:
     """Many answers as plain plain_text."""
     said = filter(None, (*cautions(answers), *_remarks(answers)))
     return "\n".join([_about(answers), plain_text.table(*_cells(answers)), *said])
@@ -151,14 +156,14 @@ def _about(answers: Answers) -> str:
 def _cells(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The head and the first rows of a table."""
     shown = [answers[at] for at in range(min(len(answers), SHOWN))]
-    cells = [(f"[{one.start:,}, {one.end:,})", *map(figure, numbers(one))) for one in shown]
+    cells = [(f"[{one.start:,}, {one.end:,})", *map(six_digits, numbers(one))) for one in shown]
     more = len(answers) - len(shown)
     if more:
         cells.append(("…", f"{more:,} more", "", ""))
     return ("range", "sum", "low", "high"), cells
 
 
-def noted(answers: Answers, *notes: str) -> Answers:
+def with_notes(answers: Answers, *notes: str) -> Answers:
     """Answers with what else is to be known of them; notes may be empty."""
     said = " ".join(filter(None, (answers.note, *notes)))
     return answers if said == answers.note else replace(answers, note=said)

@@ -78,10 +78,10 @@ class AnswersFacts(Tabular):
         return table
 
     def __repr__(self) -> str:
-        return answer_text.lines(self._all)
+        return answer_text.answers_as_text(self._all)
 
     def _repr_html_(self) -> str:
-        return answer_text.rows(self._all)
+        return answer_text.answers_as_html(self._all)
 
     @property
     def beyond_bound(self) -> str:

@@ -16,7 +16,7 @@ from tidegate.clock import SECOND, Clock
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_text import SHOWN, cautions, figure, numbers
+from tidegate.record.answer_text import SHOWN, cautions, numbers, six_digits
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.range_tables import length_named
 from tidegate.record.times.many_time_ranges import joined_ranges
@@ -140,7 +140,7 @@ class MovingSums(Tabular):
         begin, end = self.texts()
         first = max(0, len(self) - SHOWN)
         rows = [
-            (begin[at], end[at], f"{self.rows[at]:,}", *map(figure, numbers(self.answers[at])))
+            (begin[at], end[at], f"{self.rows[at]:,}", *map(six_digits, numbers(self.answers[at])))
             for at in range(first, len(self))
         ]
         if first:

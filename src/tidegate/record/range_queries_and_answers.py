@@ -87,7 +87,10 @@ class Answers(AnswersFacts):
             estimate = estimate + lost - fallen
             chance = times**2 * excess.variance
             power = times / normal_quantile(0.95)
-            upper, lower = reach(lost, excess.upper, power), reach(fallen, excess.lower, power)
+            upper, lower = (
+                end_of_excess(lost, excess.upper, power),
+                end_of_excess(fallen, excess.lower, power),
+            )
             below = below + chance + np.square(lost) + np.square(lower - fallen)
             above = above + chance + np.square(upper - lost) + np.square(fallen)
             missing = truncation_errors(excess)
@@ -163,7 +166,7 @@ def truncation_errors(excess: Excess) -> FloatArray:
     return np.asarray(np.sqrt(excess.variance + ends / normal_quantile(0.95) ** 2))
 
 
-def reach(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
+def end_of_excess(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
     """Where an excess ends: upper at 95 %, by the power of a log-normal factor elsewhere."""
     if power == 1.0:
         return upper

@@ -14,7 +14,7 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer import out_of_range
-from tidegate.record.answer_text import noted
+from tidegate.record.answer_text import with_notes
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile, paired
 from tidegate.record.rows_and_levels import small_picture
 from tidegate.record.segments.segment import Segment
@@ -136,7 +136,7 @@ class RecordSums:
             end,
             noise=self.noise,
             prediction=self.prediction,
-            errors=quantile(self.noise, self.largest, confidence),
+            errors=error_multiple(self.noise, self.largest, confidence),
             excess=None if self.capped else Excess(*self.truncated),
             confidence=confidence,
             threshold=float(caps[0].min()) if begin.size else threshold,
@@ -216,7 +216,7 @@ class Record(RangeQueries):
             if end.size and not int(end.max()) <= as_of <= self.end:
                 raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
         found = self.gathered(begin, end, as_of).answers(begin, end, confidence)
-        return noted(found, self.note) if self.note else found
+        return with_notes(found, self.note) if self.note else found
 
     def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> RecordSums:
         """What the segments know about these ranges, added up: before any interval."""
@@ -291,7 +291,7 @@ def checked_confidence(confidence: float) -> float:
     return float(confidence)
 
 
-def quantile(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:
+def error_multiple(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:
     """Half width in standard errors, between the normal and the Laplace quantile."""
     normal = normal_quantile(confidence)
     laplace = -math.log(1 - confidence) / math.sqrt(2)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets, late_from
 # Values above θ that a choice can tell from none, in 1/ε of it, and that it wants of a stretch, in
 # 1/ε of the release (`TailQuantile`); never more than this share of the values.
 _VISIBLE, _WANTED, _MOST = 3.0, 25.0, 0.25
-# A late choice has a price of up to so many 1/ε, and is thought to leave so many times that.
+# The highest price of a late choice, in 1/ε; it is expected to leave this many times that above θ.
 _LATE_STEEP, _LATE_TIMES = 10.0, 1.5
 # The stretch is this many times the values since the warm-up (`Refinement`).
 _STRETCH = 16
@@ -40,58 +41,103 @@ _FAR_MORE = 4
 _HEAVY, _WIDER, _LEAST, _HIGHEST, _APART = 0.7, 2.0, -1.1, 1.0, 1.5
 
 
+class _PhaseEvidence(NamedTuple):
+    """What the choice of a phase's θ could see."""
+
+    visible: float = 0.0  # the share above θ that it could tell from none
+    share: float = 0.0  # the share above θ that it aimed at
+    warm_up: int = 0  # where the warm-up began that the phase comes from
+    warm: bool = False  # whether the phase begins with a warm-up itself
+
+
 def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
     """One for each segment; `as_of`: from what was released up to that position."""
     trees = segments[-1].method.budgets
     if trees is None:  # θ is not refined
         return [NO_AIM] * len(segments)
-    epsilon = float(trees.epsilon)
     until = segments[-1].end if as_of is None else as_of
-    seen: list[float] = []  # shares above θ that the choices could see
-    shares: list[float] = []
-    lineage: list[int] = []  # where the warm-up began that a phase comes from
-    warm: list[bool] = []  # whether a phase begins with a warm-up
-    begun, part = 0, _LATE_SHARE
-    chosen, opened = True, 0  # whether a window was open at a phase's end; where it opened late
-    for number, segment in enumerate(segments):
-        visible = share = 0.0
-        again = False
-        if segment.measured and segment.blocks and segment.start < max(until, 1):
-            first = segment.blocks[0]
-            sums = _part_for_sums(segment, first, trees)
-            again = first.start == segment.origin and sums < 0
-            values: float = first.layout.length
-            if again:
-                visible = _visible((1.0 + sums) * epsilon * values)
-            if again and number and _kept(segments[number - 1], segment, seen[-1], visible):
-                visible, share = seen[-1], shares[-1]
-            elif not again and not chosen and seen:  # the level had risen: a window, and θ stayed
-                visible, share, opened = seen[-1], shares[-1], segment.origin
-            else:
-                if again:
-                    begun, part, age = segment.origin, 1.0 + sums, first.layout.length
-                else:
-                    age = segment.origin - begun
-                    values = segment.origin - opened if opened else _WINDOW * age
-                    visible = _visible(part * epsilon * values)
-                    if segment.origin > late_from(trees.horizon) and number and not opened:
-                        visible = min(_MOST, visible * _late_times(segments[number - 1], visible))
-                opened = 0
-                stretch = max(1, min(trees.horizon, _STRETCH * age))
-                share = math.sqrt(visible * min(_MOST, _WANTED / (epsilon * stretch)))
-            sums = _part_for_sums(segment, segment.blocks[-1], trees)
-            part, chosen = max(_LATE_SHARE, 1.0 - abs(sums)), abs(sums) < 1
-        seen.append(visible)
-        shares.append(share)
-        lineage.append(begun)
-        warm.append(again)
+    phases = _phases_in_order(segments, trees, until)
+    seen, warm = [phase.visible for phase in phases], [phase.warm for phase in phases]
     found = []
-    for number, share in enumerate(shares):
-        same = [at for at, begun in enumerate(lineage) if begun == lineage[number] and seen[at]]
+    for number, phase in enumerate(phases):
+        same = [at for at, one in enumerate(phases) if one.warm_up == phase.warm_up and seen[at]]
         later = _later(segments, number, warm, until)
         wider = _wider(segments, same, seen) if same and number != same[-1] else 1.0
-        found.append(Aim(share, wider, *later) if share else NO_AIM)
+        found.append(Aim(phase.share, wider, *later) if phase.share else NO_AIM)
     return found
+
+
+def _phases_in_order(
+    segments: Sequence[Segment], trees: BlockBudgets, until: int
+) -> list[_PhaseEvidence]:
+    walk, found = _EvidenceWalk(trees), list[_PhaseEvidence]()
+    for number, segment in enumerate(segments):
+        if segment.measured and segment.blocks and segment.start < max(until, 1):
+            earlier = (segments[number - 1], found[-1]) if number else None
+            found.append(walk.phase(segment, earlier))
+        else:
+            found.append(_PhaseEvidence(warm_up=walk.warm_up))
+    return found
+
+
+class _EvidenceWalk:
+    """Goes through the phases in order: each says what the next choice could see.
+
+    Attributes:
+        warm_up: where the last warm-up began.
+    """
+
+    def __init__(self, trees: BlockBudgets) -> None:
+        self._trees, self._epsilon = trees, float(trees.epsilon)
+        self.warm_up = 0
+        self._part = _LATE_SHARE  # of ε, that the next choice has
+        self._chosen = True  # whether a window was open at the end of the phase
+        self._opened = 0  # where a window opened late; 0: it did not
+
+    def phase(
+        self, segment: Segment, earlier: tuple[Segment, _PhaseEvidence] | None
+    ) -> _PhaseEvidence:
+        """What the choice of this segment's θ could see; `earlier`: the one before it."""
+        first = segment.blocks[0]
+        sums = _part_for_sums(segment, first, self._trees)
+        warm = first.start == segment.origin and sums < 0
+        if warm:
+            visible, share = self._after_warm_up(segment, 1.0 + sums, earlier)
+        elif earlier is not None and not self._chosen:  # the level had risen: a window, θ stayed
+            (visible, share), self._opened = earlier[1][:2], segment.origin
+        else:
+            visible, share = self._after_window(segment, earlier)
+        sums = _part_for_sums(segment, segment.blocks[-1], self._trees)
+        self._part, self._chosen = max(_LATE_SHARE, 1.0 - abs(sums)), abs(sums) < 1
+        return _PhaseEvidence(visible, share, self.warm_up, warm)
+
+    def _after_warm_up(
+        self, segment: Segment, part: float, earlier: tuple[Segment, _PhaseEvidence] | None
+    ) -> tuple[float, float]:
+        """Chosen from the values of a warm-up, unless a full cap was kept."""
+        values = segment.blocks[0].layout.length
+        visible = _visible(part * self._epsilon * values)
+        if earlier is not None and _kept(earlier[0], segment, earlier[1].visible, visible):
+            return earlier[1][:2]
+        self.warm_up, self._opened = segment.origin, 0
+        return visible, self._aimed_at(visible, values)
+
+    def _after_window(
+        self, segment: Segment, earlier: tuple[Segment, _PhaseEvidence] | None
+    ) -> tuple[float, float]:
+        """Chosen from the values of the window before."""
+        age = segment.origin - self.warm_up
+        values = segment.origin - self._opened if self._opened else _WINDOW * age
+        visible = _visible(self._part * self._epsilon * values)
+        late = segment.origin > late_from(self._trees.horizon)
+        if late and earlier is not None and not self._opened:
+            visible = min(_MOST, visible * _late_times(earlier[0], visible))
+        self._opened = 0
+        return visible, self._aimed_at(visible, age)
+
+    def _aimed_at(self, visible: float, age: int) -> float:
+        stretch = max(1, min(self._trees.horizon, _STRETCH * age))
+        return math.sqrt(visible * min(_MOST, _WANTED / (self._epsilon * stretch)))
 
 
 def _visible(evidence: float) -> float:

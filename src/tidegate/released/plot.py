@@ -30,7 +30,7 @@ def axis_label(times: TimeIndex | None) -> str:
     return "time" if zone is None else f"time ({zone})"
 
 
-def along(times: TimeIndex | None, ends: IntArray) -> NDArray[Any]:
+def places_along(times: TimeIndex | None, ends: IntArray) -> NDArray[Any]:
     """Where in a picture the rows before these positions lie."""
     if times is None:
         return ends

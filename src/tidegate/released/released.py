@@ -17,7 +17,7 @@ from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows, small_picture
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges_and_tables import moment
-from tidegate.released.plot import along, axis_label, plot_released
+from tidegate.released.plot import axis_label, places_along, plot_released
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables import html
@@ -75,7 +75,7 @@ class ReleasedTable(Tabular, RangeQueries):
 
     def along(self, ends: IntArray) -> NDArray[Any]:
         """Where in a picture the rows before these positions lie."""
-        return along(self.times, ends)
+        return places_along(self.times, ends)
 
     def place(self, place: Any) -> int:
         """The position of a place in the stream: a whole number, or a time."""

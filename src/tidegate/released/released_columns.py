@@ -18,7 +18,7 @@ from tidegate.record.mean_and_ratio import Ratio, ratio
 from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.released.released import Released, ReleasedTable
 from tidegate.released.released_file import ReleasedFile
-from tidegate.run.column_budgets import label, together
+from tidegate.run.column_budgets import column_file_label, facts_of_all_columns
 from tidegate.tables import html
 from tidegate.tables.from_numpy import Tabular
 
@@ -90,7 +90,7 @@ class ReleasedColumns(Tabular):
         columns = self._in_memory
         if columns is None:
             raise SettingError("path", "these columns were opened from files: copy those")
-        all_of_them = together({name: one.promise for name, one in columns.items()})
+        all_of_them = facts_of_all_columns({name: one.promise for name, one in columns.items()})
         names = {name: column_file(path, name) for name in columns}
         for name, one in columns.items():
             one.save(names[name], together=all_of_them, column=name)
@@ -144,12 +144,12 @@ def column_file(path: str | Path, name: str) -> str:
     if extension.lower() in (".gz", ".zst"):
         extension = Path(place.stem).suffix + extension
     stem = place.name.removesuffix(extension)
-    return str(place.with_name(f"{stem}.{label(name)}{extension}"))
+    return str(place.with_name(f"{stem}.{column_file_label(name)}{extension}"))
 
 
 def _named_columns(path: str | Path) -> list[str]:
     """The columns whose files lie beside each other, as their names are written there."""
-    before, after = column_file(path, "\0").split(label("\0"), 1)
+    before, after = column_file(path, "\0").split(column_file_label("\0"), 1)
     folder, first = Path(before + "x").parent, Path(before + "x").name[:-1]
     try:
         found = [one.name for one in folder.iterdir()]

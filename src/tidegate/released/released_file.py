@@ -15,7 +15,7 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.io import SourceError, read_released, read_rows
 from tidegate.io.errors import source_error
 from tidegate.io.file_kind_and_row_count import kind_of
-from tidegate.io.metadata_files import unfinished
+from tidegate.io.metadata_files import unfinished_run_note
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
@@ -23,7 +23,7 @@ from tidegate.released.checked_metadata import file_metadata, understood_metadat
 from tidegate.released.released import ReleasedTable
 from tidegate.released.scan_into_block_sums import DAMAGED, checked_scan, scan, scanned_spans
 from tidegate.released.smoothed_file import SmoothedFile
-from tidegate.released.sums_index_file import Index, built, grown_from
+from tidegate.released.sums_index_file import Index, built_index, grown_from
 from tidegate.released.times_index_file import time_index
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
@@ -94,7 +94,7 @@ class ReleasedFile(ReleasedTable):
         if not pipeline.estimator.adds_up:
             record = _carried_by_file(metadata, pipeline, name)
             record.times = time_index(path, format, metadata, version)
-            record.note = f"{record.note} {unfinished(metadata)}".strip()
+            record.note = f"{record.note} {unfinished_run_note(metadata)}".strip()
             smoothed = SmoothedFile.beside(place, metadata, found.st_mode, record)
             return cls(Path(path), metadata, pipeline, record, format, smoothed)
         if index is None or index.metadata != metadata:
@@ -110,10 +110,10 @@ class ReleasedFile(ReleasedTable):
                 return scan(out, pipeline, parts, new, before.footer)
 
             facts = {"version": version, "metadata": metadata, "prefix": prefix}
-            index = built(index_path, found.st_mode, facts, scanned)
+            index = built_index(index_path, found.st_mode, facts, scanned)
         record = index.record(pipeline, metadata["guarantee"])
         record.times = time_index(path, format, metadata, version)
-        record.note = f"{record.note} {unfinished(metadata)}".strip()
+        record.note = f"{record.note} {unfinished_run_note(metadata)}".strip()
         return cls(Path(path), metadata, pipeline, record, format)
 
     def __repr__(self) -> str:
@@ -183,7 +183,7 @@ class ReleasedFile(ReleasedTable):
     @property
     def unfinished(self) -> str:
         """Says that the run which wrote the file did not come to its end; may be empty."""
-        return unfinished(self.metadata)
+        return unfinished_run_note(self.metadata)
 
     @property
     def shared(self) -> str:

@@ -127,7 +127,7 @@ class Index:
 _Scan = Callable[[IO[bytes]], dict[str, Any]]
 
 
-def built(path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan) -> Index:
+def built_index(path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan) -> Index:
     """Scan, and store the index beside the file; if that is impossible, use it once."""
     try:
         return _written_index(path, mode, facts, scan, path.parent)

@@ -25,14 +25,14 @@ def checked_names(names: Sequence[str]) -> list[str]:
     for name in found:
         if found.count(name) > 1:
             raise SettingError("column", f"{said(name)} is given twice")
-    labels = [label(name).lower() for name in found]
+    labels = [column_file_label(name).lower() for name in found]
     for at, one in enumerate(labels):
         if one in labels[:at]:
             raise SettingError("column", f"{said(found[at])} and another give files of one name")
     return found
 
 
-def label(name: str) -> str:
+def column_file_label(name: str) -> str:
     """A column's name as part of the name of a file.
 
     >>> label("Tip amount ($)")
@@ -69,7 +69,7 @@ def per_column(setting: str, names: Sequence[str], given: Any) -> dict[str, Any]
     return {name: given.get(name) for name in names}
 
 
-def together(guarantees: Mapping[str, Guarantee]) -> dict[str, Any]:
+def facts_of_all_columns(guarantees: Mapping[str, Guarantee]) -> dict[str, Any]:
     """What the file of each column says about all of them."""
     total = sequential(*guarantees.values())
     shares = {name: str(one.epsilon) for name, one in guarantees.items()}

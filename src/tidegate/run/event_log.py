@@ -53,7 +53,7 @@ class EventLog:
             return
         events = self._events = self._events._replace(ordered=False)
         events.ticks.append(ticks.copy())
-        events.units.append(units.copy() if self.cap is None else truncated(units, self.cap))
+        events.units.append(units.copy() if self.cap is None else truncated_sums(units, self.cap))
         if self.cap is not None and len(events.ticks) > _MOST_PIECES:
             self._fold()
 
@@ -72,7 +72,9 @@ class EventLog:
         first, last = np.searchsorted(ticks, (start, end)).tolist()
         here = slice(first, last)
         values = NO_SUMS if self.cap is not None else np.sort(units[here])
-        sums = added_to_log(ticks[here] - start, truncated(units[here], cap, self.cap), end - start)
+        sums = added_to_log(
+            ticks[here] - start, truncated_sums(units[here], cap, self.cap), end - start
+        )
         self._events = _Events([ticks[last:]], [units[last:]], ordered=True)
         units[:last].fill(0)  # raw values are not kept longer than needed
         return np.clip(sums, -self._most, self._most), values
@@ -82,7 +84,7 @@ class EventLog:
         if self.cap is not None:
             return
         ticks, units = self._joined()
-        self._events = _Events([ticks], [truncated(units, cap)], ordered=True)
+        self._events = _Events([ticks], [truncated_sums(units, cap)], ordered=True)
         units.fill(0)
         self.cap = cap
         self._fold()
@@ -142,6 +144,6 @@ def added_to_log(places: IntArray, units: IntArray, count: int) -> IntArray:
     return np.clip(whole, -_MOST_SUM, _MOST_SUM)
 
 
-def truncated(units: IntArray, cap: int, known: int | None = None) -> IntArray:
+def truncated_sums(units: IntArray, cap: int, known: int | None = None) -> IntArray:
     """Single values, cut at −`cap` and `cap`; sums of values that were cut stay as they are."""
     return units if known is not None else np.clip(units, -cap, cap)

@@ -35,6 +35,9 @@ from tidegate.timestamps import Times, read_times
 from tidegate.units import AddedEvent
 
 if TYPE_CHECKING:
+    from tidegate.run.event_release import EventRelease
+    from tidegate.run.event_run import EventRun
+    from tidegate.run.phased_run import PhaseKeys
     from tidegate.run.pipeline import Pipeline
 
 __all__ = ["EventMixture", "EventTrees", "Ticks"]  # what settings can name
@@ -158,6 +161,24 @@ class Ticks(ThresholdSchedule, Spec):
         return Times(found.ticks, self.clock)
 
     # -- the stages ------------------------------------------------------------------------------
+
+    @property
+    def lattice_kind(self) -> type[Lattice]:
+        """How values become integers, and levels the unit of the data."""
+        return EventLattice
+
+    @property
+    def release_kind(self) -> type[EventRelease]:
+        """What a pipeline with ticks starts."""
+        from tidegate.run.event_release import EventRelease  # it imports this module
+
+        return EventRelease
+
+    def event_run(self, keys: PhaseKeys, state: dict[str, Any] | None) -> EventRun:
+        """What the release pushes to."""
+        from tidegate.run.event_run import EventRun  # it imports this module
+
+        return EventRun(keys, state=state)
 
     @property
     def releases_warm_up(self) -> bool:

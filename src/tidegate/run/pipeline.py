@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate import estimate, units
 from tidegate.errors import SettingError
@@ -17,17 +17,18 @@ from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.record.segments.segment import SegmentMethod
 from tidegate.run import two_sided_caps
-from tidegate.run.event_release import EventRelease
-from tidegate.run.event_ticks import EventLattice, Ticks
 from tidegate.run.known_answers import KnownAnswers
 from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.release import Release
-from tidegate.run.stages_by_kind import built, parts
+from tidegate.run.stages_by_kind import built_specification, parsed_fields
 from tidegate.run.threshold_schedule_and_reselection import ONCE, Reselection, ThresholdSchedule
 from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.state_as_bytes import understood
 from tidegate.units import Unit
+
+if TYPE_CHECKING:
+    from tidegate.run.event_ticks import Ticks
 
 _HORIZONS_KEPT = 16
 
@@ -92,7 +93,7 @@ class Pipeline(Spec):
             raise SettingError("reselect", "must be a tidegate.Reselection, or None")
         if self.lower and self.non_negative:
             raise SettingError("non_negative", "must be False where `lower` is below 0")
-        if not isinstance(self.ticks, Ticks | None):
+        if self.ticks is not None and not hasattr(type(self.ticks), "release_kind"):
             raise SettingError("ticks", "must be a tidegate.run.event_ticks.Ticks, or None")
         self.schedule.check(self)
         if self.ticks is None and isinstance(self.unit, units.AddedEvent):
@@ -174,13 +175,12 @@ class Pipeline(Spec):
         """How values are measured and estimated: what records must know."""
         stages, lattice, history = (self.measurer, self.estimator), self.lattice, self.kept_history
         bounded, budgets, depth = self.ticks is None, self.schedule.budgets(self), lattice.bottom
-        step = lattice.step
-        return SegmentMethod(*stages, self.ceiling, step, history, bounded, budgets, depth)
+        return SegmentMethod(*stages, self.ceiling, lattice.step, history, bounded, budgets, depth)
 
     @cached_property
     def lattice(self) -> Lattice:
         """Values as integers."""
-        kind = Lattice if self.ticks is None else EventLattice
+        kind = Lattice if self.ticks is None else self.ticks.lattice_kind
         return kind(self.threshold.bound, self.resolution, self.lower)
 
     @property
@@ -287,7 +287,7 @@ class Pipeline(Spec):
 
     @property
     def _kind(self) -> type[Release]:
-        return Release if self.ticks is None else EventRelease
+        return Release if self.ticks is None else self.ticks.release_kind
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> Release:
         """Go on from a snapshot of this pipeline, bit for bit (see `Release.snapshot`)."""
@@ -297,4 +297,4 @@ class Pipeline(Spec):
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Pipeline:
         """The pipeline that `settings()` was taken of."""
-        return built(cls, parts(settings))
+        return built_specification(cls, parsed_fields(settings))

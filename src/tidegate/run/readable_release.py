@@ -14,22 +14,21 @@ from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
-from tidegate.record.record import Record
-from tidegate.record.record_view import RecordView
 from tidegate.record.rows_and_levels import small_picture
-from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.snapshot import stored_record
 from tidegate.run.threshold_phases import ThresholdPhases
-from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import UserCap
 from tidegate.tables import html
-from tidegate.timestamps import Times
 
 if TYPE_CHECKING:
+    from tidegate.record.record import Record
+    from tidegate.run.event_run import EventRun
     from tidegate.run.pipeline import Pipeline
+    from tidegate.run.timeline import Timeline
+    from tidegate.timestamps import Times
 
 
 class ReadableRelease(RangeQueries):
@@ -128,11 +127,15 @@ class ReadableRelease(RangeQueries):
         It stays as it is while more is released, whoever holds it: what a later push measures, and
         perhaps never hands out, is not in it.
         """
+        from tidegate.record.record_view import RecordView  # on demand, as `Record`
+
         with self._ownership.lock:
             return RecordView(self._growing_record())
 
     def _growing_record(self) -> Record:
         """The record itself, which goes on: for who holds the lock while it is asked."""
+        from tidegate.record.record import Record  # on demand: who only pushes needs none of it
+
         with self._ownership.lock:
             self._ownership.check()  # what a cut-short push measured was never handed out
             if self._run is None or not self._run.segments:
@@ -190,6 +193,8 @@ class ReadableRelease(RangeQueries):
     def note_times(self, times: Times, first: int, held: int = 0) -> None:
         """Values from position `first` on have these times, after `held` that are held out."""
         if self._timeline is None:
+            from tidegate.run.timeline import Timeline  # on demand: few streams have times
+
             self._timeline = Timeline(times.clock)
         self._timeline.take(times, first, held)
 

@@ -14,7 +14,7 @@ from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
 from tidegate.record.segments.journal_entry import Trace
 from tidegate.record.segments.segment import Segment
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.run.two_sided_caps import raised
+from tidegate.run.two_sided_caps import raised_values
 from tidegate.stages import NO_SUMS, Layout, Noisy
 
 Row = tuple[int, int, int, int]  # of a block that was begun: start, length, choice, model_weights
@@ -120,7 +120,7 @@ class Blocks:
         """
         if not self._signed:
             return self.perturber.push(units).sums
-        sums = self.perturber.push(raised(units, self._below)).sums
+        sums = self.perturber.push(raised_values(units, self._below)).sums
         edges = [tree.edge(number) for number in range(leaf, leaf + sums.size + 1)]
         return sums - self._below * np.diff(edges)
 

@@ -23,7 +23,7 @@ from tidegate.run.refinement_level_phases import RefinementLevelPhases
 from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
 from tidegate.run.refinement_state import CLIMBING
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.run.two_sided_caps import Ends, outside, raised, shaped_caps
+from tidegate.run.two_sided_caps import Ends, outside, raised_values, shaped_caps
 from tidegate.stages import NO_SUMS, Layout, late_from
 from tidegate.threshold.least_threshold import least_threshold
 
@@ -193,7 +193,7 @@ class RefinementRun(RefinementLevelPhases):
         number, layout = self._trees.warm_up(1 - share, count, ends.width, widest)
         keystream = self._keys.noise("warm-up", self.number, ends, self.start, values=count)
         # Counted from the lower end next to the noise, from 0 again once it is released.
-        noisy = noisy_sum(raised(values, ends.below), layout, keystream) - count * ends.below
+        noisy = noisy_sum(raised_values(values, ends.below), layout, keystream) - count * ends.below
         held.wipe()
         self._held = None
         if first:

@@ -19,29 +19,27 @@ from tidegate import ownership as owners
 from tidegate.errors import InputError, SettingError
 from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.rows_and_levels import Rows
-from tidegate.record.times.time_ranges_and_tables import Moment
-from tidegate.run.event_run import EventRun
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import PhaseKeys
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.release_snapshots_and_forks import SnapshotsAndForks
 from tidegate.run.threshold_phases import ThresholdPhases
-from tidegate.run.timeline import Timeline, checked_times
 from tidegate.run.two_sided_caps import Ends
 from tidegate.run.user_cap import cap_of, checked_users
-from tidegate.tables.from_numpy import Column, like
+from tidegate.tables.from_numpy import Column, series_maker
 from tidegate.tables.table_input import refuse_times
 from tidegate.tables.to_numpy import as_single
-from tidegate.timestamps import Times
 
 if TYPE_CHECKING:
+    from tidegate.record.times.time_ranges_and_tables import Moment
+    from tidegate.run.event_run import EventRun
     from tidegate.run.pipeline import Pipeline
+    from tidegate.run.timeline import Timeline
+    from tidegate.timestamps import Times
 
-# Values handled at once: small enough to stay in the cache, large enough to hide fixed costs.
-_PIECE = 1 << 16
+_PIECE = 1 << 16  # values at once: few enough for the cache, many enough to hide fixed costs
 
 
 class Release(SnapshotsAndForks):
@@ -63,7 +61,7 @@ class Release(SnapshotsAndForks):
         pipeline: Pipeline,
         epoch: Epoch,
         *,
-        ownership: Ownership,
+        ownership: owners.Ownership,
         ends: Ends | None = None,
         evidence: int = 0,
         origin: int = 0,
@@ -88,7 +86,7 @@ class Release(SnapshotsAndForks):
         self._run: ThresholdPhases | RefinementRun | EventRun | None = None
         keys = PhaseKeys(pipeline, epoch, origin)
         if pipeline.ticks is not None:
-            self._run = EventRun(keys, state=state)
+            self._run = pipeline.ticks.event_run(keys, state)
         elif pipeline.warm_up:
             self._run = RefinementRun(keys, ends=ends, evidence=evidence, state=state)
         elif ends is not None or state is not None:
@@ -161,7 +159,7 @@ class Release(SnapshotsAndForks):
                 if single:
                     values, users = [values], None if users is None else [users]
                     times = None if times is None else [times]
-                as_series = like(values)
+                as_series = series_maker(values)
                 numbers, names, when = self._checked(values, users, times, late)
                 ownership.begin()
                 began = True
@@ -233,8 +231,8 @@ class Release(SnapshotsAndForks):
     ) -> tuple[NDArray[Any], Sequence[str | None] | None, Times | None]:
         """Numbers, users and times; the only place where a push is refused."""
         numbers = self._numbers(values)
-        protects = self._cap is not None
-        names = checked_users(users, numbers.size, needed=protects, position=self._seen)
+        named = self._cap is not None
+        names = checked_users(users, numbers.size, needed=named, position=self._seen)
         return numbers, names, self.checked_times(times, numbers.size, late)
 
     def _numbers(self, values: Any) -> NDArray[Any]:
@@ -248,6 +246,10 @@ class Release(SnapshotsAndForks):
 
     def checked_times(self, times: Any, count: int, late: str = "refuse") -> Times | None:
         """The times of the next values, as `push` would take them; nothing is taken."""
+        if times is None and self._timeline is None:
+            return None
+        from tidegate.run.timeline import checked_times  # on demand: few streams have times
+
         return checked_times(self._timeline, times, count, self._seen, late)
 
     def _take(

@@ -13,7 +13,6 @@ from tidegate.randomness import Epoch, Randomness, secure
 from tidegate.record.segments.journal_entry import JournalEntry
 from tidegate.run.readable_release import ReadableRelease
 from tidegate.run.snapshot import opened_snapshot, sealed_snapshot
-from tidegate.run.timeline import Timeline
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -69,6 +68,8 @@ class SnapshotsAndForks(ReadableRelease):
         )
         release._seen = state["seen"]
         if state["times"]:
+            from tidegate.run.timeline import Timeline  # on demand: few streams have times
+
             release._timeline = Timeline.restored(state["times"])
         if release._cap is not None and state["cap"]:
             release._cap.restore(state["cap"])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SnapshotError
 from tidegate.randomness import Epoch
-from tidegate.record.record import Record
 from tidegate.record.segments.segment_codec_and_joining import (
     as_text,
     from_text,
@@ -17,6 +16,7 @@ from tidegate.record.segments.segment_codec_and_joining import (
 from tidegate.sealing import seal, unseal
 
 if TYPE_CHECKING:
+    from tidegate.record.record import Record
     from tidegate.run.pipeline import Pipeline
 
 
@@ -62,5 +62,7 @@ def plain_record(record: Record) -> list[dict[str, Any]]:
 
 def record_of(pipeline: Pipeline, segments: Sequence[Any], guarantee: str) -> Record:
     """The record that `plain_record` was given."""
+    from tidegate.record.record import Record  # on demand: who only pushes needs none of it
+
     found = [restored_segment(pipeline.method, from_text(state)) for state in segments]
     return Record(found, guarantee)

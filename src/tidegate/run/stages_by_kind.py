@@ -4,28 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
-from tidegate import estimate, perturb, threshold, units
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.run import event_ticks
-from tidegate.run import refinement_shares_and_windows as refinement
-from tidegate.run import threshold_schedule_and_reselection as reselection
 from tidegate.run.more_stages import SOURCES
 from tidegate.settings import Spec
 
-# What stored settings can name: never code from elsewhere, whatever a file says.
-_STAGES: dict[str, type[Spec]] = {
-    stage.KIND: stage
-    for family in (threshold, perturb, estimate, units, reselection, refinement, event_ticks)
-    for stage in (getattr(family, name) for name in family.__all__)
-}
+# Where the stages are that stored settings can name; imported when settings are read.
+_FAMILIES = (
+    "threshold",
+    "perturb",
+    "estimate",
+    "units",
+    "run.threshold_schedule_and_reselection",
+    "run.refinement_shares_and_windows",
+    "run.event_ticks",
+)
 _DEEPEST = 6  # stages inside stages: a threshold in a reselection is the second
 _Spec = TypeVar("_Spec", bound=Spec)
 
 
-def parts(settings: object, depth: int = _DEEPEST) -> dict[str, Any]:
+@cache
+def _stages() -> dict[str, type[Spec]]:
+    """By KIND: never code from elsewhere, whatever a file says."""
+    families = [import_module(f"tidegate.{family}") for family in _FAMILIES]
+    found = [getattr(family, name) for family in families for name in family.__all__]
+    return {stage.KIND: stage for stage in found}
+
+
+def parsed_fields(settings: object, depth: int = _DEEPEST) -> dict[str, Any]:
     """The fields of a specification in stored settings, its stages built."""
     if not isinstance(settings, Mapping) or not depth:
         raise SettingError("settings", "must be those of a pipeline, as `settings()` gives them")
@@ -37,18 +47,19 @@ def parts(settings: object, depth: int = _DEEPEST) -> dict[str, Any]:
 
 
 def _stage(settings: Mapping[str, Any], depth: int) -> Any:
-    values = parts(settings, depth)
+    values = parsed_fields(settings, depth)
     kind = settings.get("kind")
-    while isinstance(kind, str) and kind not in _STAGES and SOURCES:
-        _STAGES.update({stage.KIND: stage for stage in SOURCES.pop()()})
-    if not isinstance(kind, str) or kind not in _STAGES:
+    known = _stages()
+    while isinstance(kind, str) and kind not in known and SOURCES:
+        known.update({stage.KIND: stage for stage in SOURCES.pop()()})
+    if not isinstance(kind, str) or kind not in known:
         raise SettingError(
             "kind", f"Tidegate has no stage {said(kind)}; build the pipeline in code"
         )
-    return built(_STAGES[kind], values)
+    return built_specification(known[kind], values)
 
 
-def built(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:
+def built_specification(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:
     """A specification from its fields; refuses what it does not know, and what is missing."""
     known = {item.name for item in fields(specification)}  # type: ignore[arg-type]  # a dataclass
     for name in values:

@@ -13,7 +13,7 @@ from tidegate.randomness import Epoch
 from tidegate.record.rows_and_levels import Levels, recent_sums
 from tidegate.record.segments.journal_entry import Trace
 from tidegate.record.segments.segment import Segment
-from tidegate.run.two_sided_caps import Ends, raised
+from tidegate.run.two_sided_caps import Ends, raised_values
 from tidegate.stages import NO_SUMS, EstimatorRun, Noisy, Saved
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class PhaseStream:
         """
         if not self._signed:
             return self._perturber.push(units)
-        noisy = self._perturber.push(raised(units, self.ends.below))
+        noisy = self._perturber.push(raised_values(units, self.ends.below))
         if noisy.marks is not None:  # single values that were measured, or nothing
             sums = np.where(noisy.marks, noisy.sums - self.ends.below, 0)
             return replace(noisy, sums=sums)

@@ -179,7 +179,7 @@ def shaped_caps(
     return found[permute_and_flip(keystream.at(), scored, rate / _DENOMINATOR)]
 
 
-def raised(units: IntArray, below: int | IntArray) -> IntArray:
+def raised_values(units: IntArray, below: int | IntArray) -> IntArray:
     """Values counted from −`below`, which is as low as they count: 0 or more."""
     found: IntArray = np.maximum(units + below, 0)
     return found

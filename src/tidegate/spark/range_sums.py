@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray
-from tidegate.record.record import Record, checked_confidence, quantile
+from tidegate.record.record import Record, checked_confidence, error_multiple
 from tidegate.released.scan_into_block_sums import scan, scanned_spans
 from tidegate.released.sums_index_file import Index
 from tidegate.run.phased_run import Phase
@@ -112,7 +112,7 @@ def totals(sums: DataFrame, *by: str, confidence: float = 0.95) -> DataFrame:
         for frame in frames:
             noise, largest = frame["noise_variance"].to_numpy(), frame["largest_variance"]
             error = np.sqrt(noise + frame["prediction_variance"].to_numpy())
-            width = quantile(noise, largest.to_numpy(), confidence) * error
+            width = error_multiple(noise, largest.to_numpy(), confidence) * error
             middle = frame["estimate"]
             yield frame.assign(standard_error=error, low=middle - width, high=middle + width)
 

@@ -95,7 +95,7 @@ class NamedColumn(Protocol):
 Column = TypeVar("Column", bound=NamedColumn)
 
 
-def like(values: Any) -> Callable[[FloatArray], Any] | None:
+def series_maker(values: Any) -> Callable[[FloatArray], Any] | None:
     """What makes a Series of released values; None if `values` is no Series.
 
     What was released belongs to the last rows that went in: a hold-out takes the first ones.

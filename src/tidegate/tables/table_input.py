@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.errors import InputError, SettingError, TidegateError
+from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.tables.optional_libraries import require
-from tidegate.tables.to_numpy import library_of
+from tidegate.tables.to_numpy import library_of, read_by_library
 from tidegate.timestamps_in_bulk import ISO
 
 
@@ -64,14 +64,13 @@ def without_capsules(table: Any) -> Any:
     if library_of(table) or not (streams or hasattr(table, "__arrow_c_array__")):
         return table
     arrow = require("pyarrow", "Arrow's PyCapsule interface")
-    try:
+
+    def read() -> Any:
         column = arrow.chunked_array(table if streams else [arrow.array(table)])
-        if arrow.types.is_struct(column.type):
-            return arrow.Table.from_struct_array(column)
-        return column
-    except Exception as error:  # noqa: BLE001  # whatever the library raises may quote a value
-        problem = type(error).__name__
-    raise InputError(f"the table cannot be read ({problem} of its library)")
+        structures = arrow.types.is_struct(column.type)
+        return arrow.Table.from_struct_array(column) if structures else column
+
+    return read_by_library(read, table, "the table cannot be read")
 
 
 def is_table(table: Any) -> bool:
@@ -139,15 +138,8 @@ def columns_at_once(table: Any, names: Iterable[Any]) -> dict[Any, Any]:
 
     A reader gives its rows once, and a query in another order each time.
     """
-    try:
-        return _table_columns(table, [name for name in names if _is_name(name)])
-    except TidegateError:
-        raise
-    except Exception as error:  # noqa: BLE001  # whatever the library raises may quote a value
-        problem = type(error).__name__
-    raise InputError(
-        f"the table cannot be read ({problem} of {library_of(table) or 'its library'})"
-    )
+    wanted = [name for name in names if _is_name(name)]
+    return read_by_library(lambda: _table_columns(table, wanted), table, "the table cannot be read")
 
 
 def _table_columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:

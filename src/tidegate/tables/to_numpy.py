@@ -8,15 +8,17 @@ and the lattice counts it as 0.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, TidegateError
 
+Read = TypeVar("Read")
 NUMPY = (np.ndarray, list, tuple, range)  # not numpy.ma: importing it is slow
 MISSING = ("NAType", "NaTType")  # of pandas, one value: told by name, without importing it
 _SCALARS = (np.generic, Decimal, Fraction, str, bytes, type(None), bool)
@@ -36,16 +38,22 @@ def plain(values: Any, position: int = 0) -> Any:
     reader = _numpy_reader(values)
     if reader is None:
         return values
+    what = f"the column that begins at position {position} cannot be read as numbers"
+    return read_by_library(lambda: reader(values, position), values, what)
+
+
+def read_by_library(read: Callable[[], Read], values: Any, what: str) -> Read:
+    """What `read` gives, by the library of `values`; its errors, which may quote a value, become
+    ours: what could not be read, the kind of the error, the library.
+    """
     try:
-        return reader(values, position)
+        return read()
     except TidegateError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever the library raises may quote a value
         problem = type(error).__name__
-    raise InputError(
-        f"the column that begins at position {position} cannot be read as numbers ({problem} of "
-        f"{library_of(values) or 'its library'})"
-    )
+    # Outside of `except`: an error of ours has no other one as its context.
+    raise InputError(f"{what} ({problem} of {library_of(values) or 'its library'})")
 
 
 def library_of(values: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
@@ -16,12 +16,14 @@ from tidegate.estimate.mixture.kalman_filter.harmonics import (
 )
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import MOST_LEVELS
 from tidegate.estimate.mixture.kalman_filter.model_weights import check_packed
-from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.exact_numbers import Number, exact, said, whole
 from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Recorded, Saved
+
+if TYPE_CHECKING:
+    from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 
 
 class Share(Setting[float, Number]):
@@ -134,6 +136,8 @@ class Mixture(EstimatorDefaults, Spec):
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
         """The models' posterior, given every leaf sum."""
+        from tidegate.estimate.mixture.mixture_posterior import MixturePosterior  # on demand: slow
+
         return MixturePosterior(recorded, until, self.truncated, cycle=self.cycle)
 
     def check_model_weights(self, model_weights: int) -> None:

@@ -132,15 +132,6 @@ class RescaledRun(MixtureRun):
         return self._measured, self._doubt
 
     @property
-    def level_and_doubt(self) -> tuple[float, float]:
-        """Expected level as a part of θ, and its standard error, cycles apart."""
-        filters = self._filters
-        means, variances = filters.mean[LEVEL], filters.covariance[LEVEL, LEVEL]
-        level = mixed(self._weights, means.tolist())
-        spread = mixed(self._weights, (variances + (means - level) ** 2).tolist())
-        return level, math.sqrt(spread)
-
-    @property
     def mean(self) -> float:
         """Expected level, in units."""
         level = mixed(self._weights, self._filters.mean[LEVEL].tolist())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tidegate.errors import InputError, SettingError
-from tidegate.io.batches import Batch, objects
+from tidegate.io.batches import Batch, object_array
 from tidegate.io.brokers.contract import Message
 from tidegate.io.column_choice import Wanted
 from tidegate.io.json_rows import JsonRows
@@ -81,7 +81,7 @@ class Payloads:
         values = np.array([row[0] for row in rows], dtype=np.float64)
         times: Times | None = None
         if self._times is not None and rows:
-            times, problem = self._times.read(objects([row[1] for row in rows]))
+            times, problem = self._times.read(object_array([row[1] for row in rows]))
             if problem is not None:
                 raise problem
         return Taken(Batch(values, times=times), offsets, [1] * len(rows))

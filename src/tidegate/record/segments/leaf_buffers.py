@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.lattice import FloatArray, IntArray, divided
+from tidegate.lattice import FloatArray, IntArray, divmod_by_number
 from tidegate.stages import Spans
 
 _FIRST_CAPACITY = 64  # of every phase of every key
@@ -219,7 +219,7 @@ class RingBuffer:
             column.resize(size, refcheck=False)
 
     def _slots(self, leaves: IntArray) -> IntArray:
-        return divided(leaves, self._sums.size)[1]
+        return divmod_by_number(leaves, self._sums.size)[1]
 
     def _stored(self) -> Sequence[NDArray[Any]]:
         if self._block == 1:

@@ -68,6 +68,25 @@ def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment
     Raises:
         ValueError, KeyError: it is damaged.
     """
+    segment = _segment_of_facts(method, state)
+    if not segment.measured:
+        return segment
+    if any(state[name].dtype.kind != "i" for name in _WHOLE if name in state):
+        raise ValueError("sums, blocks, spans and marks are whole numbers")
+    edges = None
+    if segment.spans is not None:
+        edges = state["blocks"][0] + np.concatenate(
+            ([0], np.cumsum(state["spans"], dtype=np.int64))
+        )
+    _restore_blocks(segment, state, edges)
+    _restore_leaves(segment, state, edges)
+    if not _complete_segment(segment, state["first"]):
+        raise ValueError("its leaves do not belong to its blocks")
+    return segment
+
+
+def _segment_of_facts(method: SegmentMethod, state: Mapping[str, Any]) -> Segment:
+    """The segment without its blocks and leaves."""
     facts = {name: state[name] for name in ("threshold", "origin", "epoch", "prediction")}
     below = state.get("below", 0)
     if type(below) is not int or not 0 <= below <= facts["threshold"]:
@@ -79,21 +98,16 @@ def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment
         raise ValueError("a prediction is a number, or there is none")
     segment = Segment(method, **facts, below=below)
     segment.end = state["end"]
-    if not segment.measured:
-        return segment
-    if any(state[name].dtype.kind != "i" for name in _WHOLE if name in state):
-        raise ValueError("sums, blocks, spans and marks are whole numbers")
+    return segment
+
+
+def _restore_blocks(segment: Segment, state: Mapping[str, Any], edges: IntArray | None) -> None:
     first = state["first"]
-    edges = None
-    if segment.spans is not None:
-        edges = state["blocks"][0] + np.concatenate(
-            ([0], np.cumsum(state["spans"], dtype=np.int64))
-        )
     layouts: dict[tuple[int, int], Layout] = {}  # thousands of blocks have a few of them
     for start, length, choice, model_weights in state["blocks"].reshape(-1, 4).tolist():
         if edges is not None:
             first = state["first"] + int(np.searchsorted(edges, start))
-        method.estimator.check_model_weights(model_weights)
+        segment.method.estimator.check_model_weights(model_weights)
         kind = length, choice
         if kind not in layouts:
             layouts[kind] = segment.layout(length, choice)
@@ -102,6 +116,9 @@ def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment
         first += block.layout.leaves
     if not segment.blocks:
         raise ValueError("a record begins with a block")
+
+
+def _restore_leaves(segment: Segment, state: Mapping[str, Any], edges: IntArray | None) -> None:
     sums = state["sums"]
     running: IntArray = np.empty(sums.size + 1, dtype=np.int64)
     running[0] = 0
@@ -113,9 +130,6 @@ def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment
     elif state["predictions"].size:
         columns += [state[name] for name in _REAL]
     segment.leaves.restore(state["closed"], columns)
-    if not _complete_segment(segment, state["first"]):
-        raise ValueError("its leaves do not belong to its blocks")
-    return segment
 
 
 def _complete_segment(segment: Segment, first: int) -> bool:

@@ -24,16 +24,16 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_text import noted
+from tidegate.record.answer_text import with_notes
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges_and_tables import (
     Moment,
     TimeTable,
     asked,
+    beyond_rows,
     check_rows,
     edges,
-    reach,
 )
 
 if TYPE_CHECKING:
@@ -136,7 +136,9 @@ def sum_between_times(
     """
     index = record.time_index
     cuts = asked(index, from_, to)
-    return replace(between_cuts(record, cuts, confidence, as_of), span=spanned(index, cuts, to))
+    return replace(
+        between_cuts(record, cuts, confidence, as_of), span=time_range_in_words(index, cuts, to)
+    )
 
 
 def between_cuts(record: Record, cuts: IntArray, confidence: float, as_of: int | None) -> Answers:
@@ -150,7 +152,7 @@ def between_cuts(record: Record, cuts: IntArray, confidence: float, as_of: int |
     return found
 
 
-def spanned(index: TimeIndex, cuts: IntArray, to: Moment | None) -> str:
+def time_range_in_words(index: TimeIndex, cuts: IntArray, to: Moment | None) -> str:
     """A range of time in words, for who asked by time."""
     if to is None:  # the cut lies a moment after the last row
         return f"{_text(index, int(cuts[0]))} to the last row, at {_text(index, index.last_time)}"
@@ -181,7 +183,7 @@ def table_between(
     """The sums between these times, all of which the record must know; `places`: `places_of`."""
     places = places_of(record, cuts) if places is None else places
     sums = record.answers(places[:-1], places[1:], confidence, None)
-    found, rows = with_late_rows(noted(sums, note), [record], cuts, [places])
+    found, rows = with_late_rows(with_notes(sums, note), [record], cuts, [places])
     return TimeTable(found, cuts, record.time_index.clock, rows)
 
 
@@ -284,5 +286,5 @@ def with_late_rows(
     if late:
         notes.append(f"{late:,} late rows count where their own time lies.")
     if len(records) == 1:
-        notes.append(reach(records[0].time_index, cuts))
-    return noted(sums, *notes), rows
+        notes.append(beyond_rows(records[0].time_index, cuts))
+    return with_notes(sums, *notes), rows

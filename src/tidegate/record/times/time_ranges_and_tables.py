@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_text import SHOWN, cautions, figure, numbers
+from tidegate.record.answer_text import SHOWN, cautions, numbers, six_digits
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.tables import html, plain_text
@@ -91,7 +91,7 @@ def check_rows(index: TimeIndex, rows: IntArray) -> None:
         )
 
 
-def reach(index: TimeIndex, cuts: IntArray) -> str:
+def beyond_rows(index: TimeIndex, cuts: IntArray) -> str:
     """Whether ranges of time reach beyond the rows, in words; may be empty."""
     rows = index.end - index.start
     slack = 2 * (index.last_time - index.first_time) // max(1, rows - 1)
@@ -237,7 +237,7 @@ class TimeTable(Tabular):
         """The head and the first rows of a table."""
         answers, times = self.answers, self.times
         rows = [
-            (times[at], f"{self.rows[at]:,}", *map(figure, numbers(answers[at])))
+            (times[at], f"{self.rows[at]:,}", *map(six_digits, numbers(answers[at])))
             for at in range(min(len(self), SHOWN))
         ]
         more = len(self) - len(rows)

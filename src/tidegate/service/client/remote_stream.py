@@ -23,7 +23,7 @@ from tidegate.service.client import remote_picture
 from tidegate.service.client.pushed_columns import columns, refuse_late, refuse_users, single
 from tidegate.service.client.remote_record import RemoteRecord
 from tidegate.service.client.remote_stream_base import RemoteStream, page_times
-from tidegate.tables.from_numpy import like
+from tidegate.tables.from_numpy import series_maker
 
 NO_TICKS = "is for event streams: create the stream with events={'every': …, 'start': …}"
 
@@ -95,7 +95,7 @@ class Stream(UnkeyedStream):
             return None
         if one:
             return rows.values.item() if rows.values.size else None
-        as_series = like(values)
+        as_series = series_maker(values)
         return rows.values if as_series is None else as_series(rows.values)
 
     def push_rows(

@@ -53,7 +53,7 @@ class MixtureOfManyStreams:
         total: of the released sums of the block.
     """
 
-    _KEPT: ClassVar[tuple[str, ...]] = (
+    STATE: ClassVar[tuple[str, ...]] = (
         "position", "choice", "prediction", "total", "measured", "doubt"
     )  # fmt: skip
     _PLACES: ClassVar[tuple[str, ...]] = (
@@ -196,7 +196,7 @@ class MixtureOfManyStreams:
         self.filters.open_leaves(codes, Leaves(outer, tables.inner[at], handed, *facts))
 
     def _unit_of(self, codes: IntArray, filled: int | IntArray) -> FilterUnit:
-        """What the filters of these streams count in: cells that have so many values by now."""
+        """The units of these filters, whose open cells have `filled` values."""
         return self._unit
 
     # -- which tree ------------------------------------------------------------------------------
@@ -258,18 +258,15 @@ class MixtureOfManyStreams:
         means = self.measured[codes], self.doubt[codes]
         inflated = observe_blocks(counts, levels, *means, highest, (threshold - below, below))
         self._step_counts[codes], self._step_levels[codes] = counts, levels
-        changed = np.flatnonzero(inflated)
-        if changed.size:
+        if (changed := np.flatnonzero(inflated)).size:
             self.filters.inflate_level(codes[changed], inflated[changed])
         found_steps: IntArray = self._step_counts[codes, 0]
         return found_steps
 
-    # -- state -----------------------------------------------------------------------------------
-
     def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
         """All that is needed to continue these streams."""
         return {
-            **{name: getattr(self, name)[start:end] for name in self._KEPT},
+            **{name: getattr(self, name)[start:end] for name in self.STATE},
             "step_counts": self._step_counts[start:end].astype(np.int32).reshape(-1),
             "step_levels": self._step_levels[start:end].reshape(-1),
             **self.filters.state(start, end),
@@ -277,11 +274,7 @@ class MixtureOfManyStreams:
 
     def restore(self, codes: IntArray, state: State) -> None:
         """Continue streams of a `state`."""
-        for name in self._KEPT:
-            getattr(self, name)[codes] = state[name]
-        self._step_counts[codes] = state["step_counts"].reshape(codes.size, -1)
-        self._step_levels[codes] = state["step_levels"].reshape(codes.size, -1)
-        self.filters.restore(codes, state)
+        self._restore_columns(codes, state)
         chunk, within = np.divmod(self.position[codes], self._horizon)
         for kind, borders in enumerate(self._borders):
             mine = np.minimum(chunk, 1) == kind
@@ -298,3 +291,10 @@ class MixtureOfManyStreams:
             self.cell[some], self.filled[some] = self.tables.place(row, within[same])
         self.width[codes] = self.tables.widths[self.row[codes], self.cell[codes]]
         self.cap[codes] = self.tables.cap[self.row[codes]]
+
+    def _restore_columns(self, codes: IntArray, state: State) -> None:
+        for name in self.STATE:
+            getattr(self, name)[codes] = state[name]
+        self._step_counts[codes] = state["step_counts"].reshape(codes.size, -1)
+        self._step_levels[codes] = state["step_levels"].reshape(codes.size, -1)
+        self.filters.restore(codes, state)
