@@ -294,9 +294,7 @@ def _time_from_text(text: str, unit: str | None) -> tuple[int, bool, str | None]
     clock = int(hour or 0), int(minute or 0), int(second or 0)
     part = int((decimals + "0" * 9)[:9])
     midnight = clock == (24, 0, 0) and not part  # 24:00 is the end of the day
-    moment = datetime(  # noqa: DTZ001  # the offset is applied below
-        int(year), int(month), int(day), *((0, 0, 0) if midnight else clock)
-    )
-    since = moment - _EPOCH
+    hours = (0, 0, 0) if midnight else clock
+    since = datetime(int(year), int(month), int(day), *hours) - _EPOCH  # noqa: DTZ001  # see below
     tick = ((since.days + midnight) * 86_400 + since.seconds) * SECOND + part
     return tick - offset(zone), bool(zone), None
