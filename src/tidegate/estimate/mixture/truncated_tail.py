@@ -128,7 +128,8 @@ class TruncatedTail:
         levels = (sums[1:] - sums[:-1]) / widths if sums.size > 1 else np.zeros(1)
         begun = np.array([block.start for block in blocks] or [0])
         caps = np.array([block.layout.cap - below for block in blocks] or [threshold]) / threshold
-        caps = caps[np.maximum(np.searchsorted(begun, edges[:-1], side="right") - 1, 0)]
+        block_of = np.maximum(np.searchsorted(begun, edges[:-1], side="right") - 1, 0)
+        caps = caps[block_of]
         # 0: nothing is truncated at the bound.
         room = np.maximum(recorded.ceiling / threshold - caps, 0.0)
         aimed = aim.share or min(1.0, _EXCEEDING * truncated)
@@ -174,7 +175,9 @@ class TruncatedTail:
                 expected = np.maximum(expected, grown * hidden)
                 upper = np.maximum(upper, _FOLLOWED * full * hidden)
                 unknown = np.where(hidden > 0, 0.0, grown)  # it was higher than what followed
-            upper = np.maximum(upper, _HIDDEN * unknown * caps * _exponential(levels / caps))
+            # A jump fills a cap before the smoothed level knows: what was measured says so.
+            filled = np.maximum(levels / caps, _measured_shares(recorded, blocks)[block_of])
+            upper = np.maximum(upper, _HIDDEN * unknown * caps * _exponential(filled))
             if aim.later:
                 mean = float((levels * widths).sum() / widths.sum())
                 gap = max(aim.later / threshold - mean, 0.0)
@@ -250,6 +253,25 @@ def _moved(levels: FloatArray, widths: FloatArray, home: float, scale: FloatArra
     """
     squares = np.square((levels - home) / scale) * widths
     return float(_tail_weight_between(np.sqrt(squares.sum() / widths.sum()), _STILL, _AWAY))
+
+
+def _measured_shares(recorded: Recorded, blocks: Sequence[Block]) -> FloatArray:
+    """The released sum of each block as a share of what it would be if all values were cut.
+
+    And a standard error more: an upper end must not depend on the noise of one block. 0: nothing of
+    it was released, or the record has forgotten it.
+    """
+    shares, leaves = np.zeros(max(1, len(blocks))), recorded.leaves
+    for at, block in enumerate(blocks):
+        layout = block.layout
+        done = min(layout.leaves, leaves.closed - block.first)
+        if done <= 0 or block.first < leaves.oldest or not layout.cap:
+            continue
+        first, last = leaves.sums(np.array([block.first, block.first + done])).tolist()
+        whole = done == layout.leaves
+        variance = layout.nodes[0] * layout.variances[0] if whole else done * layout.variances[-1]
+        shares[at] = (last - first + math.sqrt(variance)) / (layout.edge(done) * layout.cap)
+    return shares
 
 
 def _exponential(levels: FloatArray) -> FloatArray:
