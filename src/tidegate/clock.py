@@ -164,6 +164,7 @@ def zone_of(name: str) -> tzinfo:
 def zone_name(zone: object) -> str | None:
     """The name of a zone as other libraries have it; None: it has none that `Clock` knows.
 
+    >>> from zoneinfo import ZoneInfo
     >>> zone_name(ZoneInfo("Europe/Berlin")), zone_name(timezone(timedelta(hours=2)))
     ('Europe/Berlin', '+02:00')
     """

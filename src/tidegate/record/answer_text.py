@@ -74,7 +74,7 @@ def where(answer: Answer) -> str:
 def six_digits(number: float) -> str:
     """Six digits, or all before the point: no exponent where people expect none.
 
-    >>> figure(28502.7431), figure(63_057_600.4), figure(0.00012345678)
+    >>> six_digits(28502.7431), six_digits(63_057_600.4), six_digits(0.00012345678)
     ('28502.7', '63,057,600', '0.000123457')
     """
     return f"{number:,.0f}" if 1e6 <= abs(number) < 1e15 else f"{number:.6g}"

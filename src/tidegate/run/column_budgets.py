@@ -35,7 +35,7 @@ def checked_names(names: Sequence[str]) -> list[str]:
 def column_file_label(name: str) -> str:
     """A column's name as part of the name of a file.
 
-    >>> label("Tip amount ($)")
+    >>> column_file_label("Tip amount ($)")
     'Tip_amount'
     """
     return _UNSAFE.sub("_", name).strip("_") or "column"
