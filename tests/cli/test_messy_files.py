@@ -212,3 +212,14 @@ def test_a_small_number_is_not_asked_for_as_a_time(tmp_path: Path) -> None:
     said = run("query", out, "--from", "7").stderr
     assert "from is a number, which counts from 1970: write a date" in said
     assert run("query", out, "--from", "1709247600").exit_code == 0  # 2024-03-01 in Berlin
+
+
+def test_check_counts_keys_where_times_cannot_be_read(tmp_path: Path) -> None:
+    """It ended in an error of ours: the rows were read again, and their keys forgotten."""
+    rows = "".join(f"{day:02d}.03.2024 07:00;{key};1,5\n" for day in range(1, 29) for key in "ab")
+    (tmp_path / "in.csv").write_text("when;plant;kW\n" + rows)
+    words = ["--column", "kW", "--delimiter", ";", "--decimal", ",", "--by", "plant"]
+    result = run("check", tmp_path / "in.csv", *words, "--time", "when", "--bound", 10)
+    assert result.exit_code == 0, result.stderr
+    assert "2 in 'plant': 28 to 28 rows each" in result.stdout
+    assert "--time-format '%d.%m.%Y %H:%M'" in result.stdout

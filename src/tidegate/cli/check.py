@@ -157,7 +157,8 @@ def _check_profile(
             raise
         if streams.every is not None:
             raise
-        return _check_profile(source, column, timing, CheckedStreams(streams.by), reading)
+        streams.rows_of_key.clear()
+        return _check_profile(source, column, timing, streams, reading)
     return profile, values
 
 
