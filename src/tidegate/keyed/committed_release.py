@@ -115,16 +115,20 @@ class CommittedKeyed(Closed, NotCopied):
     def _begin(self, *, anew: bool, begun: bool) -> None:
         if begun:
             restore(self._digests, self._kept)
-            return
-        if anew:
+        elif anew:
             self._charging.check(1)  # what the cap does not allow gives up nothing
         elif self._store.own_ledger and self._ledger.charges():
             raise StateError(
-                f"the state in {self._store.place} is lost, but its ledger shows what was "
-                "released: restore the state, or begin again with "
-                "new_epoch=True (--new-epoch), which is charged"
+                f"the state in {self._store.place} is lost, but its ledger shows what was released:"
+                " restore it, or begin again with new_epoch=True (--new-epoch), which is charged"
             )
-        self._commit(None, b"", anew=anew)  # the id of the noise is stored before the first value
+        if not begun:  # the id of the noise is stored before the first value
+            self._commit(None, b"", anew=anew)
+        if self._store.own_ledger or not begun:
+            self.begin_charges()
+
+    def begin_charges(self) -> None:
+        """Charge what does not wait for a row, unless that was done (`Charging.begin`)."""
         self._charging.begin(counted=self.specification.counts_rows)
 
     def _resume(self, stored: bytes) -> None:
