@@ -98,7 +98,7 @@ class CommittedKeyed(Closed, NotCopied):
             self._resume(stored)
         anchors = known_anchors(store, anchors_in_head(head, key))
         self._ledger = checked_ledger(store, anchors, cap, begun=head is not None)
-        lattice = specification.pipeline.lattice
+        lattice = self.specification.pipeline.lattice
         key_of_inputs = self.release._epoch.derived_key("input")
         self._digests = InputDigests(key_of_inputs, lattice.top + lattice.bottom)
         cost = Cost("stream", 0, None, specification.guarantee)
@@ -158,10 +158,10 @@ class CommittedKeyed(Closed, NotCopied):
                 if about["epoch"] != public["epoch"]:
                     raise SnapshotError("its parts do not belong together")
                 pages.append(state)
-            whole = {**body, "names": names}
             self.release = restored_snapshot(
-                self.specification, public, whole, pages, self._ownership
+                self.specification, public, {**body, "names": names}, pages, self._ownership
             )
+            self.specification = self.release.specification
         except SnapshotError as error:
             raise StateError(f"the state in {store.place}: {error}") from None
         self._named = len(names)
