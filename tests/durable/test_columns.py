@@ -310,3 +310,36 @@ def test_ratios_hold_what_they_say():
                 hits[confidence] += 1
     for confidence, held in hits.items():
         assert abs(held / count - confidence) < 3 * np.sqrt(confidence * (1 - confidence) / count)
+
+
+def test_columns_of_events_go_on_after_a_kill_between_them_and_a_raised_cap(tmp_path):
+    """One column has released a tick, the other has not; the ledger has one line throughout."""
+    clock = {"every": "1h", "start": "2024-01-01T00:00Z"}
+    both = dict.fromkeys("ab", tg.events(epsilon=1, bound=10, horizon=64, **clock))
+    state, events = tmp_path / "state", (["2024-01-01T00:10Z", "2024-01-01T01:10Z"], [3, 4])
+    with DurableColumns.open(state, both, source="trips", cap=1) as columns:
+        for run in columns.runs.values():
+            with pytest.raises(CapExceeded):
+                run.push(*events)
+    with Ledger.open(state / "ledger.jsonl") as ledger:
+        ledger.set_cap(2)
+    killed = tmp_path / "killed"
+    with DurableColumns.open(state, both, source="trips") as columns:
+        assert charges(tmp_path) == [(0, None, 2)]
+        for run in columns.runs.values():
+            run.push(*events)
+        columns.runs["a"].advance("2024-01-01T02:00Z")
+        shutil.copytree(state, killed)  # the disk, as a kill leaves it here
+    with DurableColumns.open(killed, both) as columns:
+        positions = [run.position for run in columns.runs.values()]
+        assert positions[0] > positions[1] == 0
+        columns.runs["b"].push(*events)  # what was not committed is sent again
+        for run in columns.runs.values():
+            run.advance("2024-01-03T00:00Z")
+            rows = np.concatenate([piece.values for piece in run.replay_rows()])
+            assert run.position == rows.size == 48
+        assert columns.position == 48
+    with pytest.raises(CapExceeded):
+        DurableColumns.open(killed, both, new_epoch=True)
+    with Ledger.open(killed / "ledger.jsonl", read_only=True) as ledger:
+        assert len(ledger.charges()) == 1

@@ -111,8 +111,8 @@ def test_there_is_no_way_around_the_journal(tmp_path):
             "replay", "replay_rows", "table", "view",
         }  # fmt: skip
         assert public == facts | reading | {
-            "advance", "change_key", "close", "continued", "erase", "existing", "finish", "open",
-            "mark", "push", "push_rows", "save", "unseal",
+            "advance", "begin_charges", "change_key", "close", "continued", "erase", "existing",
+            "finish", "open", "mark", "push", "push_rows", "save", "unseal",
         }  # fmt: skip
         for name in facts:
             with pytest.raises(AttributeError):

@@ -44,6 +44,7 @@ SCENARIOS = {
         "by": "zone", "keys_are_public": True, "shared_threshold": True, "time": "when", **TOPS
     },
     "keys, adaptive": {"by": "zone", "keys": "zones.txt", "time": "when", "horizon": 1000},
+    "keys, adaptive, tabs": {"by": "zone", "keys": "zones.txt", "horizon": 1000, "out": "out.tsv"},
     "events": EVENTS,
     "events by key": {"by": "zone", "keys": "zones.txt", **EVENTS},
     "several columns": {"columns": ["value", "tip"], "time": "when", **TOPS},
@@ -70,8 +71,8 @@ FAULTS = {
 def options_of(folder, extra):
     """As the command line gives them."""
     extra = dict(extra)
-    columns = extra.pop("columns", ["value"])
-    options = {"epsilon": "1", "bound": ["400"], "output": str(folder / "out.csv"), **extra}
+    columns, out = extra.pop("columns", ["value"]), extra.pop("out", "out.csv")
+    options = {"epsilon": "1", "bound": ["400"], "output": str(folder / out), **extra}
     if "keys" in options:
         options["keys"] = folder.parent.parent / options["keys"]
     return {**options, "column": columns, "state": folder / "state", "key_file": folder / "key"}

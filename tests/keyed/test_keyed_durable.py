@@ -103,13 +103,15 @@ class Fuse:
         return self.left == 0
 
 
+@pytest.mark.parametrize("mark", [",", "\t"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_row_is_written_once_whenever_it_is_killed(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorded_columns, "_MANY", 8)  # some pushes of this test have as many
     fuse, random = Fuse(monkeypatch), np.random.default_rng(1)
-    out, killed, length = tmp_path / "out.csv", 0, 0
+    out = tmp_path / ("out.tsv" if mark == "\t" else "out.csv")
+    killed = length = 0
     while True:
         fuse.left = int(random.integers(1, 8)) if killed < MOMENTS else 1 << 60
         fuse.how = ("before", "within", "after")[killed % 3]
@@ -126,8 +128,8 @@ def test_every_row_is_written_once_whenever_it_is_killed(
     assert killed > MOMENTS // 2
     expected = KeyedRelease(specification(kind), epoch, ownership=Ownership(), record=False)
     rows = expected.push(Pieces(MOST).keys.tolist(), Pieces(MOST).values)
-    lines = b"".join(RowText(json_lines=False, clock=None).lines(rows))
-    assert out.read_bytes() == b"key,position,value,level\n" + lines
+    lines = b"".join(RowText(json_lines=False, clock=None, delimiter=mark).lines(rows))
+    assert out.read_bytes() == mark.join(["key", "position", "value", "level\n"]).encode() + lines
     file = tg.open(out)
     assert len(file) == len(rows)
     assert file.query(key="a").end == np.count_nonzero(rows.codes == 0)  # type: ignore[call-arg]
@@ -274,6 +276,20 @@ def test_no_row_goes_another_way_than_the_output(tmp_path: Path) -> None:
         with pytest.raises(StateError, match="released without an output"):
             transfer_durably(Pieces(500), state, tmp_path / "other.csv")  # type: ignore[arg-type]
     assert not (tmp_path / "other.csv").exists()
+
+
+@pytest.mark.parametrize(("name", "kinds"), [("o.tsv", ("csv", None)), ("o.csv", (None, "jsonl"))])
+def test_an_output_keeps_its_format(tmp_path: Path, name: str, kinds: tuple[Any, ...]) -> None:
+    """Caught: rows with tabs went on below rows with commas, and nothing could be read."""
+    for kind, count in zip((*kinds, kinds[0]), (300, 600, 900), strict=True):
+        with DurableKeyed.open(tmp_path / "state", specification("columns")) as state:
+            arguments: Any = (Pieces(count), state, tmp_path / name)
+            if count != 600:
+                transfer_durably(*arguments, format=kind)
+                continue
+            with pytest.raises(StateError, match="begun in another format"):
+                transfer_durably(*arguments, format=kind)
+    assert len(tg.open(tmp_path / name, format=kinds[0])) == state.release.position
 
 
 def test_an_output_that_is_moved_away_meanwhile_is_an_error_of_ours(tmp_path: Path) -> None:

@@ -296,6 +296,14 @@ def test_no_part_of_a_row_stays_when_the_disk_is_full(tmp_path: Path, how: str) 
     assert all(line.endswith("\n") and line.count(",") >= 3 for line in lines)
 
 
+def test_the_names_stay_when_the_disk_is_full_at_the_first_row(tmp_path: Path) -> None:
+    """Caught: the file was cut before its names."""
+    release = tg.keyed(TOPS, keys=NAMES).start(tg.seeded(3))
+    with failing_disk(Disk(tmp_path, 1, "torn")), pytest.raises(SinkError):
+        transfer_keyed(Batches(), release, tmp_path / "out.tsv")  # type: ignore[arg-type]
+    assert (tmp_path / "out.tsv").read_bytes() == b"key\tposition\tvalue\tlevel\n"
+
+
 def test_a_release_that_has_taken_rows_is_refused(tmp_path: Path) -> None:
     """Caught: the file lacked them, and could not be asked; or it answered."""
     release = tg.keyed(TOPS, keys=NAMES).start(tg.seeded(3))

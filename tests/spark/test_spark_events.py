@@ -1,5 +1,6 @@
 """Events by key: sums per tick for every declared key, as single releases would give them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +18,7 @@ import tidegate.spark as ts
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import CapExceeded
 from tidegate.ownership import Ownership
+from tidegate.run.earlier_pipelines import earlier_pipeline
 from tidegate.run.event_release import EventRelease
 from tidegate.spark.event_shard import EventShard, check_cap
 from tidegate.spark.executor_settings import ExecutorPlan
@@ -248,3 +250,19 @@ def test_a_cap_stops_before_anything_is_read(key_file: Path) -> None:
     check_cap(plan, declared[:1])
     with pytest.raises(CapExceeded, match="south"):
         check_cap(plan, declared)
+
+
+def test_a_checkpoint_of_before_decision_0126_goes_on(key_file: Path) -> None:
+    """Caught: it was of "other settings" for ever, as event streams with a week got one more."""
+    weeks = tg.events(epsilon=1, bound=10, every="1h", start="2024-01-01T00:00Z", horizon=1500)
+    today = replace(streaming_plan(key_file), pipeline=weeks)
+    before = replace(today, pipeline=earlier_pipeline(weeks))
+    state = EventShard.begin(before, 2, ["a"], "query").sealed()
+    until = datetime.fromisoformat("2024-01-20T00:00Z").timestamp() * 1e6
+    clock = pd.DataFrame({"key": [None], "at": [until], "value": [0.0]})
+    for _ in range(2):  # and so does what it leaves
+        found = [EventShard.resume(plan, 2, state) for plan in (today, before)]
+        frames = [shard.take(clock) for shard in found]
+        pd.testing.assert_frame_equal(*frames)
+        state = found[0].sealed()
+        assert found[0].plan == before

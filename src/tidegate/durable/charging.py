@@ -128,12 +128,13 @@ class Charging:
         return allowed
 
     def begin(self, *, counted: bool) -> None:
-        """Charge a stream whose number of rows is protected when its state is made.
+        """Charge a stream whose number of rows is protected when its state is made, or opened.
 
         Privacy: the ledger is readable, and each of its lines has a time. Readings are charged with
         the first of them, whose arrival is public; of events, and of rows that are dropped unless
         their key was declared, the first one would show. Where the cap does not allow it, every
-        push and every tick is refused, with or without events.
+        push and every tick is refused, with or without events. It is charged at the next opening
+        then, once the cap does; so is a state that was killed between its first commit and this.
         """
         if not counted:
             with suppress(CapExceeded):

@@ -98,10 +98,10 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         try:
             if new_epoch:
                 run = cls._anew(store, pipeline, key, source, cap)
-                run._charging.begin(counted=pipeline.ticks is None)
             else:
                 store.open(create=True)
                 run = cls.continued(store, pipeline, key=key, source=source, cap=cap)
+            run.begin_charges()
             run._charging = charging_in(store.folder, run._charging)
             return run
         except BaseException:
@@ -134,7 +134,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
             if body is None:
                 run = cls(store, ledger, pipeline.start(), key, name, part)
                 run._committer.begin(name)
-                run._charging.begin(counted=pipeline.ticks is None)
+                run.begin_charges()
             else:
                 run = cls(store, ledger, pipeline.resume(body["snapshot"]), key, name, part)
                 run._committer.resume(body)

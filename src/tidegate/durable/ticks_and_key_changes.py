@@ -59,6 +59,10 @@ class DurableTicks(KeyChanges):
 
     _charging: Charging
 
+    def begin_charges(self) -> None:
+        """Charge what does not wait for a value, unless that was done (`Charging.begin`)."""
+        self._charging.begin(counted=self.pipeline.ticks is None)
+
     @property
     def warming(self) -> int:
         """How many values the warm-up still needs; of events, ticks until it is looked at again."""

@@ -98,7 +98,7 @@ class CommittedKeyed(Closed, NotCopied):
             self._resume(stored)
         anchors = known_anchors(store, anchors_in_head(head, key))
         self._ledger = checked_ledger(store, anchors, cap, begun=head is not None)
-        lattice = specification.pipeline.lattice
+        lattice = self.specification.pipeline.lattice
         key_of_inputs = self.release._epoch.derived_key("input")
         self._digests = InputDigests(key_of_inputs, lattice.top + lattice.bottom)
         cost = Cost("stream", 0, None, specification.guarantee)
@@ -115,16 +115,20 @@ class CommittedKeyed(Closed, NotCopied):
     def _begin(self, *, anew: bool, begun: bool) -> None:
         if begun:
             restore(self._digests, self._kept)
-            return
-        if anew:
+        elif anew:
             self._charging.check(1)  # what the cap does not allow gives up nothing
         elif self._store.own_ledger and self._ledger.charges():
             raise StateError(
-                f"the state in {self._store.place} is lost, but its ledger shows what was "
-                "released: restore the state, or begin again with "
-                "new_epoch=True (--new-epoch), which is charged"
+                f"the state in {self._store.place} is lost, but its ledger shows what was released:"
+                " restore it, or begin again with new_epoch=True (--new-epoch), which is charged"
             )
-        self._commit(None, b"", anew=anew)  # the id of the noise is stored before the first value
+        if not begun:  # the id of the noise is stored before the first value
+            self._commit(None, b"", anew=anew)
+        if self._store.own_ledger or not begun:
+            self.begin_charges()
+
+    def begin_charges(self) -> None:
+        """Charge what does not wait for a row, unless that was done (`Charging.begin`)."""
         self._charging.begin(counted=self.specification.counts_rows)
 
     def _resume(self, stored: bytes) -> None:
@@ -154,10 +158,10 @@ class CommittedKeyed(Closed, NotCopied):
                 if about["epoch"] != public["epoch"]:
                     raise SnapshotError("its parts do not belong together")
                 pages.append(state)
-            whole = {**body, "names": names}
             self.release = restored_snapshot(
-                self.specification, public, whole, pages, self._ownership
+                self.specification, public, {**body, "names": names}, pages, self._ownership
             )
+            self.specification = self.release.specification
         except SnapshotError as error:
             raise StateError(f"the state in {store.place}: {error}") from None
         self._named = len(names)

@@ -13,6 +13,7 @@ from typing import Any
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import resumed_source
 from tidegate.io import Batch
+from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.keyed.committed_release import CommittedKeyed, changing
 from tidegate.keyed.keyed_sink import TextKeyedSink, open_keyed_sink, text_length
 from tidegate.keyed.rows import KeyedRows
@@ -137,6 +138,10 @@ class DurableKeyed(CommittedKeyed):
             return None
         if self._output["path"] != place:
             raise StateError(f"the output of this state is {self._output['path']}: give that one")
+        if self._output.get("kind", self._kind(output)) != self._kind(output):
+            raise StateError(
+                f"{output} was begun in another format: give the same --output-format as before"
+            )
         before = self._output["before"]
         if not before:
             return self._rewritten(output, 0)
@@ -170,4 +175,10 @@ class DurableKeyed(CommittedKeyed):
     def expect(self, output: Path) -> None:
         """Remember where rows go, with the next commit."""
         if not self._output["path"]:
-            self._output = {"path": str(output.resolve()), "before": 0, "tail": ""}
+            place = {"path": str(output.resolve()), "kind": self._kind(output)}
+            self._output = {**place, "before": 0, "tail": ""}
+
+    def _kind(self, output: Path) -> list[str]:
+        """How rows are written: one file has one kind, whatever is asked for later."""
+        kind = kind_of(output, self.format)
+        return [kind.format, kind.delimiter]

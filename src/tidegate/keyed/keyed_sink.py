@@ -96,6 +96,7 @@ class TextKeyedSink(Completed):
                 self._remove_metadata()  # it speaks of the file as it was
             if not append_at:
                 self._out.write(_heading(kind, clock))
+            self._keep()
         except BaseException:
             self.abort()
             raise
@@ -107,7 +108,10 @@ class TextKeyedSink(Completed):
         """Write rows, which follow those of the call before."""
         for piece in self._text.lines(rows):
             self._out.write(piece)
-            self._kept = self._outgoing.tell() if self._path is not None else 0
+            self._keep()
+
+    def _keep(self) -> None:
+        self._kept = self._outgoing.tell() if self._path is not None else 0
 
     def tell(self) -> int:
         """The length of a plain file, in bytes."""

@@ -60,7 +60,7 @@ class SnapshotsAndForks(ReadableRelease):
     @classmethod
     def _resumed(cls, pipeline: Pipeline, data: bytes, key: bytes | None) -> Self:
         ownership = Ownership()  # before the secret is read: see there
-        epoch, state = opened_snapshot(pipeline, data, key)
+        pipeline, epoch, state = opened_snapshot(pipeline, data, key)
         charges = [Guarantee.from_plain(charge) for charge in state["charges"]]
         origin, run = state["origin"], state["run"]
         release = cls(

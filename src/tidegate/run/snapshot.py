@@ -13,6 +13,7 @@ from tidegate.record.segments.segment_codec_and_joining import (
     restored_segment,
     segment_state,
 )
+from tidegate.run.earlier_pipelines import earlier_pipeline
 from tidegate.sealing import seal, unseal
 
 if TYPE_CHECKING:
@@ -35,14 +36,16 @@ def sealed_snapshot(
 
 def opened_snapshot(
     pipeline: Pipeline, data: bytes, key: bytes | None
-) -> tuple[Epoch, dict[str, Any]]:
-    """The epoch and the state that `sealed_snapshot` was given, if it was for this pipeline."""
+) -> tuple[Pipeline, Epoch, dict[str, Any]]:
+    """The pipeline, epoch and state that `sealed_snapshot` was given, if it was for this one."""
     header, body = unseal(data, key)
     if header.get("content") != "snapshot":
         raise SnapshotError("this is not a snapshot of a release")
     if header["settings"] != pipeline.settings_digest:
+        pipeline = earlier_pipeline(pipeline)
+    if header["settings"] != pipeline.settings_digest:
         raise SnapshotError("it belongs to a pipeline with other settings")
-    return Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"]), body
+    return pipeline, Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"]), body
 
 
 def stored_record(pipeline: Pipeline, epoch: str, position: int, record: Record) -> bytes:

@@ -99,7 +99,7 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
         """The most ε that a source may ever spend."""
 
         def changed() -> None:
-            gate.streams.ledger.set_cap(change.cap, source=source)
+            gate.streams.set_cap(change.cap, source)
 
         await asyncio.wrap_future(gate.call(changed))
         return {"source": source, "cap": str(change.cap)}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import insert, select, update
 
-from tidegate.durable import DurableRelease
+from tidegate.durable import DurableRelease, StateError
 from tidegate.errors import MissingError, RefusedError, SettingError
 from tidegate.keyed.committed_release import CommittedKeyed
 from tidegate.keyed.key_names import declared_keys
@@ -153,6 +154,17 @@ class Streams:
         self.ledger.remark(f"stream {stream.name} was created for the source {stream.source}")
         return stream
 
+    def set_cap(self, cap: Any, source: str) -> None:
+        """Set the cap of a source; streams that waited for a higher one are charged at once."""
+        waiting = []
+        for stream in self._known.values():
+            if stream.source == source and not stream.retired and not stream.counts_rows:
+                with suppress(StateError):  # whoever uses it is told what is wrong with it
+                    waiting.append(self.run(stream.name))
+        self.ledger.set_cap(cap, source=source)
+        for run in waiting:
+            run.begin_charges()
+
     def retire(self, name: str) -> StoredStream:
         """Take no more values. What was released stays, and can be asked."""
         stream = self.existing(name)
@@ -245,6 +257,8 @@ class Streams:
             run: Run = DurableRelease.continued(store, stream.pipeline, **common)
         else:
             run = CommittedKeyed(stream.specification, SqlKeyedStore(*place), record=True, **common)
+        if stream.retired is None:
+            run.begin_charges()
         self._runs[stream.name] = run
 
     # -- from any thread -------------------------------------------------------------------------

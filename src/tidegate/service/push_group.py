@@ -26,7 +26,9 @@ Outcome = Receipt | TidegateError
 _ADD_ROWS, _ADD_REQUEST = insert(database_schema.released), insert(database_schema.requests)
 _REQUESTS = database_schema.requests.c
 _FIND_REQUEST = select(_REQUESTS["digest"], _REQUESTS["start"]).where(
-    _REQUESTS["stream"] == bindparam("of"), _REQUESTS["key"] == bindparam("request")
+    _REQUESTS["stream"] == bindparam("of"),
+    # Plain ids were stored before decision 0128; a retry across the upgrade is no new request.
+    _REQUESTS["key"].in_([bindparam("request"), bindparam("plain")]),
 )
 _FORGET_REQUEST = delete(database_schema.requests).where(
     _REQUESTS["stream"] == bindparam("of"), _REQUESTS["key"] == bindparam("request")
@@ -158,8 +160,8 @@ class Group:
     def _stored_request(self, run: Run, name: str, one: Pending) -> Any:
         if one.request_id is None:
             return None
-        asked = {"of": name, "request": _sealed(run, one.request_id)}
-        return self._database.connection.execute(_FIND_REQUEST, asked).one_or_none()
+        asked = {"of": name, "request": _sealed(run, one.request_id), "plain": one.request_id}
+        return self._database.connection.execute(_FIND_REQUEST, asked).first()
 
     def _known(self, one: Pending) -> bool:
         """Whether this request was taken before."""

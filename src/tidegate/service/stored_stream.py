@@ -57,6 +57,11 @@ class StoredStream:
         return (self.specification or self.pipeline).guarantee
 
     @property
+    def counts_rows(self) -> bool:
+        """Whether it is public how many rows came: not of events, nor where keys are declared."""
+        return self.pipeline.ticks is None and (self.keys is None or self.keys["names"] is None)
+
+    @property
     def epoch(self) -> int:
         """The number of the epoch, from 1."""
         return int(self.name.rpartition(EPOCH)[2]) if EPOCH in self.name else 1

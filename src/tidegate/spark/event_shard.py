@@ -10,15 +10,19 @@ that were declared. A shard gets every row of the clock, so it releases with or 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tidegate.errors import SnapshotError
 from tidegate.exact_numbers import exact
 from tidegate.keyed import KeyedEventRelease, keyed
 from tidegate.ledger import CapExceeded
+from tidegate.run.earlier_pipelines import earlier_pipeline
 from tidegate.sealing import seal
 from tidegate.settings import digest
 from tidegate.spark.executor_settings import ExecutorPlan
@@ -54,7 +58,14 @@ class EventShard:
         """
         with understood():
             wanted = {"content": _CONTENT, "settings": _identity(plan), "shard": number}
-            body = unsealed(plan, data, wanted)
+            try:
+                body = unsealed(plan, data, wanted)
+            except SnapshotError:
+                earlier = replace(plan, pipeline=earlier_pipeline(plan.pipeline))
+                if earlier.pipeline is not plan.pipeline:
+                    with suppress(SnapshotError):
+                        return cls.resume(earlier, number, data)
+                raise
             specification = keyed(plan.pipeline, keys=body["names"])
             release = specification.resume(body["keys"].tobytes())
             return cls(plan, number, _of_events(release))
