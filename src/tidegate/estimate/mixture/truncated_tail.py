@@ -176,7 +176,9 @@ class TruncatedTail:
                 upper = np.maximum(upper, _FOLLOWED * full * hidden)
                 unknown = np.where(hidden > 0, 0.0, grown)  # it was higher than what followed
             # A jump fills a cap before the smoothed level knows: what was measured says so.
-            filled = np.maximum(levels / caps, _measured_shares(recorded, blocks)[block_of])
+            filled = np.maximum(
+                levels / caps, _measured_shares(recorded, blocks, int(edges[-1]))[block_of]
+            )
             upper = np.maximum(upper, _HIDDEN * unknown * caps * _exponential(filled))
             if aim.later:
                 mean = float((levels * widths).sum() / widths.sum())
@@ -255,8 +257,8 @@ def _moved(levels: FloatArray, widths: FloatArray, home: float, scale: FloatArra
     return float(_tail_weight_between(np.sqrt(squares.sum() / widths.sum()), _STILL, _AWAY))
 
 
-def _measured_shares(recorded: Recorded, blocks: Sequence[Block]) -> FloatArray:
-    """The released sum of each block as a share of what it would be if all values were cut.
+def _measured_shares(recorded: Recorded, blocks: Sequence[Block], until: int) -> FloatArray:
+    """The sum of each block, released `until` then, as a share of what it would be if all were cut.
 
     And a standard error more: an upper end must not depend on the noise of one block. 0: nothing of
     it was released, or the record has forgotten it.
@@ -264,7 +266,7 @@ def _measured_shares(recorded: Recorded, blocks: Sequence[Block]) -> FloatArray:
     shares, leaves = np.zeros(max(1, len(blocks))), recorded.leaves
     for at, block in enumerate(blocks):
         layout = block.layout
-        done = min(layout.leaves, leaves.closed - block.first)
+        done = layout.leaves_by(until - block.start)
         if done <= 0 or block.first < leaves.oldest or not layout.cap:
             continue
         first, last = leaves.sums(np.array([block.first, block.first + done])).tolist()
