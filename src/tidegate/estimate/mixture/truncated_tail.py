@@ -260,8 +260,7 @@ def _moved(levels: FloatArray, widths: FloatArray, home: float, scale: FloatArra
 def _measured_shares(recorded: Recorded, blocks: Sequence[Block], until: int) -> FloatArray:
     """The sum of each block, released `until` then, as a share of what it would be if all were cut.
 
-    And a standard error more: an upper end must not depend on the noise of one block. 0: nothing of
-    it was released, or the record has forgotten it.
+    And a standard error more: noise must not close an end. 0: nothing was released, or is known.
     """
     shares, leaves = np.zeros(max(1, len(blocks))), recorded.leaves
     for at, block in enumerate(blocks):
