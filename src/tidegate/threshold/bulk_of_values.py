@@ -56,9 +56,9 @@ PRICE = Fraction(4, 5)
 # Where there are more steps than a default resolution makes of a bound, they are a unit of the
 # data: the first ones have no price.
 ARTIFICIAL, FREE = 10 * COARSE, 16
-# Of answers: how many times as high as where prices begin chance may leave θ (the second where less
-# than the third of values is not 0), and how far below the bound; what of the values counts as
-# gathered near one candidate; what noise makes up for, in 1/ε.
+# For answers: how many times as high as where prices begin chance may leave θ (the second limit if
+# the released share is below the third number), and how far below the bound; what part of the
+# values counts as gathered near one candidate; what noise makes up for, in 1/ε.
 _ASTRAY, _FAR_ASTRAY, _MOSTLY_ZERO = 4, 64, 0.1
 _FAR_BOUND, _GATHERED, _LUCK = 1000, 0.9, 2.5
 _WEIGHT = 1 << 12  # weights are multiples of this fraction
