@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
 
+__all__ = ["baskets", "meter", "traffic", "user_series"]
+
+
+def __dir__() -> list[str]:
+    """The public names, and not whatever modules were imported on the way."""
+    return list(__all__)
+
+
 _FLATS = 20
 
 

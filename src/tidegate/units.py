@@ -169,6 +169,11 @@ Unit = Event | AddedEvent | Window | UserHorizon
 __all__ = ["AddedEvent", "Event", "UserHorizon", "Window"]
 
 
+def __dir__() -> list[str]:
+    """The public names, and not whatever modules were imported on the way."""
+    return list(__all__)
+
+
 def checked_unit(unit: Unit | str | None) -> Unit:
     """The unit of privacy, or its name as on the command line; None: one event."""
     if isinstance(unit, str):

@@ -19,5 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Exponential", "Mean", "Median", "Mixture", "MovingAverage", "Recent", "Unsmoothed"]
 
+
+def __dir__() -> list[str]:
+    """The public names, and not whatever modules were imported on the way."""
+    return list(__all__)
+
+
 if not TYPE_CHECKING:
     __getattr__ = names_on_demand(__name__, __all__, {"Mixture": "mixture.mixture"})

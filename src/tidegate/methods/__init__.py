@@ -6,15 +6,6 @@ Method(preset)`. Nothing else has to know about it: the files of this folder are
 come `tidegate.<preset>`, `tidegate methods`, the choices of `--preset`, the table in the docs, and
 the pipelines that the laws are tried on.
 
-| file | threshold | perturber | estimator | guarantee |
-|---|---|---|---|---|
-| `tops` | NM-E | Ĥ16c (levels skipped) | Recent | ε |
-| `adaptive` | scale-free | trees chosen block by block | mixture of forecasters | ε |
-| `pak` | S-PAK | H2 | – | (ε, δ), float arithmetic |
-| `pak_with_tops_threshold` | NM-E | H2 | – | ε |
-| `pak_with_tops_stream` | S-PAK | Ĥ16c | Recent | (ε, δ), float arithmetic |
-| `topl` | asked of devices | on the devices | – | ε, local model |
-
 Threshold and stream look at disjoint values, so each gets the whole ε.
 """
 
@@ -30,6 +21,11 @@ from tidegate.settings import Spec
 __all__ = ["LOCAL", "Method", "find", "names", "registered", "series_schemes", "stages"]
 
 LOCAL = frozenset({"topl"})  # methods of the local model: known without importing any
+
+
+def __dir__() -> list[str]:
+    """The public names, and not whatever modules were imported on the way."""
+    return list(__all__)
 
 
 @cache

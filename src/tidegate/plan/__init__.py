@@ -19,3 +19,8 @@ __all__ = [
     "needed_epsilon",
     "setting_warnings",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, and not whatever modules were imported on the way."""
+    return list(__all__)

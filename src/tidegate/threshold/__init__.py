@@ -27,5 +27,11 @@ __all__ = [
     "TailQuantile",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names, and not whatever modules were imported on the way."""
+    return list(__all__)
+
+
 if not TYPE_CHECKING:
     __getattr__ = names_on_demand(__name__, __all__)
