@@ -110,9 +110,7 @@ def servers(tmp_path_factory: Any) -> Iterator[Any]:
 
     def server(kind: str) -> Server:
         if kind not in running:
-            program(
-                kind
-            )  # each test that needs it is skipped where there is none, not just the first
+            program(kind)  # every test is skipped where there is none, not just the first
             running[kind] = Server(kind, tmp_path_factory.mktemp(kind))
             running[kind].start()
         return running[kind]
