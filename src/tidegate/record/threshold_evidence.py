@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.estimate.mixture.portable_exp_and_log import exp, log
+from tidegate.record.levels_that_chose_ends import levels_that_chose
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets, late_from
 
@@ -58,12 +59,13 @@ def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
     until = segments[-1].end if as_of is None else as_of
     phases = _phases_in_order(segments, trees, until)
     seen, warm = [phase.visible for phase in phases], [phase.warm for phase in phases]
+    bands = levels_that_chose(segments, trees, max(until, 1))
     found = []
     for number, phase in enumerate(phases):
         same = [at for at, one in enumerate(phases) if one.warm_up == phase.warm_up and seen[at]]
         later = _later(segments, number, warm, until)
         wider = _wider(segments, same, seen) if same and number != same[-1] else 1.0
-        found.append(Aim(phase.share, wider, *later) if phase.share else NO_AIM)
+        found.append(Aim(phase.share, wider, *later, *bands[number]) if phase.share else NO_AIM)
     return found
 
 

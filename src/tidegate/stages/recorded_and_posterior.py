@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -147,12 +148,16 @@ class Aim(NamedTuple):
         wider: how much further up an interval reaches, by the tail that thresholds have shown.
         later: the highest mean of a later phase with a higher cap, in lattice units; 0: none.
         following: the mean of the phase that a full cap began, in lattice units; 0: none yet.
+        lowest: of the levels of the values that chose the floor, in lattice units; with `highest`.
+        highest: the same of the upper end. NaN: not known, or no value below 0 counts.
     """
 
     share: float = 0.0
     wider: float = 1.0
     later: float = 0.0
     following: float = 0.0
+    lowest: float = math.nan
+    highest: float = math.nan
 
 
 NO_AIM = Aim()

@@ -37,8 +37,9 @@ shape of both ends. So what lies beyond an end is measured in scales, and not in
 end that is narrower than the scale by chance cuts as much as the other. The upper end is U scales
 for each value beyond, more on the side of 0 on which the level lies and at a narrowed end. It is
 less where the level is a large part of the scale, as values crowd around it. Where the level has
-moved since the ends were chosen, none of that is known: U as if nothing were. The share beyond an
-end grows with the fourth power as the level comes nearer to it. An end at its bound cuts nothing.
+left those of the values that chose the ends (`Aim.lowest`), none of that is known: U as if nothing
+were. The share beyond an end grows with the fourth power as the level comes nearer to it than it
+was then. An end at its bound cuts nothing.
 
 F, L, U are chosen so that intervals hold on the streams of `choose`, `signed` and `heavy` in
 `benchmarks.coverage`. Some have seen more: the least U `heavy_fresh` and one stream of `report`,
@@ -54,7 +55,18 @@ from typing import Protocol
 
 import numpy as np
 
-from tidegate.estimate.mixture.upper_ends import LEAST_HOME, logarithm, upper_end
+from tidegate.estimate.mixture.ends_of_signed_values import (
+    UNAIMED,
+    moved_level,
+    share_beyond,
+    signed_upper,
+)
+from tidegate.estimate.mixture.upper_ends import (
+    LEAST_HOME,
+    logarithm,
+    upper_end,
+    weight_between,
+)
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Aim, Block, Excess, Recorded
 
@@ -62,7 +74,6 @@ from tidegate.stages import Aim, Block, Excess, Recorded
 _EXCEEDING = 15.0
 # F, and L for light tails.
 _SCALE, _LIGHT = 0.1, 1.2
-_UNAIMED = 5.0  # U where no `Aim` is: t is rougher still
 _LEAST_LIGHT = 0.1
 # The level when θ was new is that of the first values, this part of a horizon.
 _HOME = 32
@@ -78,13 +89,8 @@ _FULL, _FULL_UP = 0.5, 0.7
 _CUT, _CUT_UP = 0.92, 0.99
 # Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
 _HIDDEN, _FOLLOWED, _SEEN = 2.0, 3.0, 1.5
-# U where values below 0 count: of an end at the scale, of a narrowed one (below this part of it),
-# and how much more on the level's side, from this home·ln(1/t) on; and L, with its least factor.
-_WHOLE, _NARROW, _LEANING = 2.1, 3.1, 0.9
-_NARROWED, _LEANS = 0.7, 0.3
+# L of signed values, with its least factor.
 _CALM, _LEAST_CALM = 0.85, 0.2
-# By which part of the scale a level has left the place where ends were chosen; and up to where.
-_STILL, _AWAY = 0.06, 0.15
 # By how much the level may be wrong, where it bounds how many values lie above the cap.
 _MARGIN = 1.5
 
@@ -142,17 +148,19 @@ class TruncatedTail:
             beneath = max(recorded.depth / threshold - floor, 0.0)  # 0: the floor is the bound
             ratio = home / float(scale[0]) * logarithm(aimed)
             light = min(max((_CALM / max(abs(ratio), LEAST_HOME)) ** 2, _LEAST_CALM), 1.0)
-            moved = _moved(levels, widths, home, scale)
+            lowest = float(np.fmin(home, aim.lowest / threshold))
+            highest = float(np.fmax(home, aim.highest / threshold))
+            moved = moved_level(levels, widths, lowest, highest, scale)
             light += moved * (1.0 - light)
-            over = _near(caps - levels, float(caps[0]) - home, aimed)
-            under = _near(levels + floor, home + floor, aimed)
+            over = share_beyond(caps - levels, float(caps[0]) - highest, aimed)
+            under = share_beyond(levels + floor, lowest + floor, aimed)
             share, each = over + under, _SCALE * light * scale
             expected, fallen = over * each, np.minimum(under * each, beneath)
             wider = math.sqrt(aim.wider)
             reach = light * (wider + moved * (aim.wider - wider)) * scale
             above = np.clip(_MARGIN * (levels + floor) / (caps + floor), 0.0, 1.0)
-            upper = over * reach * _signed_upper(caps / scale, ratio, moved)
-            lower = under * reach * _signed_upper(floor / scale, -ratio, moved)
+            upper = over * reach * signed_upper(caps / scale, ratio, moved)
+            lower = under * reach * signed_upper(floor / scale, -ratio, moved)
             lower = np.minimum(lower, beneath)
         else:
             level, home = home, max(home, LEAST_HOME)
@@ -162,16 +170,16 @@ class TruncatedTail:
             share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
             each = _SCALE * light * caps
             expected = share * each
-            times = _UNAIMED
+            times = UNAIMED
             if aim.share:
                 times = upper_end(level, aimed, recorded.ceiling / threshold)
             upper = times * aim.wider * light * share * caps
-            full = _tail_weight_between(levels / caps, _FULL, _FULL_UP)
-            unknown = grown = _tail_weight_between(growth, _GROWN, _GROWN_UP) * full
+            full = weight_between(levels / caps, _FULL, _FULL_UP)
+            unknown = grown = weight_between(growth, _GROWN, _GROWN_UP) * full
             if aim.following:
                 hidden = np.maximum(aim.following / threshold - levels, 0.0)
                 # A calm level that happens to lie near its cap hid nothing before it grew.
-                grown = np.maximum(grown, _tail_weight_between(levels / caps, _CUT, _CUT_UP))
+                grown = np.maximum(grown, weight_between(levels / caps, _CUT, _CUT_UP))
                 expected = np.maximum(expected, grown * hidden)
                 upper = np.maximum(upper, _FOLLOWED * full * hidden)
                 unknown = np.where(hidden > 0, 0.0, grown)  # it was higher than what followed
@@ -232,31 +240,6 @@ def _share(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:
     return found
 
 
-def _near(distances: FloatArray, home: float, aimed: float) -> FloatArray:
-    """The share of values beyond an end, by how far the level lies from it, now and at home."""
-    nearer = max(home, LEAST_HOME) / np.maximum(distances, LEAST_HOME)
-    nearer *= nearer
-    found: FloatArray = np.minimum(aimed * np.maximum(nearer * nearer, 1.0), 0.5)
-    return found
-
-
-def _signed_upper(ends: FloatArray, ratio: float, moved: float) -> FloatArray:
-    """U of an end, by its part of the scale and by how far the level lies on its side."""
-    side = min(max(ratio / _LEANS, -1.0), 1.0)
-    calm = np.where(ends < _NARROWED, _NARROW, _WHOLE) + _LEANING * side
-    found: FloatArray = calm + moved * (_UNAIMED - calm)
-    return found
-
-
-def _moved(levels: FloatArray, widths: FloatArray, home: float, scale: FloatArray) -> float:
-    """How far levels lie from where they were when the ends were chosen: 0 to 1.
-
-    Where they have moved, home tells little about what lies beyond an end.
-    """
-    squares = np.square((levels - home) / scale) * widths
-    return float(_tail_weight_between(np.sqrt(squares.sum() / widths.sum()), _STILL, _AWAY))
-
-
 def _measured_shares(recorded: Recorded, blocks: Sequence[Block], until: int) -> FloatArray:
     """The sum of each block, released `until` then, as a share of what it would be if all were cut.
 
@@ -283,12 +266,6 @@ def _exponential(levels: FloatArray) -> FloatArray:
     """
     full = np.minimum(np.maximum(levels, _FULL), 0.999)
     found: FloatArray = 0.5 / (1.0 - full) - 0.36 - full
-    return found
-
-
-def _tail_weight_between(values: FloatArray, low: float, high: float) -> FloatArray:
-    """0 up to `low`, 1 from `high` on."""
-    found: FloatArray = np.minimum(np.maximum((values - low) / (high - low), 0.0), 1.0)
     return found
 
 

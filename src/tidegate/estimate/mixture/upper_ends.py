@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.estimate.mixture.portable_exp_and_log import log
+from tidegate.lattice import FloatArray
 
 LEAST_HOME = 0.01  # of the level when θ was new, in θ
 # The most and the least of U, and by how much it grows with home·ln(1/t).
@@ -64,3 +65,9 @@ def _distance(times: float) -> float:
 def logarithm(share: float) -> float:
     """ln(1/share), at least 1."""
     return max(1.0, -float(log(np.array([share]))[0]))
+
+
+def weight_between(values: FloatArray, low: float, high: float) -> FloatArray:
+    """0 up to `low`, 1 from `high` on."""
+    found: FloatArray = np.minimum(np.maximum((values - low) / (high - low), 0.0), 1.0)
+    return found
