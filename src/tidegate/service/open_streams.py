@@ -42,6 +42,12 @@ class Streams:
         self._ledger: Ledger | None = None
         self._runs: dict[str, Run] = {}
         self._known: dict[str, StoredStream] = {}  # the newest epoch of each stream, by plain name
+        self._changes = 0  # of what is known
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """The same as before if nothing in memory has changed: neither the ledger nor a stream."""
+        return self.ledger.count, self._changes
 
     def open_ledger(self) -> None:
         """Verify the ledger, unless that was done; in the open transaction."""
@@ -150,7 +156,7 @@ class Streams:
         _ = stream.guarantee  # refuses settings that do not fit together
         self._database.connection.execute(insert(database_schema.streams).values(**stream.row()))
         self._open(stream)
-        self._known[stream.plain_name] = stream
+        self._know(stream)
         self.ledger.remark(f"stream {stream.name} was created for the source {stream.source}")
         return stream
 
@@ -163,7 +169,7 @@ class Streams:
                     waiting.append(self.run(stream.name))
         self.ledger.set_cap(cap, source=source)
         for run in waiting:
-            run.begin_charges()
+            _charge_if_possible(run)
 
     def retire(self, name: str) -> StoredStream:
         """Take no more values. What was released stays, and can be asked."""
@@ -223,8 +229,12 @@ class Streams:
         change = update(table).where(table.c.name == stream.name).values(**stream.row())
         self._database.connection.execute(change)
         if self._known[stream.plain_name].name == stream.name:
-            self._known[stream.plain_name] = stream
+            self._know(stream)
         return stream
+
+    def _know(self, stream: StoredStream) -> None:
+        self._known[stream.plain_name] = stream
+        self._changes += 1
 
     def writable(self, name: str) -> Run:
         """The release of a stream that takes values."""
@@ -258,7 +268,7 @@ class Streams:
         else:
             run = CommittedKeyed(stream.specification, SqlKeyedStore(*place), record=True, **common)
         if stream.retired is None:
-            run.begin_charges()
+            _charge_if_possible(run)
         self._runs[stream.name] = run
 
     # -- from any thread -------------------------------------------------------------------------
@@ -288,6 +298,16 @@ class Streams:
         with self._database.reading() as connection:
             query = select(database_schema.streams).order_by(database_schema.streams.c.name)
             return [StoredStream.from_row(row) for row in connection.execute(query)]
+
+
+def _charge_if_possible(run: Run) -> None:
+    """Charge what waited for a higher cap.
+
+    Meanwhile its source may have been charged for another unit, which does not add up: then whoever
+    pushes to it is told. Neither the cap nor the stream's readers must wait for that.
+    """
+    with suppress(SettingError):
+        run.begin_charges()
 
 
 def _now() -> str:
