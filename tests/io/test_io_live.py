@@ -258,9 +258,9 @@ def test_carriage_returns_in_the_first_piece_of_a_pipe_are_no_line_ends_yet(pipe
     # Caught: a first piece with two of them and no newline was refused as a file of old Macs.
     path, writing = pipe
     collector = Collector(open_source(path, format="csv", column="load"))
-    writing.write(b"load,a\rb\r")
+    writing.write(b"load,a\rb\rc")
     time.sleep(0.05)
-    writing.write(b"c\r\n12,x\r\n")
+    writing.write(b"d\r\n12,x\r\n")
     collector.wait_for(lambda: collector.values == [12])
     assert collector.error is None
 

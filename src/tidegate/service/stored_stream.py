@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -104,6 +105,16 @@ class StoredStream:
         """The kind of its rows: readings or events, with keys or without."""
         rows = "events" if self.pipeline.ticks is not None else "readings"
         return rows if self.keys is None else f"keyed {rows}"
+
+
+def newest_epochs(streams: Iterable[StoredStream]) -> dict[str, StoredStream]:
+    """The newest epoch of each stream, by its plain name."""
+    found: dict[str, StoredStream] = {}
+    for one in streams:
+        newest = found.get(one.plain_name)
+        if newest is None or newest.epoch < one.epoch:
+            found[one.plain_name] = one
+    return found
 
 
 def stream_keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:
