@@ -22,7 +22,7 @@ from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.sql_ledger import SqlLedger
 from tidegate.service.sql_stream_state import SqlKeyedStore, SqlStore
-from tidegate.service.stored_stream import EPOCH, StoredStream, newest_epochs
+from tidegate.service.stored_stream import EPOCH, StoredStream, advising, newest_epochs
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _NO_NAME = (
@@ -251,11 +251,12 @@ class Streams:
         common: dict[str, Any] = {"key": self._key, "source": stream.source}
         common["part"] = stream.part or ""
         place = (self._database, stream.name, self.ledger)
-        if stream.specification is None:
-            store = SqlStore(*place)
-            run: Run = DurableRelease.continued(store, stream.pipeline, **common)
-        else:
-            run = CommittedKeyed(stream.specification, SqlKeyedStore(*place), record=True, **common)
+        with advising(stream.name):
+            if stream.specification is None:
+                run: Run = DurableRelease.continued(SqlStore(*place), stream.pipeline, **common)
+            else:
+                kept = SqlKeyedStore(*place)
+                run = CommittedKeyed(stream.specification, kept, record=True, **common)
         if stream.retired is None:
             _charge_if_possible(run)
         self._runs[stream.name] = run
