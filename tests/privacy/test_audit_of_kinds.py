@@ -4,15 +4,14 @@ several columns, windows. As there: below the claim, not far below, and above it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.privacy.measured_blocks import leaves_of
 from tidegate.randomness import Epoch
 from tidegate.run import column_budgets
 from tidegate.run.event_log import EventLog
@@ -56,14 +55,6 @@ def leaves_that_meet(seed: int, shift: np.timedelta64 | None) -> np.ndarray:
             if (edge - 4, edge) in leaves and (edge, edge + 4) in leaves
         ]
     return np.array(found)
-
-
-def leaves_of(segment: Any) -> Iterator[tuple[tuple[int, int], int]]:
-    """Each leaf of a segment: the ticks that it begins and ends at, and what was released."""
-    sums = iter(segment.released.tolist())
-    for block in segment.blocks:
-        edges = [block.start + block.layout.edge(at) for at in range(block.layout.leaves + 1)]
-        yield from zip(pairwise(edges), sums, strict=False)
 
 
 @pytest.fixture(scope="module")
