@@ -157,9 +157,9 @@ class Streams:
         """Set the cap of a source; streams that waited for a higher one are charged at once."""
         waiting = []
         for stream in self._known.values():
-            if stream.source == source and not stream.retired and not stream.counts_rows:
-                with suppress(StateError):  # whoever uses it is told what is wrong with it
-                    waiting.append(self.run(stream.name))
+            if stream.source == source and not stream.retired:
+                with suppress(StateError, SettingError):  # whoever uses it is told what is wrong
+                    waiting += [] if stream.counts_rows else [self.run(stream.name)]
         self.ledger.set_cap(cap, source=source)
         for run in waiting:
             _charge_if_possible(run)
