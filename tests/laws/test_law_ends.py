@@ -29,7 +29,7 @@ PLAIN = {
 class Within(tg.threshold.Fixed):
     """A fixed threshold far below the bound: stages must truncate, not the lattice."""
 
-    KIND = "tests.laws.test_law_truncation.Within"
+    KIND = "tests.laws.test_law_ends.Within"
 
     @property
     def bound(self):
