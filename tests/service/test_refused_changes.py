@@ -18,6 +18,7 @@ from tidegate.service import database_schema
 from tidegate.service.open_streams import Streams
 from tidegate.service.pending_requests import Pending, Receipt, WholeRows
 from tidegate.service.service_process import Service
+from tidegate.service.source_charges import charged
 
 READINGS = tg.adaptive(epsilon="0.3", bound=9, horizon=64)
 
@@ -104,6 +105,7 @@ def test_a_damaged_state_fails_nobody_elses_requests(place: Place, together: boo
     changed(service, lambda streams: streams.create("good", READINGS))
     columns = {"fare": READINGS, "tip": READINGS}
     changed(service, lambda streams: streams.create_columns("fares", columns))
+    assert pushed(service, "fares.tip", rows=WholeRows() if together else None) == [Receipt]
     changed(service, damage)
     service.gate.close()
     again = place.opened()
@@ -117,4 +119,7 @@ def test_a_damaged_state_fails_nobody_elses_requests(place: Place, together: boo
         sent[1].answer.result(timeout=240)
     changed(again, lambda streams: streams.begin_epoch("fares.tip", "asked for"))
     assert pushed(again, "fares.tip", rows=rows) == [Receipt]
+    # Caught: what its source has spent could not be asked any more, for ever.
+    (spent,) = charged(again.gate, "fares")["ranges"]
+    assert [one["stream"] for one in spent["charges"]] == ["", "fares.tip"]
     again.gate.close()
