@@ -3,8 +3,8 @@
 The same bits, in arrays and one by one.
 
 Noise is scaled to the distance between both ends, so a value that reached further would not be
-protected. The lattice cuts at the public bounds; here the chosen ends lie within them. Trees of
-`adaptive`: `tests/privacy/test_cuts_at_both_ends.py`; events: `tests/privacy/test_event_privacy.py`.
+protected. The lattice cuts at the public bounds; here the chosen ends lie within them. The trees of
+`adaptive` are in `tests/privacy/test_cuts_at_both_ends.py`, events in `test_event_privacy.py`.
 """
 
 from __future__ import annotations

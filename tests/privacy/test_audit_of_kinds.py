@@ -93,7 +93,7 @@ RUNS, PAIRS = 1800, 2000
 
 
 def shared(keys: list[str]) -> tg.Keyed:
-    """θ is 1 or 2 from one held-out row of {0, 1, 2}; the public part of its score is negligible."""
+    """θ is 1 or 2, from one held-out row of {0, 1, 2}; the public part of scores is negligible."""
     choice = tg.threshold.NoisyMax(epsilon=1, bound=2, holdout=1, horizon=4, scale=10**12)
     pipeline = tg.Pipeline(
         threshold=choice,

@@ -25,7 +25,8 @@ def request() -> Any:
 
 def body() -> Any:
     bodies = pytest.importorskip("tidegate.service.request_bodies")
-    return bodies.parsed_body(b'{"values": [471100471100], "keys": ["471100471100"]}', "application/json", None)
+    body = b'{"values": [471100471100], "keys": ["471100471100"]}'
+    return bodies.parsed_body(body, "application/json", None)
 
 
 def pushed() -> Any:

@@ -32,10 +32,8 @@ def pushed(service: Service, *names: str, rows: WholeRows | None = None) -> list
     sent = [Pending(name, np.array([1.0]), sender="label clinic", rows=rows) for name in names]
     service.gate.submit(*sent)
     problems = [one.answer.exception(timeout=240) for one in sent]
-    return [
-        type(problem or one.answer.result())
-        for one, problem in zip(sent, problems, strict=True)
-    ]
+    found = zip(sent, problems, strict=True)
+    return [type(problem or one.answer.result()) for one, problem in found]
 
 
 def ledger(service: Service) -> Any:
@@ -67,7 +65,7 @@ def test_a_cap_is_raised_although_a_stream_cannot_be_charged_any_more(place: Pla
 
 @pytest.mark.parametrize("what", ["ledger", "stream"])
 def test_a_change_that_is_refused_late_is_forgotten(place: Place, what: str) -> None:
-    """Whatever a change did before it was refused: the database does not have it, nor has memory."""
+    """What a change did before it was refused the database does not have, nor has memory."""
 
     def refused(streams: Streams) -> None:
         if what == "ledger":

@@ -155,7 +155,7 @@ class Streams:
 
     def set_cap(self, cap: Any, source: str) -> None:
         """Set the cap of a source; streams that waited for a higher one are charged at once."""
-        waiting = []
+        waiting: list[Run] = []
         for stream in self._known.values():
             if stream.source == source and not stream.retired:
                 with suppress(StateError, SettingError):  # whoever uses it is told what is wrong

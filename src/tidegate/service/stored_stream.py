@@ -121,8 +121,8 @@ def advising(name: str) -> Iterator[None]:
         way = f"POST /v1/streams/{name.partition(EPOCH)[0]}/epochs"
         said = str(error).replace("new_epoch=True (--new-epoch)", way)
         if way not in said:
-            said += f": give the key that sealed it, restore the database, or begin again with {way}"
-            said += ", which is charged"
+            said += ": give the key that sealed it, restore the database, or begin again with "
+            said += f"{way}, which is charged"
         raise StateError(said) from None
 
 
