@@ -252,3 +252,24 @@ def test_a_signal_between_any_two_lines_ends_a_followed_file(tmp_path, monkeypat
         lines |= closing.lines
     assert len(lines) > 15
     assert len(list(Path("/dev/fd").iterdir())) == descriptors
+
+
+def test_carriage_returns_in_the_first_piece_of_a_pipe_are_no_line_ends_yet(pipe):
+    # Caught: a first piece with two of them and no newline was refused as a file of old Macs.
+    path, writing = pipe
+    collector = Collector(open_source(path, format="csv", column="load"))
+    writing.write(b"load,a\rb\rc")
+    time.sleep(0.05)
+    writing.write(b"d\r\n12,x\r\n")
+    collector.wait_for(lambda: collector.values == [12])
+    assert collector.error is None
+
+
+def test_a_pipe_of_one_line_with_carriage_returns_is_refused_at_its_end(pipe):
+    path, writing = pipe
+    collector = Collector(open_source(path, format="csv", column="load"))
+    for byte in b"load\r1\r2\r":
+        writing.write(bytes([byte]))
+    writing.close()
+    collector.join(PATIENCE)
+    assert "line ends of old Macs" in str(collector.error)

@@ -145,3 +145,17 @@ def test_a_masked_time_is_missing(kind: str) -> None:
     with pytest.raises(InputError, match="time at position 1 is missing"):
         tg.read_times(times)
     assert tg.read_times(times[::2]).ticks.tolist() == [0, 2 * 10**9 if kind != "M8[ns]" else 2]
+
+
+def test_keys_that_look_alike_have_noise_of_their_own() -> None:
+    """Names that begin or end alike, or differ by case: in objects and in arrays."""
+    names = ["1", "10", "100", "01", "a", "A", "aa", "ab", "ba", "ä", "a/b", "a/c"]
+    pipeline = tg.Pipeline(
+        threshold=tg.threshold.Fixed(20),
+        perturber=tg.perturb.Flat(epsilon="1/1000", horizon=64),
+        estimator=tg.estimate.Unsmoothed(),
+    )
+    for record in (True, False):
+        release = tg.keyed(pipeline, keys=names).start(tg.seeded(1), record=record)
+        rows = release.push(names * 3, np.zeros(3 * len(names))).values
+        assert len(set(rows.tolist())) == 3 * len(names)  # noise of scale 20,000

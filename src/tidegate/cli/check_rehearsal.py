@@ -48,7 +48,7 @@ def _share(part: float) -> str:
     return f"{part:.1%}" if part < 10 else f"{part:.2g} times"
 
 
-@dataclass
+@dataclass(repr=False)  # raw values
 class RehearsalValues:
     """The values of one stream: of the whole file, or of a key of middle size. Not private."""
 

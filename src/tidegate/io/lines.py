@@ -57,7 +57,7 @@ def read_lines(incoming: InputBytes) -> Iterator[Lines]:
     """
     rest: list[bytes] = []
     waiting = 0
-    first = True
+    first, begun = True, False
     while data := incoming.read(BLOCK):
         if first:
             data, first = _start(data, incoming), False
@@ -69,10 +69,13 @@ def read_lines(incoming: InputBytes) -> Iterator[Lines]:
         if cut < len(data):
             rest.append(data[cut:])
             waiting += len(data) - cut
+        begun = begun or cut > 0
         if waiting > LONGEST_LINE:
+            _refuse_old_ends(b"" if begun else b"".join(rest), incoming)
             raise LineTooLongError
     text = b"".join(rest)
     if text and not incoming.followed:
+        _refuse_old_ends(b"" if begun else text, incoming)
         yield Lines(text + b"\n", 1, torn=True)
 
 
@@ -86,10 +89,17 @@ def _start(data: bytes, incoming: InputBytes) -> bytes:
     if len(data) >= 8 and any(data[:8]) and not (any(odd) and any(even)):  # two bytes a letter
         problem = f"looks like UTF-16 text without a byte order mark: {_CONVERT}"
         raise SourceError(None, problem, incoming.name)
-    if b"\n" not in data and data.rstrip(b"\r").count(b"\r") > 1:
+    return data.removeprefix(_MARK)
+
+
+def _refuse_old_ends(only_line: bytes, incoming: InputBytes) -> None:
+    """Refuse an input that is one line to its end, with CRs in it.
+
+    Known at its end only: the first piece of a pipe may stop anywhere.
+    """
+    if only_line.rstrip(b"\r").count(b"\r") > 1:
         problem = "has line ends of old Macs (CR): convert them, with tr '\\r' '\\n'"
         raise SourceError(None, problem, incoming.name)
-    return data.removeprefix(_MARK)
 
 
 def _count(text: bytes) -> int:

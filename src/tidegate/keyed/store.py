@@ -49,6 +49,9 @@ class KeyedChanges(NamedTuple):
     inputs: bytes
     rows: KeyedRows | None
 
+    def __repr__(self) -> str:  # without a key the head is not sealed
+        return "<KeyedChanges>"
+
 
 class KeyedStateStore(ChargedStore, Protocol):
     """Keeps the state of one keyed release."""

@@ -133,7 +133,8 @@ class Account:
                 "guarantee",
                 f"{shortened(source, NAME)} is charged per {before.unit} in the {before.model} "
                 f"model; a charge per {guarantee.unit} in the {guarantee.model} model cannot be "
-                "added to that",
+                "added to that. Protect the same unit, or name another source and add both up "
+                "yourself",
             )
 
     def _spent_with(

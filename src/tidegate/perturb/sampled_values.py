@@ -47,6 +47,9 @@ class Stretch(NamedTuple):
     ends: Sequence[int]
     noise: MeasurementNoise
 
+    def __repr__(self) -> str:  # raw values
+        return "<Stretch>"
+
 
 class Sampler(Protocol):
     """Sees raw values, one at a time, and says which of them are measured, with what noise.

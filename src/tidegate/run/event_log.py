@@ -20,6 +20,9 @@ class _Events(NamedTuple):
     units: list[IntArray]
     ordered: bool
 
+    def __repr__(self) -> str:  # raw values
+        return "<_Events>"
+
 
 class EventLog:
     """Events by tick: their values while θ may change, sums of truncated values afterwards.

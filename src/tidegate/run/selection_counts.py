@@ -69,6 +69,9 @@ class _Tally(NamedTuple):
     pieces: list[IntArray]  # values that wait: in arrays,
     singles: list[int]  # and one by one
 
+    def __repr__(self) -> str:  # as secret as the values
+        return "<_Tally>"
+
 
 class SelectionCounts:
     """How many values of an open window exceed each candidate. As secret as the values.

@@ -241,18 +241,22 @@ class Gate:
 class _Guarded:
     """A transaction after whose failure memory is read from the database again.
 
-    `refusable`: what is done in it changes memory last, so an error of ours leaves memory right.
+    `refusable`: what is done in it changes memory last, so an error of ours leaves memory right,
+    mostly. Where it was raised after an entry of the ledger, or a stream, had changed, memory would
+    go on with what is not in the database: the next entry would follow one that nobody has.
     """
 
     def __init__(self, gate: Gate, *, refusable: bool) -> None:
         self._gate = gate
         self._refusable = refusable
+        self._before: tuple[int, int] | None = None
         self._inner = gate.database.transaction()
 
     def __enter__(self) -> None:
         try:
             self._inner.__enter__()
             self._gate.streams.open_ledger()
+            self._before = self._gate.streams.mark
         except BaseException as error:
             self._failed(error)
             raise
@@ -272,10 +276,11 @@ class _Guarded:
 
     def _failed(self, error: BaseException) -> None:
         refused = isinstance(error, TidegateError) and not isinstance(error, StorageError)
-        if refused and self._refusable:
+        streams = self._gate.streams
+        if refused and self._refusable and streams.ledger_open and streams.mark == self._before:
             return
-        self._gate.streams.forget()
-        if isinstance(error, UnevenError):
+        streams.forget()
+        if isinstance(error, UnevenError) or (refused and self._refusable):
             return  # the database is well
         before = self._gate.failure
         self._gate.failure = str(error) if isinstance(error, StorageError) else "a fault"

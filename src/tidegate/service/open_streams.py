@@ -22,7 +22,7 @@ from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.sql_ledger import SqlLedger
 from tidegate.service.sql_stream_state import SqlKeyedStore, SqlStore
-from tidegate.service.stored_stream import EPOCH, StoredStream
+from tidegate.service.stored_stream import EPOCH, StoredStream, advising, newest_epochs
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _NO_NAME = (
@@ -42,6 +42,12 @@ class Streams:
         self._ledger: Ledger | None = None
         self._runs: dict[str, Run] = {}
         self._known: dict[str, StoredStream] = {}  # the newest epoch of each stream, by plain name
+        self._changes = 0  # of what is known
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """The same as before if nothing in memory has changed: neither the ledger nor a stream."""
+        return self.ledger.count, self._changes
 
     def open_ledger(self) -> None:
         """Verify the ledger, unless that was done; in the open transaction."""
@@ -64,12 +70,7 @@ class Streams:
 
     def _read_streams(self) -> None:
         rows = self._database.connection.execute(select(database_schema.streams))
-        found: dict[str, StoredStream] = {}
-        for one in map(StoredStream.from_row, rows):
-            newest = found.get(one.plain_name)
-            if newest is None or newest.epoch < one.epoch:
-                found[one.plain_name] = one
-        self._known = found
+        self._known = newest_epochs(map(StoredStream.from_row, rows))
 
     def forget(self) -> None:
         """What is in memory may be ahead of the database: drop it."""
@@ -108,10 +109,8 @@ class Streams:
         for setting, text in (("source", source), ("part", part)):
             if text:
                 check_text(setting, text)
-        settings = json.loads(json.dumps(pipeline.settings()))
-        return self._add(
-            StoredStream(name, settings, source or name, _now(), None, part, keys, grace)
-        )
+        settings, at = json.loads(json.dumps(pipeline.settings())), _now()
+        return self._add(StoredStream(name, settings, source or name, at, None, part, keys, grace))
 
     def create_columns(
         self,
@@ -142,28 +141,28 @@ class Streams:
             if one.row_of == name
         }
         if not found:
-            shown = f"columns of {name!r}" if _NAME.fullmatch(name) else "columns of this name"
-            raise MissingError(f"there are no {shown}")
+            shown = f"of {name!r}" if _NAME.fullmatch(name) else "of this name"
+            raise MissingError(f"there are no columns {shown}")
         return found
 
     def _add(self, stream: StoredStream) -> StoredStream:
         _ = stream.guarantee  # refuses settings that do not fit together
         self._database.connection.execute(insert(database_schema.streams).values(**stream.row()))
         self._open(stream)
-        self._known[stream.plain_name] = stream
+        self._know(stream)
         self.ledger.remark(f"stream {stream.name} was created for the source {stream.source}")
         return stream
 
     def set_cap(self, cap: Any, source: str) -> None:
         """Set the cap of a source; streams that waited for a higher one are charged at once."""
-        waiting = []
+        waiting: list[Run] = []
         for stream in self._known.values():
-            if stream.source == source and not stream.retired and not stream.counts_rows:
-                with suppress(StateError):  # whoever uses it is told what is wrong with it
-                    waiting.append(self.run(stream.name))
+            if stream.source == source and not stream.retired:
+                with suppress(StateError, SettingError):  # whoever uses it is told what is wrong
+                    waiting += [] if stream.counts_rows else [self.run(stream.name)]
         self.ledger.set_cap(cap, source=source)
         for run in waiting:
-            run.begin_charges()
+            _charge_if_possible(run)
 
     def retire(self, name: str) -> StoredStream:
         """Take no more values. What was released stays, and can be asked."""
@@ -211,8 +210,8 @@ class Streams:
         stream = self.existing(name)
         if stream.keys is None or stream.keys["names"] is None:
             raise RefusedError(f"the stream {stream.name!r} has no declared keys")
-        names = [*stream.keys["names"]]
-        names += [key for key in declared_keys(keys) if key not in set(names)]
+        known = dict.fromkeys(stream.keys["names"])
+        names = [*known, *(key for key in declared_keys(keys) if key not in known)]
         changed = self._change(replace(stream, keys={**stream.keys, "names": names}))
         self._runs.pop(stream.name, None)  # it is opened with the new keys
         self.ledger.remark(f"stream {stream.name}: {len(names)} keys are declared now")
@@ -223,8 +222,11 @@ class Streams:
         change = update(table).where(table.c.name == stream.name).values(**stream.row())
         self._database.connection.execute(change)
         if self._known[stream.plain_name].name == stream.name:
-            self._known[stream.plain_name] = stream
+            self._know(stream)
         return stream
+
+    def _know(self, stream: StoredStream) -> None:
+        self._known[stream.plain_name], self._changes = stream, self._changes + 1
 
     def writable(self, name: str) -> Run:
         """The release of a stream that takes values."""
@@ -246,19 +248,17 @@ class Streams:
         return self.ledger_open and stream is not None and stream.name in self._runs
 
     def _open(self, stream: StoredStream) -> None:
-        common: dict[str, Any] = {
-            "key": self._key,
-            "source": stream.source,
-            "part": stream.part or "",
-        }
+        common: dict[str, Any] = {"key": self._key, "source": stream.source}
+        common["part"] = stream.part or ""
         place = (self._database, stream.name, self.ledger)
-        if stream.specification is None:
-            store = SqlStore(*place)
-            run: Run = DurableRelease.continued(store, stream.pipeline, **common)
-        else:
-            run = CommittedKeyed(stream.specification, SqlKeyedStore(*place), record=True, **common)
+        with advising(stream.name):
+            if stream.specification is None:
+                run: Run = DurableRelease.continued(SqlStore(*place), stream.pipeline, **common)
+            else:
+                kept = SqlKeyedStore(*place)
+                run = CommittedKeyed(stream.specification, kept, record=True, **common)
         if stream.retired is None:
-            run.begin_charges()
+            _charge_if_possible(run)
         self._runs[stream.name] = run
 
     # -- from any thread -------------------------------------------------------------------------
@@ -285,9 +285,15 @@ class Streams:
 
     def listed(self) -> list[StoredStream]:
         """All streams that are committed, by name."""
+        query = select(database_schema.streams).order_by(database_schema.streams.c.name)
         with self._database.reading() as connection:
-            query = select(database_schema.streams).order_by(database_schema.streams.c.name)
             return [StoredStream.from_row(row) for row in connection.execute(query)]
+
+
+def _charge_if_possible(run: Run) -> None:
+    """Charge what waited for a higher cap; neither that nor readers of the stream must fail."""
+    with suppress(SettingError):  # charged for another unit meanwhile: whoever pushes is told
+        run.begin_charges()
 
 
 def _now() -> str:

@@ -81,7 +81,7 @@ class WholeRows:
     """What the requests for all columns of the same rows have in common."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)  # raw values; keys may be names
 class Pending:
     """Values for a stream.
 

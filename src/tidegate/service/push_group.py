@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, insert, select
 
 from tidegate.durable import DurableRelease, StorageError
-from tidegate.errors import MissingError, SettingError, TidegateError
+from tidegate.errors import SettingError, TidegateError
 from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.loop_wakeups import woken_together
@@ -92,7 +92,9 @@ class Group:
         """The receipt of a request that a stream took before it was retired; None: it is new."""
         try:
             run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
-        except MissingError:
+        except StorageError:
+            raise
+        except TidegateError:  # it is not there, or its state is damaged: others are not
             return None
         outcome = self._again(run, name, one, run.seen)
         return outcome if isinstance(outcome, Receipt) else None
@@ -164,8 +166,13 @@ class Group:
         return self._database.connection.execute(_FIND_REQUEST, asked).first()
 
     def _known(self, one: Pending) -> bool:
-        """Whether this request was taken before."""
-        run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
+        """Whether this request was taken before, as far as its stream can be read."""
+        try:
+            run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
+        except StorageError:
+            raise
+        except TidegateError:
+            return False
         return self._stored_request(run, name, one) is not None
 
     def _push_batch(self, run: Run, name: str, batch: list[Pending]) -> None:

@@ -1,7 +1,6 @@
 """Parse the bodies of pushes into values, times and keys: JSON, JSON Lines, Arrow IPC.
 
 Of Arrow streams, the size is known before anything of them is made.
-
 A few bytes of an Arrow stream can stand for any number of rows (columns of nulls, runs) or for any
 number of bytes (compressed buffers). Both are read off the messages' headers, which are
 FlatBuffers, before pyarrow builds a table.
@@ -125,6 +124,9 @@ class ParsedRows(NamedTuple):
     keys: list[str | None] | None
     until: str | None
     valued: bool = True
+
+    def __repr__(self) -> str:  # raw values
+        return "<ParsedRows>"
 
 
 def parsed_body(body: bytes, media_type: str, zone: str | None, events: bool = False) -> ParsedRows:

@@ -7,11 +7,12 @@ counts is the range that has spent most. Nothing in it is secret (see `tidegate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
-from tidegate.durable import DurableRelease
-from tidegate.errors import MissingError
+from tidegate.durable import DurableRelease, StateError
+from tidegate.errors import MissingError, SettingError
 from tidegate.ledger import Ledger
 from tidegate.ledger.entries import Charge
 from tidegate.ledger.spent_ranges import SpentRange, dearest_charges, spent_ranges
@@ -76,7 +77,8 @@ def _streams(gate: Gate, source: str, epochs: set[str]) -> dict[str, str]:
     for name in [name for one in gate.streams.listed() for name in _epochs(one, source)]:
         if len(found) >= len(epochs) or len(found) >= _MOST_STREAMS:
             break
-        found |= dict.fromkeys(epochs & {*gate.ask(name, _ids)}, name)
+        with suppress(StateError, SettingError):  # damaged: its charges are shown without a name
+            found |= dict.fromkeys(epochs & {*gate.ask(name, _ids)}, name)
     return found
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tidegate.durable import StateError
 from tidegate.guarantee import Guarantee
 from tidegate.keyed import keyed
 from tidegate.keyed.specification import PER_KEY, Keyed
@@ -104,6 +107,33 @@ class StoredStream:
         """The kind of its rows: readings or events, with keys or without."""
         rows = "events" if self.pipeline.ticks is not None else "readings"
         return rows if self.keys is None else f"keyed {rows}"
+
+
+@contextmanager
+def advising(name: str) -> Iterator[None]:
+    """Say of a state that cannot be opened what to do in a service.
+
+    Elsewhere that is an argument, or `--new-epoch`, which here begins *every* stream anew.
+    """
+    try:
+        yield
+    except StateError as error:
+        way = f"POST /v1/streams/{name.partition(EPOCH)[0]}/epochs"
+        said = str(error).replace("new_epoch=True (--new-epoch)", way)
+        if way not in said:
+            said += ": give the key that sealed it, restore the database, or begin again with "
+            said += f"{way}, which is charged"
+        raise StateError(said) from None
+
+
+def newest_epochs(streams: Iterable[StoredStream]) -> dict[str, StoredStream]:
+    """The newest epoch of each stream, by its plain name."""
+    found: dict[str, StoredStream] = {}
+    for one in streams:
+        newest = found.get(one.plain_name)
+        if newest is None or newest.epoch < one.epoch:
+            found[one.plain_name] = one
+    return found
 
 
 def stream_keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:

@@ -26,6 +26,9 @@ class PushedColumns(NamedTuple):
     size: int
     zone: str | None = None
 
+    def __repr__(self) -> str:  # raw values
+        return "<PushedColumns>"
+
     def part(self, start: int, end: int) -> dict[str, list[Any]]:
         """Some of the rows."""
         return {name: column[start:end] for name, column in self.content.items()}
