@@ -47,6 +47,9 @@ class Queue:
 class GroveCache:
     """Cached by code: the open grove, the rounding carried into it, the noise of its leaves.
 
+    Even groves have one table and odd ones another, so nothing is moved when the next grove opens:
+    keys in lock-step all do in one tick. Memory that is only zeros is not touched.
+
     Noise takes 32 bits a leaf if 32 times its public scale fits: the length of a sealed state can
     be seen. It is never clipped: all takes 64 from the first leaf on that needs them (e⁻³²).
     """
@@ -58,8 +61,7 @@ class GroveCache:
         self.carry: FloatArray = np.zeros(0)
         self._grove: IntArray = _NONE  # that is open, counted over all horizons
         kind = np.int32 if _ROOM * max(law.scales) <= _SMALL.max else np.int64
-        self._noise: NDArray[np.signedinteger] = np.zeros((0, self._leaves), dtype=kind)
-        self._next: NDArray[np.signedinteger] = self._noise
+        self._noise: NDArray[np.signedinteger] = np.zeros((2, 0, self._leaves), dtype=kind)
         self._carries: FloatArray = np.zeros((2, 0))  # after the open grove, and after the next
         self._made: NDArray[np.int8] = np.zeros(0, dtype=np.int8)  # groves: 0, 1 or 2
         self._kept: IntArray = _NONE  # of the open grove, if it is not made: leaves known anyway
@@ -73,13 +75,9 @@ class GroveCache:
         self._kept = np.concatenate((self._kept, np.zeros(more, dtype=np.int64)))
         self._made = np.concatenate((self._made, np.zeros(more, dtype=np.int8)))
         self._carries = np.concatenate((self._carries, np.zeros((2, more))), axis=1)
-        # Not by `concatenate`: memory that is only zeros is not touched, and most stays so where a
-        # state is soon sealed again.
-        for name in ("_noise", "_next"):
-            old = getattr(self, name)
-            rows = np.zeros((room, self._leaves), dtype=old.dtype)
-            rows[: old.shape[0]] = old
-            setattr(self, name, rows)
+        tables = np.zeros((2, room, self._leaves), dtype=self._noise.dtype)
+        tables[:, : room - more] = self._noise
+        self._noise = tables
 
     def expect(self, codes: IntArray) -> None:
         """These keys begin: they need noise when their first block closes."""
@@ -89,18 +87,19 @@ class GroveCache:
         """Make noise that will be needed: rows that fill `blocks` blocks have been pushed.
 
         A key needs its open grove within a block, and the next within a grove: never do all keys
-        need noise at once that is not there.
+        need noise at once that is not there. Next groves wait while a fleet begins; one that is
+        still not there when it opens waits as an open one.
         """
         some = self._waiting[0].served(blocks)
         self._make_open(some[self._made[some] == 0])
-        some = self._waiting[1].served(2 + 2 * blocks // self._leaves)
+        some = self._waiting[1].served(min(2 + 2 * blocks // self._leaves, blocks - some.size))
         self._make_next(some[self._made[some] == 1])
 
     def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
         """The noise of one leaf for each key (no key twice), of the open grove, in order."""
         at = self._in_grove(leaves)
         self._make_open(codes[self._lacks(codes, at)])
-        found = self._noise[codes, at].astype(np.int64)
+        found = self._noise[self._grove[codes] & 1, codes, at].astype(np.int64)
         ended = (at == self._leaves - 1) | ((leaves + 1) % self._law.leaves == 0)
         if ended.any():
             self._switch(codes[ended])
@@ -119,7 +118,7 @@ class GroveCache:
             at = self._in_grove(leaves[here])
             lacking = keys[self._lacks(keys, at)]
             self._make_open(np.unique(lacking) if lacking.size else lacking)
-            found[here] = self._noise[keys, at]
+            found[here] = self._noise[self._grove[keys] & 1, keys, at]
             ended = (at == self._leaves - 1) | ((leaves[here] + 1) % self._law.leaves == 0)
             self._switch(keys[ended])
         return found
@@ -138,7 +137,6 @@ class GroveCache:
         begins = self._grove[codes] % self._a_chunk == 0  # a horizon: nothing is carried into it
         self.carry[codes] = np.where(begins, 0.0, self._carries[0, codes])
         ready = codes[self._made[codes] == 2]
-        self._noise[ready] = self._next[ready]
         self._carries[0, ready] = self._carries[1, ready]
         self._made[codes] -= 1
         self._kept[codes] = 0
@@ -147,9 +145,7 @@ class GroveCache:
 
     def _make_open(self, codes: IntArray) -> None:
         if codes.size:
-            rows, self._carries[0, codes] = self._of(codes, self._grove[codes], self.carry[codes])
-            self._widen(rows)
-            self._noise[codes] = rows
+            self._carries[0, codes] = self._put(codes, self._grove[codes], self.carry[codes])
             self._made[codes] = 1
             self._waiting[1].add(codes)
 
@@ -157,26 +153,25 @@ class GroveCache:
         if codes.size:
             groves = self._grove[codes] + 1
             carries = np.where(groves % self._a_chunk == 0, 0.0, self._carries[0, codes])
-            rows, self._carries[1, codes] = self._of(codes, groves, carries)
-            self._widen(rows)
-            self._next[codes] = rows
+            self._carries[1, codes] = self._put(codes, groves, carries)
             self._made[codes] = 2
 
-    def _of(
-        self, codes: IntArray, groves: IntArray, carries: FloatArray
-    ) -> tuple[IntArray, FloatArray]:
-        chunks, within = np.divmod(groves, self._a_chunk)
-        return self._source.make(codes, chunks, within, carries)
+    def _put(self, codes: IntArray, groves: IntArray, carries: FloatArray) -> FloatArray:
+        """Make the noise of these groves; what they carry into the next."""
+        rows, following = self._source.make(codes, *np.divmod(groves, self._a_chunk), carries)
+        self._widen(rows)
+        self._noise[groves & 1, codes] = rows
+        return following
 
     def _widen(self, rows: IntArray) -> None:
         """Take 64 bits for all noise from the first leaf on that needs them."""
         small = self._noise.dtype == np.int32
         if small and rows.size and (rows.min() < _SMALL.min or rows.max() > _SMALL.max):
-            self._noise, self._next = self._noise.astype(np.int64), self._next.astype(np.int64)
+            self._noise = self._noise.astype(np.int64)
 
     def forget(self, code: int) -> None:
         """A key ended."""
-        self._noise[code] = self._next[code] = 0
+        self._noise[:, code] = 0
         self._made[code] = self._grove[code] = self._kept[code] = 0
         self.carry[code], self._carries[:, code] = 0.0, 0.0
         for queue in self._waiting:
@@ -200,16 +195,21 @@ class GroveCache:
         counts = np.where(self._made[codes] > 0, last, self._kept[codes]) - at
         some = counts > 0
         codes, at, counts = codes[some], at[some], np.minimum(counts[some], most)
-        noise = self._noise[np.repeat(codes, counts), _ranges(at, counts)]
+        noise = self._noise[self._places(codes, at, counts)]
         return {"codes": codes.astype(np.int32), "counts": counts.astype(np.int16), "noise": noise}
 
     def restore_kept(self, codes: IntArray, closed: IntArray, kept: State) -> None:
         """Take what `kept` gave, of keys that were restored at the same place."""
         at, counts = self._in_grove(closed), kept["counts"].astype(np.int64)
         self._widen(kept["noise"])
-        self._noise[np.repeat(codes, counts), _ranges(at, counts)] = kept["noise"]
+        self._noise[self._places(codes, at, counts)] = kept["noise"]
         self._kept[codes] = at + counts
         self._waiting[0].drop(codes)
+
+    def _places(self, codes: IntArray, at: IntArray, counts: IntArray) -> tuple[IntArray, ...]:
+        """Where the noise of so many leaves of each key's open grove is, from `at` on."""
+        halves = self._grove[codes] & 1
+        return np.repeat(halves, counts), np.repeat(codes, counts), _ranges(at, counts)
 
 
 def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
