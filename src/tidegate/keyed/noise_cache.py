@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.keyed.noise_of_many_keys import GroveNoise, KeySource, NoiseDraws
+from tidegate.keyed.waiting_keys import WaitingKeys
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
 from tidegate.perturb.forest_geometry import Forest
@@ -18,30 +19,6 @@ from tidegate.state_as_bytes import State
 
 _SMALL, _ROOM = np.iinfo(np.int32), 32
 _NONE = np.zeros(0, dtype=np.int64)
-
-
-class Queue:
-    """Codes that wait, each at most once."""
-
-    def __init__(self) -> None:
-        self._codes, self._served = _NONE, 0
-
-    def add(self, codes: IntArray) -> None:
-        """Let these wait, too."""
-        if codes.size:
-            self._codes = np.concatenate((self._codes[self._served :], codes))
-            self._served = 0
-
-    def served(self, most: int) -> IntArray:
-        """The first of them, which no longer wait."""
-        found = self._codes[self._served : self._served + most]
-        self._served += found.size
-        return found
-
-    def drop(self, codes: int | IntArray) -> None:
-        """Let these wait no longer."""
-        waiting = self._codes[self._served :]
-        self._codes, self._served = waiting[~np.isin(waiting, codes)], 0
 
 
 class GroveCache:
@@ -65,16 +42,18 @@ class GroveCache:
         self._carries: FloatArray = np.zeros((2, 0))  # after the open grove, and after the next
         self._made: NDArray[np.int8] = np.zeros(0, dtype=np.int8)  # groves: 0, 1 or 2
         self._kept: IntArray = _NONE  # of the open grove, if it is not made: leaves known anyway
-        self._waiting = Queue(), Queue()  # codes that lack their open grove, or their next one
+        self._waiting = (
+            WaitingKeys(),
+            WaitingKeys(),
+        )  # codes that lack their open grove, or their next one
 
     def grow(self, room: int) -> None:
         """Room for more keys."""
         more = room - self.carry.size
-        self.carry = np.concatenate((self.carry, np.zeros(more)))
-        self._grove = np.concatenate((self._grove, np.zeros(more, dtype=np.int64)))
-        self._kept = np.concatenate((self._kept, np.zeros(more, dtype=np.int64)))
-        self._made = np.concatenate((self._made, np.zeros(more, dtype=np.int8)))
-        self._carries = np.concatenate((self._carries, np.zeros((2, more))), axis=1)
+        for name in ("carry", "_grove", "_kept", "_made", "_carries"):
+            old = getattr(self, name)
+            rest = np.zeros((*old.shape[:-1], more), dtype=old.dtype)
+            setattr(self, name, np.concatenate((old, rest), axis=-1))
         tables = np.zeros((2, room, self._leaves), dtype=self._noise.dtype)
         tables[:, : room - more] = self._noise
         self._noise = tables
@@ -101,8 +80,7 @@ class GroveCache:
         self._make_open(codes[self._lacks(codes, at)])
         found = self._noise[self._grove[codes] & 1, codes, at].astype(np.int64)
         ended = (at == self._leaves - 1) | ((leaves + 1) % self._law.leaves == 0)
-        if ended.any():
-            self._switch(codes[ended])
+        self._switch(codes[ended])
         return found
 
     def take_in_order(self, codes: IntArray, leaves: IntArray) -> IntArray:
@@ -134,8 +112,7 @@ class GroveCache:
         if not codes.size:
             return
         self._grove[codes] += 1
-        begins = self._grove[codes] % self._a_chunk == 0  # a horizon: nothing is carried into it
-        self.carry[codes] = np.where(begins, 0.0, self._carries[0, codes])
+        self.carry[codes] = self._carried(codes, self._grove[codes])
         ready = codes[self._made[codes] == 2]
         self._carries[0, ready] = self._carries[1, ready]
         self._made[codes] -= 1
@@ -152,9 +129,12 @@ class GroveCache:
     def _make_next(self, codes: IntArray) -> None:
         if codes.size:
             groves = self._grove[codes] + 1
-            carries = np.where(groves % self._a_chunk == 0, 0.0, self._carries[0, codes])
-            self._carries[1, codes] = self._put(codes, groves, carries)
+            self._carries[1, codes] = self._put(codes, groves, self._carried(codes, groves))
             self._made[codes] = 2
+
+    def _carried(self, codes: IntArray, groves: IntArray) -> FloatArray:
+        """What the groves before these carry on: nothing, where a horizon begins."""
+        return np.where(groves % self._a_chunk == 0, 0.0, self._carries[0, codes])
 
     def _put(self, codes: IntArray, groves: IntArray, carries: FloatArray) -> FloatArray:
         """Make the noise of these groves; what they carry into the next."""
@@ -230,7 +210,7 @@ class TreeNoise:
         self._noise: IntArray = np.zeros((0, leaves), dtype=np.int64)
         self._made: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._sources: list[KeySource | None] = []
-        self._waiting = Queue()
+        self._waiting = WaitingKeys()
 
     def grow(self, room: int) -> None:
         """Room for more keys."""
