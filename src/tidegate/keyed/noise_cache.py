@@ -78,7 +78,7 @@ class GroveCache:
         """The noise of one leaf for each key (no key twice), of the open grove, in order."""
         at = self._in_grove(leaves)
         self._make_open(codes[self._lacks(codes, at)])
-        found = self._noise[self._grove[codes] & 1, codes, at].astype(np.int64)
+        found: IntArray = self._noise[self._grove[codes] & 1, codes, at].astype(np.int64)
         ended = (at == self._leaves - 1) | ((leaves + 1) % self._law.leaves == 0)
         self._switch(codes[ended])
         return found
