@@ -93,9 +93,9 @@ def brokers(colours: Colours) -> Figure:
         axes.text(0.3, y, name, va="center", fontsize=10, weight="bold")
     for number in range(10):
         x = left + step * number
-        for y, colour, text in ((4.9, ORANGE, number + 1), (0.75, GREEN, number)):
-            axes.plot([x], [y], "o", ms=19, mfc=colour + "22", mec=colour, mew=1.4)
-            axes.text(x, y, str(text), ha="center", va="center", fontsize=9)
+        for y, shade, which in ((4.9, ORANGE, number + 1), (0.75, GREEN, number)):
+            axes.plot([x], [y], "o", ms=19, mfc=shade + "22", mec=shade, mew=1.4)
+            axes.text(x, y, str(which), ha="center", va="center", fontsize=9)
     axes.text(0.3, 0.2, "position: each once", va="center", fontsize=8.5)
     axes.text(0.3, 4.35, "offset of the broker", va="center", fontsize=8.5)
     batches = (
