@@ -7,8 +7,10 @@
     python -m benchmarks.keyed --frozen             # without Python's collector looking at modules
 
 A tick is one value for each key. Time is that of the processor, since machines are shared: compare
-ratios within one run. Memory is what Python and numpy hold for the run (tracemalloc), names of keys
-included, after its rows were given away.
+ratios within one run. The longest tick is given for each of `--rounds` runs of the same ticks, by
+processor and by clock, and of the least time that each tick took in any of them: that is what the
+work takes, without what the machine adds. Memory is what Python and numpy hold for the run
+(tracemalloc), names of keys included, after its rows were given away.
 """
 
 from __future__ import annotations
@@ -52,17 +54,44 @@ def started(keys: int, *, record: bool, method: tg.Pipeline) -> KeyedRelease:
     return tg.keyed(method, keys=range(keys)).start(record=record)
 
 
-def ticks(release: KeyedRelease, keys: np.ndarray, count: int) -> np.ndarray:
-    """Processor seconds of each tick."""
+def both_times(release: KeyedRelease, keys: np.ndarray, count: int) -> np.ndarray:
+    """Seconds of each tick: a row by processor, and one by clock."""
     random = np.random.default_rng(0)
     levels = random.gamma(2, 3, keys.size)
-    found = np.empty(count)
+    found = np.empty((2, count))
     for tick in range(count):
         values = random.exponential(levels)
-        begin = time.process_time()
+        begin = time.process_time(), time.perf_counter()
         release.push(keys, values)
-        found[tick] = time.process_time() - begin
+        found[:, tick] = time.process_time() - begin[0], time.perf_counter() - begin[1]
     return found
+
+
+def ticks(release: KeyedRelease, keys: np.ndarray, count: int) -> np.ndarray:
+    """Processor seconds of each tick."""
+    return both_times(release, keys, count)[0]
+
+
+def longest(found: np.ndarray) -> float:
+    """The longest tick over the median one."""
+    return float(found.max() / np.median(found))
+
+
+def longest_of_rounds(keys: int, count: int, rounds: int, method: tg.Pipeline) -> None:
+    """Print the longest tick of each of several runs, first ticks included, and of the least."""
+    runs = []
+    for _ in range(rounds):
+        release = started(keys, record=False, method=method)
+        runs.append(both_times(release, np.arange(keys), count))
+    least = np.min(runs, axis=0)
+    for row, name in enumerate(("processor", "clock")):
+        each = ", ".join(f"{longest(run[row]):.1f}" for run in runs)
+        at = int(least[row].argmax())
+        print(
+            f"longest / median tick by {name}, in each of {rounds} runs: {each}; "
+            f"of the least times: {longest(least[row]):.1f} (tick {at}, {least[row, at] * 1e3:.1f} "
+            f"ms; median {np.median(least[row]) * 1e3:.2f} ms)"
+        )
 
 
 def memory(keys: int, count: int, *, record: bool, method: tg.Pipeline) -> float:
@@ -92,8 +121,8 @@ def report(keys: int, count: int, few: int, method: tg.Pipeline) -> None:
     known = 3 + method.warm_up  # ticks after which a key has a threshold
     used = memory(keys, known, record=False, method=method)
     rate, median = keys * count / found.sum() / 1e6, np.median(later)
-    longest = found.max() / np.median(found)
-    print(f"| columns, in order | {rate:.2f} | {median * 1e3:.2f} | {longest:.1f} | {used:.0f} |")
+    slowest = longest(found)
+    print(f"| columns, in order | {rate:.2f} | {median * 1e3:.2f} | {slowest:.1f} | {used:.0f} |")
     if method.warm_up:  # all keys choose a threshold in the same ticks
         slow = np.sort(found)[::-1][:4]
         rate = keys * (count - 4) / (found.sum() - slow.sum()) / 1e6
@@ -128,6 +157,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--ticks", type=int, default=600)
+    parser.add_argument("--rounds", type=int, default=5, help="runs for the longest tick")
     parser.add_argument("--few", type=int, default=500)
     parser.add_argument("--adaptive", action="store_true")
     parser.add_argument("--refined", action="store_true")
@@ -137,3 +167,6 @@ if __name__ == "__main__":
         gc.freeze()
     chosen = refined() if given.refined else adaptive() if given.adaptive else pipeline()
     report(given.keys, given.ticks, given.few, chosen)
+    if given.rounds:
+        print()
+        longest_of_rounds(given.keys, given.ticks, given.rounds, chosen)

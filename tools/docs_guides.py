@@ -1,5 +1,7 @@
 """Draws pictures of the guides, each named after its guide: `python tools/docs_guides.py`.
 
+Or some: `python tools/docs_guides.py docs/images svg guide-keys`; `png` instead of `svg` to look.
+
 Made-up data and seeded noise: a second run gives the same files. Each picture comes in two colour
 schemes, for light and for dark pages.
 """
@@ -10,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import docs_diagrams
+import docs_outputs
 import numpy as np
 from docs_tutorial import DAY, HOUR, ORANGE, THEMES, Floats, use_theme
 from matplotlib.figure import Figure
@@ -262,16 +266,27 @@ PICTURES: dict[str, Callable[[Colours], Figure]] = {
     "guide-units": units,
     "guide-local": local,
     "guide-ledger": ledger,
+    "guide-command-line": docs_outputs.command_line,
+    "guide-javascript": docs_outputs.javascript,
+    "guide-snapshots": docs_outputs.snapshots,
+    "guide-brokers": docs_diagrams.brokers,
+    "guide-devices": docs_diagrams.devices,
+    "guide-durable": docs_diagrams.durable,
+    "guide-service": docs_diagrams.service,
+    "guide-spark": docs_diagrams.spark,
+    "guide-spark-clusters": docs_diagrams.spark_clusters,
 }
 
 
-def main(folder: Path, kind: str) -> None:
+def main(folder: Path, kind: str, only: list[str]) -> None:
+    metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {}
     for theme, colours in THEMES.items():
         use_theme(colours)
         for name, draw in PICTURES.items():
-            draw(colours).savefig(folder / f"{name}-{theme}.{kind}", metadata={"Date": None})
+            if not only or name in only:
+                draw(colours).savefig(folder / f"{name}-{theme}.{kind}", metadata=metadata)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    main(Path(given[0] if given else "docs/images"), given[1] if len(given) > 1 else "svg")
+    where, kind, *names = [*sys.argv[1:], *("docs/images", "svg")[len(sys.argv) - 1 :]]
+    main(Path(where), kind, names)

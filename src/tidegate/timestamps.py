@@ -26,6 +26,7 @@ import numpy as np
 from tidegate.clock import SECOND, UNITS, Clock, RowsOfKeys, zone_name
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
+from tidegate.tables.to_numpy import in_arrow
 from tidegate.timestamps_in_bulk import (
     EACH,
     FIRST_YEAR,
@@ -93,6 +94,7 @@ def read_times(
         if clock is not None and found.clock != clock:
             raise InputError(f"times at position {position}: they are of another clock than before")
         return found
+    values = in_arrow(values)
     wanted = zone if clock is None or clock.zone is None else clock.zone
     given = None if clock is None else clock.unit
     local, instant, unit = _times_of_column(values, position, given if by_order else EACH)
@@ -145,8 +147,6 @@ def _times_of_column(
 def _typed_times(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
     """A column that has a type for times or numbers, as an array; and whether it has a zone."""
     home = type(values).__module__.partition(".")[0]
-    if home == "polars":
-        values, home = values.to_arrow(), "pyarrow"
     if home == "pyarrow" and hasattr(values, "type"):
         zone = getattr(values.type, "tz", None)
         values = np.asarray(values.to_numpy(zero_copy_only=False) if _one(values) else values)

@@ -161,3 +161,13 @@ def test_ticks_need_times(tmp_path: Path) -> None:
     result = run("check", str(tmp_path / "values.csv"), "--every", "15min")
     assert result.exit_code != 0
     assert "--time" in result.stderr
+
+
+def test_rows_that_were_sent_twice_are_counted(tmp_path: Path) -> None:
+    rows = [f"2025-03-01T00:{at // 2:02},{'ab'[at % 2]},{at % 3}" for at in range(100)]
+    (tmp_path / "once.csv").write_text("\n".join(["when,who,load", *rows, ""]))
+    (tmp_path / "twice.csv").write_text("\n".join(["when,who,load", *rows, *rows[-8:-3], ""]))
+    words = ("--column", "load", "--time", "when", "--by", "who")
+    assert "repeated" not in run("check", tmp_path / "once.csv", *words).output
+    said = run("check", tmp_path / "twice.csv", *words).output
+    assert "5 rows have the time, key and value of another" in said

@@ -63,6 +63,14 @@ def test_excels_line_of_the_separator(tmp_path: Path) -> None:
     assert "is named in line 2" in said
 
 
+def test_a_title_of_a_spreadsheet_has_empty_fields(tmp_path: Path) -> None:
+    said = problem(tmp_path / "in.csv", "SECRET report,\n,\n" + TABLE)
+    assert "column: is named in line 3, not in the first" in said
+    said = problem(tmp_path / "other.csv", "SECRET,\n1,2\n" + TABLE)
+    assert "there is no 'load'" in said
+    assert "line 4" not in said
+
+
 def test_rows_are_not_searched_for_names(tmp_path: Path) -> None:
     """A row that has the name as its value is a row: no message tells where it is."""
     said = problem(tmp_path / "in.csv", "a,b\n1,2\nx,load\n", "--column", "load")

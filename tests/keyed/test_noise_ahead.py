@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import tidegate as tg
+from tidegate.keyed.fixed_array_engine import ArrayEngine
 from tidegate.keyed.key_names import Names
 from tidegate.keyed.noise_cache import GroveCache
 from tidegate.keyed.noise_of_many_keys import GroveNoise
@@ -41,6 +42,58 @@ def test_rows_that_need_more_words_are_named() -> None:
         whole = np.setdiff1d(np.arange(300), others)
         assert (noise[whole] == expected[whole]).all()
         assert others.size == 300 if scale > 1 << 40 else others.size < 250
+
+
+def test_grove_after_grove_is_that_of_the_source_whatever_was_made_ahead() -> None:
+    """Keys at different places, over horizons, with noise that is made early, late or not ahead."""
+    law = Forest(3, 45, (Fraction(40), Fraction(90, 7)))
+    names = Names([str(code) for code in range(7)])
+    source = GroveNoise(tg.seeded(9).new_epoch(), names, law, b"law")
+    groves, leaves = 40, law.grove_leaves
+    carries, expected = np.zeros(7), []
+    for grove in range(groves):
+        chunk, within = divmod(grove, law.leaves // leaves)
+        carries = carries if within else np.zeros(7)
+        places = np.full(7, chunk), np.full(7, within)
+        rows, carries = source.make(np.arange(7), *places, carries)
+        expected.append(rows)
+    random, at = np.random.default_rng(3), np.zeros(7, dtype=np.int64)
+    cache = GroveCache(law, source)
+    cache.grow(7)
+    cache.expect(np.arange(7))
+    while (at < groves * leaves).all():
+        some = np.flatnonzero(random.random(7) < 0.6)
+        found = cache.take(some, at[some])
+        truth = [expected[at[code] // leaves][code, at[code] % leaves] for code in some]
+        assert found.tolist() == truth
+        at[some] += 1
+        cache.make_ahead(int(random.integers(0, 9)))
+
+
+def test_a_fleet_that_begins_makes_its_noise_evenly() -> None:
+    """Caught: next groves were made beside the first ones, whose tick is the longest anyway."""
+    made: list[int] = []
+
+    class Counting(GroveNoise):
+        def make(self, codes: Any, *where: Any) -> Any:
+            made.append(codes.size)
+            return super().make(codes, *where)
+
+    method = tg.Pipeline(
+        threshold=tg.threshold.Fixed(50),
+        perturber=tg.perturb.Hierarchy(epsilon="0.1", horizon=64, fanout=4, skipped=2),
+    )
+    release = tg.keyed(method, keys=range(800)).start(record=False)
+    keys, engine = np.arange(800), release._engine
+    assert isinstance(engine, ArrayEngine)
+    engine._noise._source.__class__ = Counting
+    ticks = []
+    for _ in range(200):
+        release.push(keys, np.ones(800))
+        ticks.append(sum(made))
+        made.clear()
+    assert max(ticks) == 800 // 16 + 1
+    assert sum(ticks) > 4 * 800  # the noise of three horizons, and the next one's ahead
 
 
 def test_noise_beyond_32_bits_is_kept_whole() -> None:

@@ -180,3 +180,10 @@ def test_answers_are_told_as_they_were_asked(times) -> None:
     assert str(by_position).startswith(f"sum over [0, {DAY}): ")
     assert released.query("2024-01-01", "2024-01-02") == by_position
     assert "e+" not in f"{by_position}{released.table('1d')}{released.table(DAY)}"
+
+
+@pytest.mark.parametrize(("name", "ours"), [("column", "value"), ("times", "time")])
+def test_arguments_of_other_places_are_named(name: str, ours: str) -> None:
+    settings: dict[str, object] = {"epsilon": 1, "bound": 5, name: "fare"}
+    with pytest.raises(SettingError, match=f"{name}: is called '{ours}' where"):
+        tg.release({"fare": [1.0, 2.0]}, **settings)  # type: ignore[arg-type]

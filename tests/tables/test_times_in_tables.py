@@ -30,9 +30,10 @@ def released(table: Any, **more: Any) -> tg.Released:
     return tg.release(table, randomness=tg.seeded(3), **settings)
 
 
-def relation() -> Any:
+def relation(times: Any = TIMES, zone: str = "UTC") -> Any:
     connection = duckdb.connect()
-    connection.register("meters", pa.table({"time": TIMES, "watts": WATTS}))
+    connection.execute(f"set TimeZone = '{zone}'")
+    connection.register("meters", pa.table({"time": times, "watts": WATTS}))
     return connection.table("meters")
 
 
@@ -55,6 +56,8 @@ ZONED: dict[str, Callable[[], Any]] = {
     ),
     "arrow": lambda: pa.table({"time": pa.array(TIMES, pa.timestamp("ms", "UTC")), "watts": WATTS}),
     "text": lambda: {"time": [f"{time}Z" for time in SECONDS], "watts": WATTS},
+    "duckdb": lambda: relation(AWARE, "UTC"),
+    "duckdb Berlin": lambda: relation(BERLIN, "Europe/Berlin"),
 }
 BASE = released(NAIVE["pandas"]())
 
@@ -272,3 +275,15 @@ def test_several_columns_are_saved_and_opened_together(tmp_path: Path) -> None:
     assert (ratio.estimate, ratio.low) == (known.estimate, known.low)
     with pytest.raises(tg.SettingError, match="copy those"):
         opened.save(tmp_path / "again.csv")
+
+
+def test_a_relation_of_times_is_read_with_its_zone() -> None:
+    """Caught: instants of DuckDB were naive times, and an hour off with another `zone`."""
+    times = tg.read_times(relation(BERLIN, "Europe/Berlin")["time"])
+    assert times.clock.zone == "Europe/Berlin"
+    assert (times.ticks == tg.read_times(AWARE).ticks).all()
+    assert tg.read_times(relation()["time"]).clock.zone is None
+    in_berlin = released(relation(AWARE, "UTC"), zone="Europe/Berlin")
+    assert in_berlin.to_pandas()["time"][0] == AWARE[0]
+    with pytest.raises(tg.InputError, match="give one column of times"):
+        tg.read_times(relation())

@@ -158,6 +158,7 @@ def _check_profile(
         if streams.every is not None:
             raise
         streams.rows_of_key.clear()
+        streams.twice = 0
         return _check_profile(source, column, timing, streams, reading)
     return profile, values
 

@@ -172,6 +172,7 @@ class CheckedStreams:
     every: str | None = None
     rows_of_key: Counter[str] = field(default_factory=Counter)
     events_of_tick: Counter[int] = field(default_factory=Counter)
+    twice: int = 0  # rows that are like another one of the same push
 
     def check(self, timing: CheckedTimes) -> None:
         """Refuse what a release would refuse, before anything is read."""
@@ -194,6 +195,13 @@ class CheckedStreams:
             ticks, counts = np.unique(batch.times.ticks // self._length, return_counts=True)
             found = zip(ticks.tolist(), counts.tolist(), strict=True)
             self.events_of_tick.update(dict(found))
+        if batch.times is not None and (np.diff(batch.times.ticks) <= 0).any():
+            columns = [batch.times.ticks, np.nan_to_num(np.asarray(batch.values, np.float64))]
+            if self.by is not None and batch.users is not None:
+                columns.append(np.unique(batch.users.tolist(), return_inverse=True)[1])
+            order = np.lexsort(columns)
+            same = [np.diff(column[order]) == 0 for column in columns]
+            self.twice += int(np.logical_and.reduce(same).sum())
 
     def source(self) -> dict[str, Any]:
         """How the source is opened."""
@@ -208,6 +216,10 @@ class CheckedStreams:
             found.append(
                 ("keys", f"{len(counts):,} in {self.by!r}: {sizes} {self._typical_rows:,}")
             )
+        if self.twice:
+            alike = "time and value" if self.by is None else "time, key and value"
+            said = f"{self.twice:,} rows have the {alike} of another. If they were sent twice, "
+            found.append(("repeated", said + "remove them: each counts"))
         if self.every is not None:
             ticks, busy = self._ticks, len(self.events_of_tick)
             most = max(self.events_of_tick.values())

@@ -108,16 +108,20 @@ class Dialect:
     def line_of(self, names: set[str], lines: Sequence[bytes]) -> int | None:
         """The number of the line, after the first, that has all these fields; None: none has.
 
-        Only where the first line is of another form: a title, a comment, Excel's `sep=;`. So no row
-        among rows is told from the others by what it holds.
+        Only where the first line is of another form: a title, a comment, Excel's `sep=;`, or a
+        title as spreadsheets save it, with all other fields empty, in every line before the names.
+        So no row among rows is told from the others by what it holds.
         """
         forms = [
             [field.strip().decode("utf-8", "replace") for field in self.fields(line)]
             for line in lines
         ]
         strange = lines[0].startswith((b"#", b"sep="))
+        titles = len(forms[0]) > 1
         for number, form in enumerate(forms[1:], start=2):
-            if names and names <= set(form) and (strange or len(form) != len(forms[0])):
+            titles = titles and not any(forms[number - 2][1:])
+            other_form = strange or titles or len(form) != len(forms[0])
+            if names and names <= set(form) and other_form:
                 return number
         return None
 

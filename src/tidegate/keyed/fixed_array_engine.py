@@ -30,6 +30,7 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.run.two_sided_caps import Ends
 
 _KEPT = 16  # blocks of noise in a state: 64 bytes a key
+_CLOSED_AT_ONCE = 1 << 13  # blocks: more need arrays that are mapped anew, with their page faults
 _MOST_LEAVES = 1 << 14  # of a grove: beyond, a row of noise is read in several blocks
 
 
@@ -108,12 +109,13 @@ class ArrayEngine(ArrayEngineBase):
         if not positions.all():
             self._noise.expect(codes[positions == 0])
         levels = values.copy()
-        if closing.size:
-            done = codes[closing]
-            sums = self.total[done] + self._noise.take(done, positions[closing] // self._block)
+        for start in range(0, closing.size, _CLOSED_AT_ONCE):
+            here = closing[start : start + _CLOSED_AT_ONCE]
+            done = codes[here]
+            sums = self.total[done] + self._noise.take(done, positions[here] // self._block)
             self.total[done] = 0
-            values[closing] = sums - (self._block - 1) * values[closing]
-            levels[closing] = self.prediction[done] = sums / self._block
+            values[here] = sums - (self._block - 1) * values[here]
+            levels[here] = self.prediction[done] = sums / self._block
         self._in_data_unit(values, levels)
         return Released(np.ones(codes.size, dtype=np.bool_), positions, values, levels)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.keyed.noise_of_many_keys import GroveNoise, KeySource, NoiseDraws
+from tidegate.keyed.waiting_keys import WaitingKeys
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
 from tidegate.perturb.forest_geometry import Forest
@@ -20,32 +21,11 @@ _SMALL, _ROOM = np.iinfo(np.int32), 32
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-class Queue:
-    """Codes that wait, each at most once."""
-
-    def __init__(self) -> None:
-        self._codes, self._served = _NONE, 0
-
-    def add(self, codes: IntArray) -> None:
-        """Let these wait, too."""
-        if codes.size:
-            self._codes = np.concatenate((self._codes[self._served :], codes))
-            self._served = 0
-
-    def served(self, most: int) -> IntArray:
-        """The first of them, which no longer wait."""
-        found = self._codes[self._served : self._served + most]
-        self._served += found.size
-        return found
-
-    def drop(self, codes: int | IntArray) -> None:
-        """Let these wait no longer."""
-        waiting = self._codes[self._served :]
-        self._codes, self._served = waiting[~np.isin(waiting, codes)], 0
-
-
 class GroveCache:
     """Cached by code: the open grove, the rounding carried into it, the noise of its leaves.
+
+    Even groves have one table and odd ones another, so nothing is moved when the next grove opens:
+    keys in lock-step all do in one tick. Memory that is only zeros is not touched.
 
     Noise takes 32 bits a leaf if 32 times its public scale fits: the length of a sealed state can
     be seen. It is never clipped: all takes 64 from the first leaf on that needs them (e⁻³²).
@@ -58,28 +38,25 @@ class GroveCache:
         self.carry: FloatArray = np.zeros(0)
         self._grove: IntArray = _NONE  # that is open, counted over all horizons
         kind = np.int32 if _ROOM * max(law.scales) <= _SMALL.max else np.int64
-        self._noise: NDArray[np.signedinteger] = np.zeros((0, self._leaves), dtype=kind)
-        self._next: NDArray[np.signedinteger] = self._noise
+        self._noise: NDArray[np.signedinteger] = np.zeros((2, 0, self._leaves), dtype=kind)
         self._carries: FloatArray = np.zeros((2, 0))  # after the open grove, and after the next
         self._made: NDArray[np.int8] = np.zeros(0, dtype=np.int8)  # groves: 0, 1 or 2
         self._kept: IntArray = _NONE  # of the open grove, if it is not made: leaves known anyway
-        self._waiting = Queue(), Queue()  # codes that lack their open grove, or their next one
+        self._waiting = (
+            WaitingKeys(),
+            WaitingKeys(),
+        )  # codes that lack their open grove, or their next one
 
     def grow(self, room: int) -> None:
         """Room for more keys."""
         more = room - self.carry.size
-        self.carry = np.concatenate((self.carry, np.zeros(more)))
-        self._grove = np.concatenate((self._grove, np.zeros(more, dtype=np.int64)))
-        self._kept = np.concatenate((self._kept, np.zeros(more, dtype=np.int64)))
-        self._made = np.concatenate((self._made, np.zeros(more, dtype=np.int8)))
-        self._carries = np.concatenate((self._carries, np.zeros((2, more))), axis=1)
-        # Not by `concatenate`: memory that is only zeros is not touched, and most stays so where a
-        # state is soon sealed again.
-        for name in ("_noise", "_next"):
+        for name in ("carry", "_grove", "_kept", "_made", "_carries"):
             old = getattr(self, name)
-            rows = np.zeros((room, self._leaves), dtype=old.dtype)
-            rows[: old.shape[0]] = old
-            setattr(self, name, rows)
+            rest = np.zeros((*old.shape[:-1], more), dtype=old.dtype)
+            setattr(self, name, np.concatenate((old, rest), axis=-1))
+        tables = np.zeros((2, room, self._leaves), dtype=self._noise.dtype)
+        tables[:, : room - more] = self._noise
+        self._noise = tables
 
     def expect(self, codes: IntArray) -> None:
         """These keys begin: they need noise when their first block closes."""
@@ -89,21 +66,21 @@ class GroveCache:
         """Make noise that will be needed: rows that fill `blocks` blocks have been pushed.
 
         A key needs its open grove within a block, and the next within a grove: never do all keys
-        need noise at once that is not there.
+        need noise at once that is not there. Next groves wait while a fleet begins; one that is
+        still not there when it opens waits as an open one.
         """
         some = self._waiting[0].served(blocks)
         self._make_open(some[self._made[some] == 0])
-        some = self._waiting[1].served(2 + 2 * blocks // self._leaves)
+        some = self._waiting[1].served(min(2 + 2 * blocks // self._leaves, blocks - some.size))
         self._make_next(some[self._made[some] == 1])
 
     def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
         """The noise of one leaf for each key (no key twice), of the open grove, in order."""
         at = self._in_grove(leaves)
         self._make_open(codes[self._lacks(codes, at)])
-        found = self._noise[codes, at].astype(np.int64)
+        found: IntArray = self._noise[self._grove[codes] & 1, codes, at].astype(np.int64)
         ended = (at == self._leaves - 1) | ((leaves + 1) % self._law.leaves == 0)
-        if ended.any():
-            self._switch(codes[ended])
+        self._switch(codes[ended])
         return found
 
     def take_in_order(self, codes: IntArray, leaves: IntArray) -> IntArray:
@@ -119,7 +96,7 @@ class GroveCache:
             at = self._in_grove(leaves[here])
             lacking = keys[self._lacks(keys, at)]
             self._make_open(np.unique(lacking) if lacking.size else lacking)
-            found[here] = self._noise[keys, at]
+            found[here] = self._noise[self._grove[keys] & 1, keys, at]
             ended = (at == self._leaves - 1) | ((leaves[here] + 1) % self._law.leaves == 0)
             self._switch(keys[ended])
         return found
@@ -135,10 +112,8 @@ class GroveCache:
         if not codes.size:
             return
         self._grove[codes] += 1
-        begins = self._grove[codes] % self._a_chunk == 0  # a horizon: nothing is carried into it
-        self.carry[codes] = np.where(begins, 0.0, self._carries[0, codes])
+        self.carry[codes] = self._carried(codes, self._grove[codes])
         ready = codes[self._made[codes] == 2]
-        self._noise[ready] = self._next[ready]
         self._carries[0, ready] = self._carries[1, ready]
         self._made[codes] -= 1
         self._kept[codes] = 0
@@ -147,36 +122,36 @@ class GroveCache:
 
     def _make_open(self, codes: IntArray) -> None:
         if codes.size:
-            rows, self._carries[0, codes] = self._of(codes, self._grove[codes], self.carry[codes])
-            self._widen(rows)
-            self._noise[codes] = rows
+            self._carries[0, codes] = self._put(codes, self._grove[codes], self.carry[codes])
             self._made[codes] = 1
             self._waiting[1].add(codes)
 
     def _make_next(self, codes: IntArray) -> None:
         if codes.size:
             groves = self._grove[codes] + 1
-            carries = np.where(groves % self._a_chunk == 0, 0.0, self._carries[0, codes])
-            rows, self._carries[1, codes] = self._of(codes, groves, carries)
-            self._widen(rows)
-            self._next[codes] = rows
+            self._carries[1, codes] = self._put(codes, groves, self._carried(codes, groves))
             self._made[codes] = 2
 
-    def _of(
-        self, codes: IntArray, groves: IntArray, carries: FloatArray
-    ) -> tuple[IntArray, FloatArray]:
-        chunks, within = np.divmod(groves, self._a_chunk)
-        return self._source.make(codes, chunks, within, carries)
+    def _carried(self, codes: IntArray, groves: IntArray) -> FloatArray:
+        """What the groves before these carry on: nothing, where a horizon begins."""
+        return np.where(groves % self._a_chunk == 0, 0.0, self._carries[0, codes])
+
+    def _put(self, codes: IntArray, groves: IntArray, carries: FloatArray) -> FloatArray:
+        """Make the noise of these groves; what they carry into the next."""
+        rows, following = self._source.make(codes, *np.divmod(groves, self._a_chunk), carries)
+        self._widen(rows)
+        self._noise[groves & 1, codes] = rows
+        return following
 
     def _widen(self, rows: IntArray) -> None:
         """Take 64 bits for all noise from the first leaf on that needs them."""
         small = self._noise.dtype == np.int32
         if small and rows.size and (rows.min() < _SMALL.min or rows.max() > _SMALL.max):
-            self._noise, self._next = self._noise.astype(np.int64), self._next.astype(np.int64)
+            self._noise = self._noise.astype(np.int64)
 
     def forget(self, code: int) -> None:
         """A key ended."""
-        self._noise[code] = self._next[code] = 0
+        self._noise[:, code] = 0
         self._made[code] = self._grove[code] = self._kept[code] = 0
         self.carry[code], self._carries[:, code] = 0.0, 0.0
         for queue in self._waiting:
@@ -200,16 +175,21 @@ class GroveCache:
         counts = np.where(self._made[codes] > 0, last, self._kept[codes]) - at
         some = counts > 0
         codes, at, counts = codes[some], at[some], np.minimum(counts[some], most)
-        noise = self._noise[np.repeat(codes, counts), _ranges(at, counts)]
+        noise = self._noise[self._places(codes, at, counts)]
         return {"codes": codes.astype(np.int32), "counts": counts.astype(np.int16), "noise": noise}
 
     def restore_kept(self, codes: IntArray, closed: IntArray, kept: State) -> None:
         """Take what `kept` gave, of keys that were restored at the same place."""
         at, counts = self._in_grove(closed), kept["counts"].astype(np.int64)
         self._widen(kept["noise"])
-        self._noise[np.repeat(codes, counts), _ranges(at, counts)] = kept["noise"]
+        self._noise[self._places(codes, at, counts)] = kept["noise"]
         self._kept[codes] = at + counts
         self._waiting[0].drop(codes)
+
+    def _places(self, codes: IntArray, at: IntArray, counts: IntArray) -> tuple[IntArray, ...]:
+        """Where the noise of so many leaves of each key's open grove is, from `at` on."""
+        halves = self._grove[codes] & 1
+        return np.repeat(halves, counts), np.repeat(codes, counts), _ranges(at, counts)
 
 
 def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
@@ -230,7 +210,7 @@ class TreeNoise:
         self._noise: IntArray = np.zeros((0, leaves), dtype=np.int64)
         self._made: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._sources: list[KeySource | None] = []
-        self._waiting = Queue()
+        self._waiting = WaitingKeys()
 
     def grow(self, room: int) -> None:
         """Room for more keys."""

@@ -156,6 +156,30 @@ class PhaseSecrets:
         epoch = _hmac(found.root, b"tidegate/1/epoch/%d\x01" % number)[:EPOCH_BYTES]
         return PhaseSecret(epoch, _hmac(epoch, secret))
 
+    def first_keys(self, codes: IntArray, purpose: bytes, identity: bytes) -> Iterator[bytes]:
+        """`of(code).key(purpose, identity)` of these keys: without calls, in 3/4 of the time.
+
+        Fleets in lock-step need all of their first noise within a block: a third of such a tick.
+        """
+        names, inner_of, outer_of = self._names.names, self._inner.copy, self._outer.copy
+        info = b"tidegate/1/%b/%b\x01" % (purpose, identity)
+        id_inner, id_outer = (pad[EPOCH_BYTES:] for pad in _pads(b""))
+        root_inner, root_outer = (pad[sha256().digest_size :] for pad in _pads(b""))
+        for code in codes.tolist():
+            name = b"tidegate/1/keyed/" + names[code].encode()
+            inner, outer = inner_of(), outer_of()
+            inner.update(name + b"\x01")
+            outer.update(inner.digest())
+            secret = outer.digest()
+            inner, outer = inner_of(), outer_of()
+            inner.update(secret + name + b"\x02")
+            outer.update(inner.digest())
+            epoch = outer.digest()[:EPOCH_BYTES]
+            found = sha256(epoch.translate(_INNER) + id_inner + secret).digest()
+            root = sha256(epoch.translate(_OUTER) + id_outer + found).digest()
+            found = sha256(root.translate(_INNER) + root_inner + info).digest()
+            yield sha256(root.translate(_OUTER) + root_outer + found).digest()
+
     def _expanded(self, message: bytes) -> bytes:
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(message)
@@ -174,8 +198,8 @@ class KeyedDraws(NoiseDraws):
 
     def sources(self, codes: IntArray) -> Iterator[KeySource]:
         """What draws the noise of each of these keys."""
-        secret, identity = self._secrets.of, self._identity
-        return (KeySource.of(secret(code).key(b"perturb", identity)) for code in codes.tolist())
+        keys = self._secrets.first_keys(codes, b"perturb", self._identity)
+        return map(KeySource.of, keys)
 
 
 class GroveNoise:

@@ -33,6 +33,7 @@ from tidegate.timestamps import Times, read_times
 
 _HORIZON = 1 << 20  # of the presets
 _FEW = 1000  # rows: more of them need no remark that they are few
+_CALLED = {"column": "value", "columns": "value", "values": "value", "times": "time"}  # elsewhere
 _OWN = ("lower", "resolution")  # settings that a column may have of its own
 Bounds = Number | Mapping[str, Number]  # of a value; or by column
 
@@ -107,6 +108,8 @@ def release(
     >>> list(released.columns())
     ['position', 'value', 'level']
     """
+    for name in sorted(_CALLED.keys() & settings.keys()):
+        raise SettingError(name, f"is called {_CALLED[name]!r} where a whole table is released")
     table = without_capsules(table)
     check_kind(table, value)
     if isinstance(value, list | tuple) and is_table(table):

@@ -150,7 +150,12 @@ def _table_columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:
         if not there:
             return {}
         expression = sys.modules["duckdb"].ColumnExpression
-        return dict(table.select(*map(expression, dict.fromkeys(there))).fetchnumpy())
+        table = table.select(*map(expression, dict.fromkeys(there)))
+        if "TIMESTAMP WITH TIME ZONE" not in map(str, table.types):
+            return dict(table.fetchnumpy())
+        # numpy has no zones: instants would be taken for naive times, and for those of any zone.
+        table = require("pyarrow", "a column of instants of DuckDB").table(table)
+        library = "pyarrow"
     if library == "polars" and hasattr(table, "collect"):
         raise InputError("the table is lazy: collect() it first")
     if library == "pyarrow" and hasattr(table, "read_all"):

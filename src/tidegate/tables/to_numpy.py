@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, TidegateError
+from tidegate.tables.optional_libraries import require
 
 Read = TypeVar("Read")
 NUMPY = (np.ndarray, list, tuple, range)  # not numpy.ma: importing it is slow
@@ -63,6 +64,19 @@ def library_of(values: Any) -> str:
         if library in ("pandas", "polars", "pyarrow", "duckdb"):
             return library
     return ""
+
+
+def in_arrow(values: Any) -> Any:
+    """A column of polars or DuckDB as one of pyarrow, whose type has the zone; else unchanged."""
+    library = library_of(values)
+    if library == "polars" and hasattr(values, "to_arrow"):
+        return values.to_arrow()
+    if library != "duckdb" or not hasattr(values, "fetchnumpy"):
+        return values
+    if len(values.columns) != 1:
+        raise InputError("the relation is a table: give one column of times, such as log['time']")
+    table = require("pyarrow", "a column of times of DuckDB").table
+    return read_by_library(lambda: table(values).column(0), values, "the times cannot be read")
 
 
 def not_a_number(position: int, *, text: bool = False) -> InputError:
