@@ -64,7 +64,7 @@ def test_a_level_that_rose_once_holds_no_threshold() -> None:
 
 @pytest.mark.parametrize(
     ("highest", "cap", "theta", "least"),
-    [(0, 50, 400, 1), (400, 50, 300, 300), (300, 50, 400, 300), (50, 50, 400, 1)],
+    [(0, 50, 400, 1), (400, 50, 300, 400), (300, 50, 400, 400), (50, 50, 400, 1)],
 )
 def test_the_least_threshold_after_a_full_cap(
     highest: int, cap: int, theta: int, least: int

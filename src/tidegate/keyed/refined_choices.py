@@ -114,7 +114,7 @@ class RefinedChoices(RefinedKeyRuns):
     def _keep_floors(self, codes: IntArray, thetas: IntArray) -> None:
         """`CapWatch.least_after`."""
         highest, floors = self.watch_highest[codes], self.floor[codes]
-        least = np.where(highest > self.watch_cap[codes], np.minimum(highest, thetas), 1)
+        least = np.where(highest > self.watch_cap[codes], np.maximum(highest, thetas), 1)
         self.floor[codes] = np.maximum(floors, least)
         self.watch_highest[codes] = np.maximum(highest, thetas)
 

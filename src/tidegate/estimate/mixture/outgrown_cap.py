@@ -96,9 +96,10 @@ class CapWatch:
         """A full cap led to this θ: the least that later choices may give because of it; 1: any.
 
         If an earlier full cap led above the one that was full now, choices have lowered θ in
-        between: they were made between bursts, which come again. The θ of bursts stays then.
+        between: they were made between bursts, which come again. The higher θ stays then: with one
+        halfway bursts are cut and no leaf is full, so nothing released says so.
         """
-        least = min(self.highest, theta) if self.highest > self.cap else 1
+        least = max(self.highest, theta) if self.highest > self.cap else 1
         self.highest = max(self.highest, theta)
         return least
 
