@@ -228,3 +228,30 @@ def test_what_chose_a_threshold_can_be_read_off_the_record(lower: int, rises: bo
         assert found.first == first
         before = segment
     assert not rises or kept
+
+
+@pytest.mark.parametrize("share", [0.01, 0.001, 0])
+def test_a_hold_out_that_left_the_threshold_at_the_bottom_opens_ends(share: float) -> None:
+    """Rare events, told nothing of their unit: the interval ended at a millionth of the sum."""
+    values = (np.random.default_rng(1).random(20_480) < share).astype(np.int64)
+    for seed in range(3):
+        release = _released(values, 0.1, 1, seed, horizon=16_384, holdout=4096)
+        assert release.threshold < 1e-4  # the case that this is for
+        for start, end in ((0, 16_384), (5000, 6000)):
+            answer = release.query(start, end)
+            truth = values[4096:][start:end].sum()
+            assert answer.low <= truth + 1e-3  # noise of a step or two
+            assert truth <= answer.high <= end - start
+            assert answer.blind
+            assert "the upper end is far" in str(answer)
+
+
+@pytest.mark.parametrize(("bound", "resolution"), [(1, 1), (1000, 1), (5, None)])
+def test_a_hold_out_that_saw_enough_keeps_its_ends(bound: int, resolution: int | None) -> None:
+    """Also where θ is one of the few lowest steps, and a step is a unit of the data."""
+    values = np.minimum(np.random.default_rng(1).poisson(0.6, 20_480), bound)
+    release = _released(
+        values, 1, bound, 1, horizon=16_384, holdout=4096, resolution=resolution
+    )
+    assert release.threshold <= 5
+    assert not release.query(0, 16_384).blind

@@ -77,6 +77,7 @@ class RefinedChoices(RefinedKeyRuns):
         else:
             mixture.rescale(codes, thetas)
             mixture.filters.forget_level(codes)
+            self._keep_floors(codes, thetas)
         sums, variances = self._warm_up_sums(codes, values, share, secrets)
         for raw in (values, above):
             raw.fill(0)  # not kept longer than needed
@@ -109,6 +110,13 @@ class RefinedChoices(RefinedKeyRuns):
         home = ALIKE * self.home[codes] * self.mixture.threshold[codes]
         knew = self.evidence[codes] > 4 * evidence
         return np.array(near, dtype=np.bool_) & (self.watch_mean[codes] <= home) & knew
+
+    def _keep_floors(self, codes: IntArray, thetas: IntArray) -> None:
+        """`CapWatch.least_after`."""
+        highest, floors = self.watch_highest[codes], self.floor[codes]
+        least = np.where(highest > self.watch_cap[codes], np.maximum(highest, thetas), 1)
+        self.floor[codes] = np.maximum(floors, least)
+        self.watch_highest[codes] = np.maximum(highest, thetas)
 
     def _hidden(self, code: int, mean: float, doubt: float) -> int:
         watch = CapWatch()

@@ -232,6 +232,7 @@ class RefinedColumns(OutgrownEnds):
         self._note_leaves(codes[closing], sums[closing])
         whole = mixture.position[began] % self._trees.horizon == 0
         self.floor[began[whole]] = 1  # a full cap says nothing about another horizon
+        self.watch_highest[began[whole]] = 0
         if self.lower is not None:
             self.lower.columns["least_below"][began[whole]] = 1
         if kind == _PLAIN:

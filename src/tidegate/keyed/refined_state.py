@@ -53,11 +53,13 @@ class RefinedState:
     """All keys in arrays, by code. The past of a key is kept by whoever uses them (`_past`)."""
 
     _COUNTS: ClassVar[tuple[str, ...]] = (
-        "raw", "phase", "phase_start", "evidence", "floor", "watch_cap", "watch_length"
+        "raw", "phase", "phase_start", "evidence", "floor", "watch_cap", "watch_length",
+        "watch_highest",
     )  # fmt: skip
     _WATCH: ClassVar[dict[str, str]] = {
         "home": "home", "excess": "excess", "variance": "variance", "cap": "watch_cap",
         "mean": "watch_mean", "old": "watch_old", "length": "watch_length", "fair": "fair",
+        "highest": "watch_highest",
     }  # fmt: skip
     _LEVELS: ClassVar[tuple[str, ...]] = (
         "published", "home", "excess", "variance", "watch_mean", "watch_old", "fair"
@@ -77,6 +79,7 @@ class RefinedState:
     fair: FloatArray
     watch_old: FloatArray
     watch_length: IntArray
+    watch_highest: IntArray
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
         trees: Any = pipeline.measurer
@@ -172,6 +175,7 @@ class RefinedState:
 
     def restore(self, codes: IntArray, state: State) -> None:
         """Continue keys of a `state`."""
+        state = {"watch_highest": 0, **state}  # states before 0135 have none
         for name in (*self._COUNTS, *self._LEVELS, "measuring"):
             getattr(self, name)[codes] = state[name]
         self.mixture.restore(codes, state)

@@ -18,6 +18,8 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   below values that make up half of the stream, say (`may_miss_bulk`). The rest are 0.
 - Values below 0 hide h: ends that lie where they began are open, as most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
+- A *hold-out* left θ within 4 steps of a lattice that is finer than the data (steps below 1, the
+  bound a thousand times as far): hardly any of its values were above 0, or too few for the climb.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
 The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is
@@ -35,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.lattice import COARSE, FloatArray, IntArray
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets, Excess
 from tidegate.threshold.bulk_of_values import LEAST_KNOWN, may_miss_bulk
@@ -103,10 +105,7 @@ NO_EVIDENCE = Evidence()
 
 
 def unseen_values(segments: Sequence[Segment]) -> list[HiddenValues]:
-    """What may be hidden in each segment.
-
-    Nothing where the choice of θ saw enough, and where θ was not chosen by a refined release.
-    """
+    """What may be hidden in each segment; nothing where the choice of θ saw enough."""
     shares, every, climbs = [], [NO_EVIDENCE], False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
         every.append(_evidence(before, segment, every[-1]))
@@ -150,8 +149,10 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
     """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
     method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
     stage, bound = method.budgets, max(method.ceiling, method.depth)
-    if stage is None or not segment.blocks or theta >= bound:
+    if not segment.blocks or theta >= bound:
         return 0.0
+    if stage is None:
+        return _unseen_by_hold_out(segment, theta, bound)
     if not evidence.known:
         return 0.0  # what chose θ is not part of the record any more
     known = float(evidence.known)
@@ -169,6 +170,14 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
     if evidence.first and known >= LEAST_KNOWN:
         unseen = unseen or may_miss_bulk(theta, bound, known, max(0.0, held - error))
     return max(_LITTLE, share) if unseen else 0.0  # also where nothing was released yet
+
+
+def _unseen_by_hold_out(segment: Segment, theta: int, bound: int) -> float:
+    """The same where a hold-out chose θ, or another rule: its budget is not part of the record."""
+    if segment.method.step >= 1 or theta > HARDLY or bound < COARSE * theta:
+        return 0.0
+    held, error = _held(segment)
+    return max(_LITTLE, min(1.0, max(held, 0.0) + error))
 
 
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:

@@ -155,6 +155,7 @@ class RefinementRun(RefinementLevelPhases):
                 return False
         if (self.position - self._origin) % self._trees.horizon == 0:
             self.floor = self.least_below = 1  # a full cap says nothing about another horizon
+            self._watch.highest = 0
         if blocks.window is not None and blocks.window.full:
             self._choose_again(blocks.window, mean, doubt)
             return False
@@ -202,6 +203,8 @@ class RefinementRun(RefinementLevelPhases):
             follower = self._known_follower()
             follower.rescale(ends.width, ends.below)
             follower.forget_level(fell=bool(self.fell))
+            if not self.fell:
+                self.floor = max(self.floor, self._watch.least_after(ends.above))
             self.segments.pop()  # what stood for these values
         out = None if publish else count * self.prediction  # rows that are out
         total = follower.at_once(layout, noisy, published=out)

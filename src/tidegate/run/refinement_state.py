@@ -271,7 +271,7 @@ class RefinementState(PhasedRun):
 
     def _resume(self, state: dict[str, Any], past: Past | None) -> None:
         restore(self, {name: state[name] for name in self.STATE})
-        restore(self._watch, state["watch"])
+        restore(self._watch, {"highest": 0, **state["watch"]})  # states before 0135 have none
         if self._signed:
             self.least_below, self.fell = (state["signed"][name] for name in self.SIGNED)
             restore(self._floor_watch, state["signed"]["watch"])

@@ -35,7 +35,7 @@ class CapWatch:
     """The share of the cap at home, blocks in a row that were full, and the last full leaf."""
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "home", "threshold", "excess", "variance", "cap", "mean", "old", "length", "fair"
+        "home", "threshold", "excess", "variance", "cap", "mean", "old", "length", "fair", "highest"
     )  # fmt: skip
 
     sure, blocks_sure = SURE, BLOCKS_SURE
@@ -47,6 +47,7 @@ class CapWatch:
         self.cap = 0  # of the last leaf that was full; 0: none was
         self.mean, self.old, self.length = 0.0, 0.0, 0  # its mean, the level before, its values
         self.fair = 0.0  # the highest mean that filled a cap which turned out to be right
+        self.highest = 0  # the highest θ that a full cap led to in this horizon
 
     def settle(self, level: float, threshold: int) -> None:
         """θ was chosen when the level was this, in units; upwards by what it may be wrong by."""
@@ -91,6 +92,17 @@ class CapWatch:
         """Whether the cap of the last full leaf turned out to be right after all."""
         self.fair = max(self.fair, self.mean) if right else 0.0
 
+    def least_after(self, theta: int) -> int:
+        """A full cap led to this θ: the least that later choices may give because of it; 1: any.
+
+        If an earlier full cap led above the one that was full now, choices have lowered θ in
+        between: they were made between bursts, which come again. The higher θ stays then: with one
+        halfway bursts are cut and no leaf is full, so nothing released says so.
+        """
+        least = max(self.highest, theta) if self.highest > self.cap else 1
+        self.highest = max(self.highest, theta)
+        return least
+
     def missing(self, level: float, doubt: float) -> float:
         """What the full leaf hid, if it was like what came after it, in units.
 
@@ -134,6 +146,8 @@ class FloorWatch(CapWatch):
 
     A floor often lies so close below 0 that noise alone takes means there: it must be surer.
     """
+
+    STATE: ClassVar[tuple[str, ...]] = CapWatch.STATE[:-1]  # the lower end has no `highest`
 
     sure, blocks_sure = 8.0, 5.0
 
