@@ -32,6 +32,8 @@ _EPSILONS = (0.1, 1, 10, 100)
 _STATEMENTS = 100_000  # of the loop beside each push
 _LEAST = 1.0  # million values a second
 
+Form = dict[str, bool | int]  # settings beside the shared ones
+
 
 def measure(quick: bool, only: Sequence[str] = ()) -> list[Row]:
     """A row for each form of each method of the central model: its slowest case."""
@@ -44,17 +46,19 @@ def measure(quick: bool, only: Sequence[str] = ()) -> list[Row]:
         _row(method, form, quick)
         for method in methods
         if not only or method.name in only
-        for form in ({}, *({flag: True} for flag in _flags(method)))
+        for form in ({}, *_forms(method))
     ]
 
 
-def _flags(method: Method) -> list[str]:
-    """Forms that only this method has."""
+def _forms(method: Method) -> list[Form]:
+    """Other forms of this method: what only it can be asked for."""
     taken = signature(method.preset).parameters.values()
-    return [one.name for one in taken if one.default is False and one.name not in SHARED]
+    flags = [one.name for one in taken if one.default is False and one.name not in SHARED]
+    uniform: list[Form] = [{"every": 1}] if method.name == "sampling" else []
+    return [*({flag: True} for flag in flags), *uniform]
 
 
-def _row(method: Method, form: dict[str, bool], quick: bool) -> Row:
+def _row(method: Method, form: Form, quick: bool) -> Row:
     found = {}
     for stream, values in _streams().items():
         for epsilon in _EPSILONS[1:3] if quick else _EPSILONS:
@@ -68,7 +72,8 @@ def _row(method: Method, form: dict[str, bool], quick: bool) -> Row:
         f"{statements:.0f} Python statements a value on {slowest}; {found[fastest][1]:.0f} on "
         f"{fastest}"
     )
-    name = " ".join([method.name, *form])
+    told = (name if value is True else f"{name}={value}" for name, value in form.items())
+    name = " ".join([method.name, *told])
     return at_least(f"{name} in bulk", rate, _LEAST, "M/s", note)
 
 
@@ -89,7 +94,7 @@ def _streams() -> dict[str, NDArray[np.float64]]:
 
 
 def _rate(
-    method: Method, form: dict[str, bool], values: NDArray[np.float64], epsilon: float, pushes: int
+    method: Method, form: Form, values: NDArray[np.float64], epsilon: float, pushes: int
 ) -> tuple[float, float]:
     """Million values a second, and what a value costs in statements of Python."""
     given = {"epsilon": epsilon, "bound": _BOUND, "resolution": 1}  # the rest as by default
