@@ -29,8 +29,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.pegasus_setting import Floats, Ints, grouped, plain, smoothed
-from benchmarks.pegasus_streams import names, stream
+from benchmarks.pegasus_setting import Floats, grouped, plain, smoothed
+from benchmarks.pegasus_streams import Ints, names, stream
 
 _WINDOW, _LENGTH = 60, 1 << 13
 EPSILONS = Fraction(1), Fraction(10), Fraction(100)
@@ -56,7 +56,8 @@ def mended(values: Ints, epsilon: float, seed: int) -> tuple[Floats, float]:
     noisy = (values + random.laplace(0, 1 / perturber, values.size)).tolist()
     noise = random.laplace(0, 8 / tests, values.size).tolist()
     limits = random.laplace(0, 4 / tests, values.size).tolist()
-    published, members, known, errors, own, most = [noisy[0]], [], [], 0.0, 0.0, 0.0
+    members, known, published = list[int](), list[float](), [noisy[0]]
+    errors = own = most = 0.0
     for at, (value, number) in enumerate(zip(values.tolist(), noisy, strict=True)):
         error = abs(published[-1] - number) / max(number, 1.0)
         mean = errors / len(members) if members else 0.0
@@ -86,8 +87,8 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=4)
     options = parser.parse_args()
-    claimed = _SHARE
-    print(f"w = {_WINDOW}, ε = 1: ε_c = {claimed:g} for any w steps\n\n| open for | loss |\n|---|---|")
+    print(f"w = {_WINDOW}, ε = 1: ε_c = {_SHARE:g} for any w steps\n")
+    print("| open for | loss |\n|---|---|")
     for count in (_WINDOW // 2, _WINDOW, 2 * _WINDOW, 10 * _WINDOW):
         print(f"| {count} steps | {loss(count, 1.0, _WINDOW):.3g} |")
     print("\n| stream | ε | AdaPub, mended | `pegasus`, limit 0.01 | 5 | 40 | largest limit |")

@@ -54,8 +54,8 @@ def _forms(method: Method) -> list[Form]:
     """Other forms of this method: what only it can be asked for."""
     taken = signature(method.preset).parameters.values()
     flags = [one.name for one in taken if one.default is False and one.name not in SHARED]
-    uniform: list[Form] = [{"every": 1}] if method.name == "sampling" else []
-    return [*({flag: True} for flag in flags), *uniform]
+    found: list[Form] = [{flag: True} for flag in flags]
+    return [*found, {"every": 1}] if method.name == "sampling" else found  # Uniform
 
 
 def _row(method: Method, form: Form, quick: bool) -> Row:

@@ -12,9 +12,9 @@ counts      smoothers of single counts; means of the last 10 and 100 noisy count
 windows     sums over the last 16, 256 and 4,096 counts: medians of groups; a tree made for that
             width alone.
 monitoring  jump: the last 16 counts against the 16 before them (the largest tenth of differences,
-            up or down); few: the sum of the last 16 (the lowest quarter); many: a single count above
-            the stream's average. Area under the ROC over all limits, and true alarms at the limit
-            at which 5 % of the other steps raise a false one.
+            up or down); few: the sum of the last 16 (the lowest quarter); many: a single count
+            above the stream's average. Area under the ROC over all limits, and true alarms at the
+            limit at which 5 % of the other steps raise a false one.
 hierarchy   64 places and all sums of their binary tree (`pegasus_hierarchy`).
 
 At the end: in how many cells PeGaSus is ahead of each rival. `--limits` compares limits on other
@@ -34,7 +34,6 @@ import numpy as np
 from benchmarks import pegasus_hierarchy
 from benchmarks.pegasus_setting import (
     Floats,
-    Ints,
     absorbed,
     backward,
     filtered,
@@ -46,7 +45,7 @@ from benchmarks.pegasus_setting import (
     window_tree,
     windows,
 )
-from benchmarks.pegasus_streams import PEOPLE, STEPS, names, stream
+from benchmarks.pegasus_streams import PEOPLE, STEPS, Ints, names, stream
 
 EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1))
 PUBLISHED, OURS = Fraction(5), Fraction(40)
@@ -64,7 +63,7 @@ def counts(name: str, epsilon: Fraction, limits: Sequence[Fraction], seed: int) 
     """Single counts, by each smoother and by rivals."""
     values = stream(name, seed)
     noisy = plain(values, epsilon, seed)
-    released = {}
+    released: dict[str, Floats] = {}
     for limit in limits:
         smoothers = smoothed(*grouped(values, epsilon, limit, seed))
         released |= {f"{one}, {limit}": kept for one, kept in smoothers.items() if one != "none"}
@@ -191,7 +190,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=16)
     parser.add_argument("--limits", action="store_true")
     options = parser.parse_args()
-    limits, seeds = (PUBLISHED, OURS), range(options.runs)
+    limits: Sequence[Fraction] = (PUBLISHED, OURS)
+    seeds = range(options.runs)
     streams = names()
     places = [_PLACES, _STATIONS][: 1 + (len(streams) > len(PEOPLE))]
     if options.limits:

@@ -25,8 +25,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.pegasus_setting import Flags, Floats, Ints, backward, smoothed
-from benchmarks.pegasus_streams import places
+from benchmarks.pegasus_setting import Flags, Floats, backward, smoothed
+from benchmarks.pegasus_streams import Ints, places
 from tidegate.methods._pegasus_groups import Grouping
 
 Seed = tuple[int, ...]
@@ -67,7 +67,8 @@ def node(
     """One node's counts as published: medians of groups, and 0 where it is not measured."""
     random, seen = np.random.default_rng(seed), np.flatnonzero(shares)
     values, size = counts[seen], seen.size
-    noisy = values + random.laplace(0, 1, size=size) / (perturber * shares[seen])
+    noise = random.laplace(0, 1, size=size) / (perturber * shares[seen])
+    noisy: Floats = values.astype(np.float64) + noise
     public, most = int(float(limit) / grouper * _UNITS), int(counts.max() + 1) * _UNITS
     grouping = Grouping(public, 1 << 14, most)
     tests, limits = (
@@ -118,7 +119,7 @@ def measure(
         "zeros": [np.zeros(one.shape) for one in levels],
     }
     base = _errors(levels, noisy)
-    found = {}
+    found: dict[str, float] = {}
     for name, released in rivals.items():
         whole, places_only = _errors(levels, released) / base
         found |= {f"{name}; all nodes": whole, f"{name}; places": places_only}

@@ -81,8 +81,8 @@ def windows(values: Floats, width: int, ends: Ints) -> Floats:
 
 def plain(values: Ints, epsilon: Fraction, seed: int) -> Floats:
     """Counts with independent noise of scale 1/ε."""
-    settings = {"holdout": 0, "resolution": Fraction(1, _UNITS), "horizon": STEPS}
-    released: Floats = tg.flat(epsilon, 1, **settings).start(tg.seeded(seed)).push(np.zeros(STEPS))
+    made = tg.flat(epsilon, 1, holdout=0, resolution=Fraction(1, _UNITS), horizon=STEPS)
+    released: Floats = made.start(tg.seeded(seed)).push(np.zeros(STEPS))
     return released[: values.size] + values
 
 
@@ -107,10 +107,8 @@ def absorbed(values: Ints, epsilon: Fraction, seed: int) -> Floats:
 def filtered(values: Ints, epsilon: Fraction, seed: int) -> Floats:
     """FAST, for events: every measurement has all of ε; at most 15 % of the steps, as published."""
     most, samples = int(values.max()) + 1, 15 * STEPS // 100
-    made = tg.fast(
-        *(epsilon * most * samples, most),
-        **{"horizon": STEPS, "samples": samples, "resolution": Fraction(1, _UNITS)},
-    )
+    given, step = epsilon * most * samples, Fraction(1, _UNITS)
+    made = tg.fast(given, most, horizon=STEPS, samples=samples, resolution=step)
     released: Floats = made.start(tg.seeded(seed)).push(values.astype(np.float64))
     return released
 

@@ -69,7 +69,7 @@ def test_noise_of_a_measurement_is_that_of_its_place(scale: int) -> None:
         assert noise.of(position, scale) == one_discrete_laplace(words, Fraction(scale))
 
 
-@pytest.mark.parametrize("scale", [1, 7, 1000, 2**33 - 1, 2**33, 2**41])
+@pytest.mark.parametrize("scale", [1, 7, 1000, 2**33 - 1, 2**33, 2**41, 2**54])
 @pytest.mark.parametrize("every", [1, 3, 700])
 def test_regular_noise_is_that_of_each_place(scale: int, every: int) -> None:
     """Also over the end of a chunk, and where a draw is decided by integers."""

@@ -23,7 +23,7 @@ WIDTH, WINDOWS = 16, 20_000
 
 
 def ones(number):
-    return bin(number).count("1")
+    return number.bit_count()
 
 
 @pytest.mark.parametrize("inside", [0, 1, 5, 8, 15])
@@ -62,10 +62,8 @@ def test_the_stage_is_that_of_the_preset():
     values, epsilon = people(2.0, 4, 2000), Fraction(1, 2)
     most = int(values.max()) + 1
     medians = smoothed(*grouped(values, epsilon, Fraction(40), 8))["median"]
-    made = tg.pegasus(
-        *(epsilon * most, most),
-        **{"medians": True, "holdout": 0, "resolution": Fraction(1, 1000), "horizon": 1 << 16},
-    )
+    settings = {"medians": True, "holdout": 0, "resolution": Fraction(1, 1000)}
+    made = tg.pegasus(epsilon * most, most, horizon=1 << 16, **settings)
     released = made.start(tg.seeded(8)).push(values.astype(float))
     spread = [np.abs(one - values).mean() for one in (medians, released)]
     assert spread[0] == pytest.approx(spread[1], rel=0.25)  # other noise, the same law
@@ -96,7 +94,8 @@ def test_a_part_of_a_year_begins_with_a_day():
     """In whole days, another one for every seed."""
     counts = np.arange(20 * 288)
     starts = {int(part(counts, seed, 288)[0]) for seed in range(5)}
-    assert len(starts) == 5 and all(start % 288 == 0 for start in starts)
+    assert len(starts) == 5
+    assert all(start % 288 == 0 for start in starts)
 
 
 @pytest.mark.parametrize("below", [-100.0, 0.5, 100.0])

@@ -59,7 +59,7 @@ def made(name: str, epsilon: int) -> tg.Pipeline:
 
 
 def released(pipeline: tg.Pipeline, size: int, whole: bool, seed: int) -> np.ndarray:
-    """What each run publishes of a stream in which `size` values are 0, or all of them the bound."""
+    """What each run publishes of a stream in which `size` values are 0, or all the bound."""
     held = np.full(pipeline.threshold.holdout, BOUND)
     length = BLOCKS if held.size else max(HORIZON, 2 * size)
     stream = np.concatenate((held, np.zeros(length)))
@@ -79,7 +79,8 @@ def features(rows: np.ndarray) -> np.ndarray:
 def shown(pipeline: tg.Pipeline, size: int) -> float:
     """A lower bound on ε, at the claimed δ."""
     delta = float(pipeline.guarantee.delta or 0)
-    none, all_of = (features(released(pipeline, size, whole, 10**6 * whole)) for whole in (0, 1))
+    none = features(released(pipeline, size, False, 0))
+    all_of = features(released(pipeline, size, True, 10**6))
     learnt = [one[: RUNS // 2] for one in (none, all_of)]
     spread = np.cov(np.concatenate([one - one.mean(axis=0) for one in learnt]).T)
     ridge = 1e-6 * np.trace(spread) + 1e-9
@@ -88,11 +89,11 @@ def shown(pipeline: tg.Pipeline, size: int) -> float:
     )
     scores = [one @ weights for one in (none, all_of)]
     cuts = np.unique(np.quantile(np.concatenate([one[: RUNS // 2] for one in scores]), CUTS))
-    best = max(
-        ((way, cut) for way in (1, -1) for cut in cuts),
-        key=lambda at: _bound(*_seen(scores, *at, slice(0, RUNS // 2)), delta),
+    way, cut = max(
+        ((way, cut) for way in (1, -1) for cut in cuts.tolist()),
+        key=lambda at: _bound(*_seen(scores, at[0], at[1], slice(0, RUNS // 2)), delta),
     )
-    return _bound(*_seen(scores, *best, slice(RUNS // 2, RUNS)), delta)
+    return _bound(*_seen(scores, way, cut, slice(RUNS // 2, RUNS)), delta)
 
 
 CUTS = np.linspace(0.01, 0.99, 99)

@@ -88,7 +88,7 @@ class MedianFilter:
         numbers, opened = leaves.numbers, leaves.marks != JOINS
         listed: list[int] = numbers.tolist()
         upper, lower = list(self._upper), list(self._lower)
-        if numbers.size < _FEW or max(max(listed), -min(listed)) >= _SAFE:
+        if numbers.size < _FEW or int(np.abs(numbers).max()) >= _SAFE:
             levels = np.empty(numbers.size)
             for place, (number, opens) in enumerate(zip(listed, opened.tolist(), strict=True)):
                 if opens:

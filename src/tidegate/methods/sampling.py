@@ -78,11 +78,10 @@ class ByPosition:
         units, start, stop, position, *_ = stretch
         places = np.arange(start + -position % self._every, stop, self._every)
         if not places.size:
-            return places, np.zeros(0), np.zeros(0)
+            return places, places, places
         first = position + int(places[0]) - start
         noise = stretch.noise.regular(first, places.size, self._every, self._scale)
-        numbers = units[places] + noise.astype(np.int64)
-        return places, numbers, np.full(places.size, self._scale)
+        return places, units[places] + noise, np.full(places.size, self._scale)
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Nothing depends on it."""

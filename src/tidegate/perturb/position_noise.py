@@ -161,11 +161,11 @@ class MeasurementNoise:
             if at not in known
         )
 
-    def regular(self, position: int, count: int, every: int, scale: int) -> FloatArray:
+    def regular(self, position: int, count: int, every: int, scale: int) -> IntArray:
         """Noise of `count` positions, `every` one from this one on: that of `of`."""
         logarithms = self.between(position, (count - 1) * every + 1)[::every]
         products = scale * logarithms
-        found: FloatArray = np.trunc(products)
+        found = products.astype(np.int64)  # towards 0
         rest = np.abs(products - found)
         sure = (rest > EDGE) & (rest < BEYOND) & (found != 0) & (scale < USUAL_SCALES)
         for at in np.flatnonzero(~sure).tolist():
