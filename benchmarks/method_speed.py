@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from inspect import signature
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 import tidegate as tg
 from benchmarks.table import Row, at_least, show
 from tidegate.methods import Method, registered
+from tidegate.methods._registration import SHARED
 
 _BOUND = 200
 _PUSH = 1 << 16
@@ -30,24 +32,39 @@ _EPSILONS = (0.1, 1, 10, 100)
 _STATEMENTS = 100_000  # of the loop beside each push
 _LEAST = 1.0  # million values a second
 
+Form = dict[str, bool | int]  # settings beside the shared ones
+
 
 def measure(quick: bool, only: Sequence[str] = ()) -> list[Row]:
-    """A row for each method of the central model: its slowest case."""
+    """A row for each form of each method of the central model: its slowest case."""
     methods = [method for method in registered() if method.model == "central"]
     names = [method.name for method in methods]
     for name in only:
         if name not in names:
             raise SystemExit(f"there is no method {name!r}: choose from {', '.join(names)}")
-    return [_row(method, quick) for method in methods if not only or method.name in only]
+    return [
+        _row(method, form, quick)
+        for method in methods
+        if not only or method.name in only
+        for form in ({}, *_forms(method))
+    ]
 
 
-def _row(method: Method, quick: bool) -> Row:
+def _forms(method: Method) -> list[Form]:
+    """Other forms of this method: what only it can be asked for."""
+    taken = signature(method.preset).parameters.values()
+    flags = [one.name for one in taken if one.default is False and one.name not in SHARED]
+    found: list[Form] = [{flag: True} for flag in flags]
+    return [*found, {"every": 1}] if method.name == "sampling" else found  # Uniform
+
+
+def _row(method: Method, form: Form, quick: bool) -> Row:
     found = {}
     for stream, values in _streams().items():
         for epsilon in _EPSILONS[1:3] if quick else _EPSILONS:
             with suppress(tg.SettingError):  # some take no large ε
                 pushes = 4 if quick else 10
-                found[f"{stream}, e={epsilon:g}"] = _rate(method, values, epsilon, pushes)
+                found[f"{stream}, e={epsilon:g}"] = _rate(method, form, values, epsilon, pushes)
     slowest = max(found, key=lambda case: found[case][1])
     fastest = min(found, key=lambda case: found[case][1])
     rate, statements = found[slowest]
@@ -55,7 +72,9 @@ def _row(method: Method, quick: bool) -> Row:
         f"{statements:.0f} Python statements a value on {slowest}; {found[fastest][1]:.0f} on "
         f"{fastest}"
     )
-    return at_least(f"{method.name} in bulk", rate, _LEAST, "M/s", note)
+    told = (name if value is True else f"{name}={value}" for name, value in form.items())
+    name = " ".join([method.name, *told])
+    return at_least(f"{name} in bulk", rate, _LEAST, "M/s", note)
 
 
 def _streams() -> dict[str, NDArray[np.float64]]:
@@ -75,10 +94,11 @@ def _streams() -> dict[str, NDArray[np.float64]]:
 
 
 def _rate(
-    method: Method, values: NDArray[np.float64], epsilon: float, pushes: int
+    method: Method, form: Form, values: NDArray[np.float64], epsilon: float, pushes: int
 ) -> tuple[float, float]:
     """Million values a second, and what a value costs in statements of Python."""
-    made = method.preset(epsilon=epsilon, bound=_BOUND, resolution=1)  # the rest as by default
+    given = {"epsilon": epsilon, "bound": _BOUND, "resolution": 1}  # the rest as by default
+    made = method.preset(**given, **form)
     release = made.start(tg.seeded(3))
     if waiting := release.holding + release.warming:
         release.push(np.resize(values, waiting))

@@ -1,170 +1,220 @@
-"""PeGaSus on its own kind of stream, against its own baselines.
+"""PeGaSus on its own kind of stream: each kind of experiment of its paper, with its rivals.
 
-`python -m benchmarks.pegasus_figures [--runs 16] [--limits]`. People at an access point, counted
-every five minutes: they come by day and stay for an hour. One person in one count is protected,
-whatever the count: noise has the scale of 1, and nothing is cut. (No preset has that: there, a
-value is protected as a whole.) Three points: hardly anybody, a few, a crowd. Errors are mean
-absolute ones over those of plain noise with all of ε.
+`python -m benchmarks.pegasus_figures [counts] [windows] [monitoring] [hierarchy] [--runs 16]
+[--limits]`. People are counted every five minutes, at made-up places (low, medium, high: 0.05, 2
+and 40 people on average) and real ones (`pegasus_streams`). One person in one count is protected
+(`pegasus_setting`). Errors are mean absolute ones over those of plain noise with all of ε. A limit
+is in units of 1/ε_g: 5 is the published one, as the benchmark of Schäler, Hütter and Schäler (VLDB
+2023) quotes it; 40 is that of `pegasus`.
 
-Smoothers of a count: none (the noisy count itself), the mean of its group so far, the median, and
-the mean moved towards the count by one part in the size of the group (James-Stein). Sliding windows
-are sums of medians of groups, as known when the window ends. Baselines: plain noise, means of the
-last 10 or 100 noisy counts, and for windows a binary tree. Limits are in units of 1/ε_g; 40 is
-that of `pegasus`. `--limits` compares others, on other seeds than the table has.
+counts      smoothers of single counts; means of the last 10 and 100 noisy counts, FAST, Budget
+            Absorption, and zeros, which cost nothing.
+windows     sums over the last 16, 256 and 4,096 counts: medians of groups; a tree made for that
+            width alone.
+monitoring  jump: the last 16 counts against the 16 before them (the largest tenth of differences,
+            up or down); few: the sum of the last 16 (the lowest quarter); many: a single count
+            above the stream's average. Area under the ROC over all limits, and true alarms at the
+            limit at which 5 % of the other steps raise a false one.
+hierarchy   64 places and all sums of their binary tree (`pegasus_hierarchy`).
+
+At the end: in how many cells PeGaSus is ahead of each rival. `--limits` compares limits on other
+seeds than the tables have.
 """
 
 from __future__ import annotations
 
 import argparse
-from bisect import insort
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-import tidegate as tg
-from tidegate.methods._pegasus_groups import Grouping
-from tidegate.methods.pegasus import GroupedValues
-from tidegate.perturb.position_noise import PositionNoise
+from benchmarks import pegasus_hierarchy
+from benchmarks.pegasus_setting import (
+    Floats,
+    absorbed,
+    backward,
+    filtered,
+    group_windows,
+    grouped,
+    plain,
+    roc,
+    smoothed,
+    window_tree,
+    windows,
+)
+from benchmarks.pegasus_streams import PEOPLE, STEPS, Ints, names, stream
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-PEOPLE = {"hardly anybody": 0.05, "a few": 2.0, "a crowd": 40.0}  # on average
 EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1))
-WINDOWS = 16, 64, 256
-STEPS = 1 << 15
-_UNITS = 1000  # of a count: with whole counts, a scale of 1.25 would be rounded up to 2
+PUBLISHED, OURS = Fraction(5), Fraction(40)
+WINDOWS = 16, 256, 4096
+_WATCHED, _FALSE_ALARMS = 16, 0.05
+_OTHER_SEEDS = 100  # from here on: those that `--limits` compares on
+_PLACES, _STATIONS = "64 places", "64 bike stations"
+
+Numbers = dict[str, float]  # by method, and what is asked: "method; what"
+Measure = Callable[[str, Fraction, Sequence[Fraction], int], Numbers]
+Part = Callable[[str, Fraction, int], Numbers]
 
 
-def people(average: float, seed: int) -> Ints:
-    """How many are there, step by step; 288 steps a day, 12 an hour, nobody comes by night."""
-    random, present, found = np.random.default_rng(seed), 0, []
-    day = np.maximum(0, np.sin(np.arange(STEPS) * np.pi / 144)) ** 2
-    for coming in random.poisson(day * average / 12 / day.mean()):
-        present += int(coming) - int(random.binomial(present, 1 / 12))
-        found.append(present)
-    return np.array(found)
+def counts(name: str, epsilon: Fraction, limits: Sequence[Fraction], seed: int) -> Numbers:
+    """Single counts, by each smoother and by rivals."""
+    values = stream(name, seed)
+    noisy = plain(values, epsilon, seed)
+    released: dict[str, Floats] = {}
+    for limit in limits:
+        smoothers = smoothed(*grouped(values, epsilon, limit, seed))
+        released |= {f"{one}, {limit}": kept for one, kept in smoothers.items() if one != "none"}
+    released |= {f"mean of {last}": backward(noisy, last) for last in (10, 100)}
+    released["FAST"] = filtered(values, epsilon, seed)
+    released["BA"] = absorbed(values, epsilon, seed)
+    released["zeros"] = np.zeros(values.size)
+    base = np.abs(noisy - values).mean()
+    found = {one: float(np.abs(kept - values).mean() / base) for one, kept in released.items()}
+    return {**found, "plain noise": 1.0}
 
 
-def grouped(values: Ints, epsilon: Fraction, limit: Fraction, seed: int) -> tuple[Floats, Ints]:
-    """Noisy counts of PeGaSus, and where its groups begin."""
-    stage = GroupedValues(epsilon=epsilon, limit=limit, horizon=1 << 16)
-    scales = stage.value_scale(_UNITS), stage.test_scale(_UNITS), stage.limit_scale(_UNITS)
-    keystream = tg.seeded(seed).new_epoch().keystream("perturb", b"")
-    noise = PositionNoise(keystream, dict(enumerate(scales)))
-    values = values * _UNITS
-    grouping = Grouping(stage.public_limit(_UNITS), stage.longest, int(values.max()) + 1)
-    noisy, opens, at = values.astype(np.float64), [], 0
-    while at < values.size:
-        drawn, place = noise.at(at)
-        here = slice(at, min(values.size, at + drawn[0].size - place))
-        own, tests, limits = (kind[place : place + here.stop - at] for kind in drawn)
-        noisy[here] += own
-        opens += [at + one for one in grouping.opens(values[here], tests, limits)]
-        at = here.stop
-    return noisy / _UNITS, np.array(opens)
-
-
-def smoothed(noisy: Floats, opens: Ints) -> dict[str, Floats]:
-    """Every count by each smoother, from the counts of its group so far."""
-    starts = set(opens.tolist())
-    rows, members, total = [], list[float](), 0.0
-    for place, number in enumerate(noisy.tolist()):
-        if place in starts:
-            members, total = [], 0.0
-        insort(members, number)
-        total += number
-        half, odd = divmod(len(members), 2)
-        middle = members[half] if odd else (members[half - 1] + members[half]) / 2
-        mean = total / len(members)
-        rows.append((number, mean, middle, mean + (number - mean) / len(members)))
-    return dict(zip(("none", "mean", "median", "James-Stein"), np.array(rows).T, strict=True))
-
-
-def windows(running: Floats, opens: Ints, width: int, ends: Ints) -> Floats:
-    """Sums over the last values: medians of groups, of the open one as far as it is known."""
-    edges = np.append(opens, running.size)
-    sizes = np.diff(edges)
-    before = _running(np.repeat(running[edges[1:] - 1], sizes))
-    begun = opens[np.searchsorted(opens, ends - 1, side="right") - 1]  # the open group
-    first = ends - width
-    closed = np.where(begun > first, before[np.maximum(begun, first)] - before[first], 0.0)
-    found: Floats = closed + running[ends - 1] * (ends - np.maximum(begun, first))
-    return found
-
-
-def _running(values: Floats) -> Floats:
-    found: Floats = np.concatenate(([0.0], np.cumsum(values)))
-    return found
-
-
-def _noise(preset: object, epsilon: Fraction, seed: int) -> Floats:
-    settings = {"holdout": 0, "resolution": Fraction(1, _UNITS), "horizon": STEPS}
-    made: tg.Pipeline = preset(epsilon, 1, **settings)  # type: ignore[operator]
-    found: Floats = made.start(tg.seeded(seed)).push(np.zeros(STEPS))
-    return found
-
-
-def _backward(noisy: Floats, last: int) -> Floats:
-    running, ends = _running(noisy), np.arange(1, noisy.size + 1)
-    starts = np.maximum(ends - last, 0)
-    found: Floats = (running[ends] - running[starts]) / (ends - starts)
-    return found
-
-
-def measure(average: float, epsilon: Fraction, limit: Fraction, seed: int) -> dict[str, float]:
-    """All errors of one run, over those of plain noise; steps that are told rightly."""
-    values = people(average, seed)
-    plain = values + _noise(tg.flat, epsilon, seed)
-    noisy, opens = grouped(values, epsilon, limit, seed)
-    counts = smoothed(noisy, opens)
-    base = np.abs(plain - values).mean()
-    found = {name: np.abs(one - values).mean() / base for name, one in counts.items()}
-    for last in (10, 100):
-        found[f"mean of {last}"] = np.abs(_backward(plain, last) - values).mean() / base
-    true, own = _running(values.astype(np.float64)), _running(plain - values)
-    tree = _running(_noise(tg.binary_tree, epsilon, seed))
+def sliding(name: str, epsilon: Fraction, limits: Sequence[Fraction], seed: int) -> Numbers:
+    """Sums over sliding windows, as known when they end."""
+    values = stream(name, seed)
+    noisy, found = plain(values, epsilon, seed), {}
+    groupings = {limit: _medians(values, epsilon, limit, seed) for limit in limits}
     for width in WINDOWS:
-        ends = np.arange(1024, STEPS, 7)
-        sums = true[ends] - true[ends - width]
-        base = np.abs(own[ends] - own[ends - width]).mean()
-        mine = np.abs(windows(counts["median"], opens, width, ends) - sums).mean()
-        found[f"window {width}"] = mine / base
-        found[f"tree {width}"] = np.abs(tree[ends] - tree[ends - width]).mean() / base
-    level = max(0.5, average)
-    told = {"told": counts["median"], "told by plain noise": plain}
-    found |= {name: ((one > level) == (values > level)).mean() for name, one in told.items()}
-    return {**found, "group": STEPS / opens.size}
+        ends = np.arange(max(WINDOWS), STEPS, 7)
+        true = windows(values.astype(np.float64), width, ends)
+        base = np.abs(windows(noisy, width, ends) - true).mean()
+        answers = {
+            f"median, {limit}": group_windows(*kept, width, ends)
+            for limit, kept in groupings.items()
+        }
+        answers["tree"] = window_tree(values, width, epsilon, ends, seed)
+        for one, answer in answers.items():
+            found[f"{one}; {width}"] = float(np.abs(answer - true).mean() / base)
+        found[f"plain noise; {width}"] = 1.0
+    return found
 
 
-def _table(limits: list[Fraction], seeds: range) -> None:
-    head: list[str] = []
-    for name, average in PEOPLE.items():
+def monitoring(name: str, epsilon: Fraction, limits: Sequence[Fraction], seed: int) -> Numbers:
+    """Areas under the ROC, and true alarms where 5 % of other steps have a false one."""
+    values = stream(name, seed)
+    noisy, found = plain(values, epsilon, seed), {}
+    groupings = {limit: _medians(values, epsilon, limit, seed) for limit in limits}
+
+    def tree(at: Ints) -> Floats:
+        return window_tree(values, _WATCHED, epsilon, at, seed)
+
+    watched: dict[str, tuple[Floats, Callable[[Ints], Floats]]] = {
+        f"median, {limit}": (kept[0], partial(group_windows, *kept, _WATCHED))
+        for limit, kept in groupings.items()
+    }
+    watched |= {
+        "plain noise": (noisy, partial(windows, noisy, _WATCHED)),
+        "mean of 10": (backward(noisy, 10), partial(windows, backward(noisy, 10), _WATCHED)),
+        "tree": (noisy, tree),  # of single counts it has none
+    }
+    floats = values.astype(np.float64)
+    true = _scores(floats, partial(windows, floats, _WATCHED))
+    # Where many are equal, all of them or none are events.
+    events = {
+        "jump": true["jump"] >= max(1.0, np.quantile(true["jump"], 0.9)),
+        "few": true["few"] >= np.quantile(true["few"], 0.75),
+        "many": true["many"] > max(0.5, values.mean()),
+    }
+    for one, answers in watched.items():
+        for what, score in _scores(*answers).items():
+            false, alarms, area = roc(score, events[what])
+            found[f"{one}; {what}, area"] = area
+            found[f"{one}; {what}, alarms"] = float(np.interp(_FALSE_ALARMS, false, alarms))
+    return found
+
+
+def _scores(single: Floats, window: Callable[[Ints], Floats]) -> dict[str, Floats]:
+    """What is compared with a limit, at every step that has two whole windows before it."""
+    ends = np.arange(2 * _WATCHED, STEPS)
+    last, earlier = window(ends), window(ends - _WATCHED)
+    return {"jump": np.abs(last - earlier), "few": -last, "many": single[ends - 1]}
+
+
+def hierarchy(name: str, epsilon: Fraction, limits: Sequence[Fraction], seed: int) -> Numbers:
+    """All nodes of a tree over 64 places (the mean over its levels), and the places alone."""
+    found, made_up = {}, name == _PLACES
+    for limit in limits:
+        for one, error in pegasus_hierarchy.measure(made_up, epsilon, limit, seed).items():
+            column, what = one.split("; ")
+            ours = column in ("PeGaSus", "pruned")
+            found[f"{column}, {limit}; {what}" if ours else one] = error
+    return {**found, "plain noise; all nodes": 1.0, "plain noise; places": 1.0}
+
+
+def _medians(values: Ints, epsilon: Fraction, limit: Fraction, seed: int) -> tuple[Floats, Ints]:
+    noisy, opens = grouped(values, epsilon, limit, seed)
+    return smoothed(noisy, opens)["median"], opens
+
+
+def table(part: Part, streams: Sequence[str], seeds: range) -> list[Numbers]:
+    """Print means over runs; give them, row by row."""
+    rows: list[Numbers] = []
+    for name in streams:
         for epsilon in EPSILONS:
-            for limit in limits:
-                runs = [measure(average, epsilon, limit, seed) for seed in seeds]
-                if not head:
-                    head = list(runs[0])
-                    print(f"| people | ε | limit | {' | '.join(head)} |")
-                    print("|---" * (len(head) + 3) + "|")
-                cells = [f"{np.mean([run[one] for run in runs]):.3g}" for one in head]
-                row = [name, f"{float(epsilon):g}", str(limit), *cells]
-                print(f"| {' | '.join(row)} |", flush=True)
+            runs = [part(name, epsilon, seed) for seed in seeds]
+            means: dict[str, Numbers] = defaultdict(dict)
+            for cell in runs[0]:
+                column, _, what = cell.partition("; ")
+                means[what][column] = float(np.mean([run[cell] for run in runs]))
+            for what, row in means.items():
+                if not rows:
+                    print(f"| stream | ε | what | {' | '.join(row)} |")
+                    print("|---" * (len(row) + 3) + "|")
+                cells = " | ".join(f"{one:.3g}" for one in row.values())
+                print(f"| {name} | {float(epsilon):g} | {what} | {cells} |", flush=True)
+                rows.append(row)
+    return rows
+
+
+def ahead(rows: list[Numbers], ours: str, limits: Sequence[Fraction], higher: bool) -> None:
+    """Say in how many rows PeGaSus is ahead of each rival."""
+    for limit in limits:
+        mine = f"{ours}, {limit}"
+        for rival in (one for one in rows[0] if not one.endswith(tuple(f", {x}" for x in limits))):
+            won = sum((row[mine] > row[rival]) == higher for row in rows)
+            print(f"limit {limit}: ahead of {rival} in {won} of {len(rows)}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
+    parser.add_argument("parts", nargs="*", default=[*PARTS], help=", ".join(PARTS))
     parser.add_argument("--runs", type=int, default=16)
     parser.add_argument("--limits", action="store_true")
     options = parser.parse_args()
+    limits: Sequence[Fraction] = (PUBLISHED, OURS)
+    seeds = range(options.runs)
+    streams = names()
+    places = [_PLACES, _STATIONS][: 1 + (len(streams) > len(PEOPLE))]
     if options.limits:
-        _table([Fraction(one) for one in (5, 10, 20, 40, 80)], range(100, 100 + options.runs))
-    else:
-        _table([Fraction(40)], range(options.runs))
+        limits = tuple(map(Fraction, (5, 10, 20, 40, 80)))
+        seeds = range(_OTHER_SEEDS, _OTHER_SEEDS + options.runs)
+    for name in options.parts:
+        measure, ours = PARTS[name]
 
+        def part(one: str, epsilon: Fraction, seed: int, measure: Measure = measure) -> Numbers:
+            return measure(one, epsilon, limits, seed)
+
+        print(f"\n{name}: {measure.__doc__}\n")
+        rows = table(part, places if name == "hierarchy" else streams, seeds)
+        print()
+        ahead(rows, ours, limits, higher=name == "monitoring")
+
+
+PARTS: dict[str, tuple[Measure, str]] = {
+    "counts": (counts, "median"),
+    "windows": (sliding, "median"),
+    "monitoring": (monitoring, "median"),
+    "hierarchy": (hierarchy, "pruned"),
+}
 
 if __name__ == "__main__":
     main()

@@ -39,6 +39,9 @@ PIPELINES = {
     "distribution, much noise": tg.budget_distribution(epsilon="0.01", bound=100, unit=WINDOW),
     "rescue, much noise": tg.rescue_dp(epsilon="0.01", bound=100, unit=WINDOW),
     "sampling": tg.sampling(epsilon=30, bound=100, unit=WINDOW, every=4),
+    "sampling, every value": tg.sampling(epsilon=30, bound=100, unit=WINDOW, every=1),
+    "sampling, much noise": tg.sampling(epsilon="0.001", bound=100, unit=WINDOW, every=1),
+    "sampling, hardly any": tg.sampling(epsilon=900, bound=3, unit=WINDOW, every=2, resolution=1),
     "fast": tg.fast(epsilon=30, bound=100, horizon=40),
     "rescue": tg.rescue_dp(epsilon=30, bound=100, unit=WINDOW),
 }
@@ -64,6 +67,16 @@ def test_noise_of_a_measurement_is_that_of_its_place(scale: int) -> None:
         chunk, tree = divmod(position, 1 << 20)
         words = KEYSTREAM.at(chunk=chunk, tree=tree)
         assert noise.of(position, scale) == one_discrete_laplace(words, Fraction(scale))
+
+
+@pytest.mark.parametrize("scale", [1, 7, 1000, 2**33 - 1, 2**33, 2**41, 2**54])
+@pytest.mark.parametrize("every", [1, 3, 700])
+def test_regular_noise_is_that_of_each_place(scale: int, every: int) -> None:
+    """Also over the end of a chunk, and where a draw is decided by integers."""
+    for start in (77, (1 << 20) - 1000):
+        noise, other = MeasurementNoise(KEYSTREAM), MeasurementNoise(KEYSTREAM)
+        found = noise.regular(start, 40, every, scale).tolist()
+        assert found == [other.of(start + at * every, scale) for at in range(40)]
 
 
 def test_noise_of_many_measurements_is_that_of_their_places() -> None:

@@ -214,6 +214,31 @@ def test_median_by_hand():
     assert first + later == [9, 6, 4, 7]
 
 
+@pytest.mark.parametrize("length", [1.2, 3, 25, 400])
+@pytest.mark.parametrize("largest", [2, 10**6, 2**61])
+def test_many_medians_are_those_of_one_after_the_other(length, largest):
+    """Short and long groups, ties and large numbers, any split, resumed between any two pushes."""
+    random = np.random.default_rng(int(10 * length))
+    marks = np.where(random.random(900) < 1 / length, OPENS, 3 - OPENS)
+    numbers = random.integers(-largest, largest, 900, endpoint=True)
+    start = random.integers(-largest, largest, 5).tolist()
+    group, expected = sorted(start), []
+    for number, mark in zip(numbers.tolist(), marks.tolist(), strict=True):
+        group = sorted([*([] if mark == OPENS else group), number])
+        expected.append(float(math.floor(Fraction(median(map(Fraction, group))) + Fraction(1, 2))))
+    for splits in ([], [1, 70, 80, 400], sorted(random.integers(0, 900, 7))):
+        levels, found = MedianFilter(0), []
+        levels.members = sorted(start)
+        for parts in zip(np.split(numbers, splits), np.split(marks, splits), strict=True):
+            if parts[0].size:
+                found += levels.push(MeasuredLeaves(parts[0], parts[1], parts[1])).tolist()
+                again = MedianFilter(7)
+                again.level, again.members = levels.level, levels.members
+                levels = again
+        assert found == expected
+        assert levels.members == group
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 15, 64, 127])
 def test_variance_of_medians(count):
     """By 40,000 draws: never above what is said, and no more than 16 % below it."""

@@ -29,7 +29,8 @@ from tidegate.state_as_bytes import State
 
 _SHARE = Fraction(1, 5)  # of ε, for the groups
 # A group's deviation is compared with as many θ over the budget of the groups. The constant is
-# ours: the noise of a test has scale 8 in this unit, so at 5 equal values would part after three.
+# ours. Published is 5: the noise of a test has scale 8 in this unit, so equal values part after
+# three (docs/research/pegasus.md compares).
 _LIMIT = Fraction(40)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
+import numpy as np
+
 from tidegate.estimate.sample_and_hold import LastPublished
 from tidegate.exact_numbers import Number, whole
 from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
+from tidegate.perturb.sampled_values import Measurements, Stretch
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
@@ -69,6 +72,16 @@ class ByPosition:
         """The next multiple."""
         at = start + -position % self._every
         return (at, self._scale) if at < stop else (stop, 0)
+
+    def sweep(self, stretch: Stretch) -> Measurements:
+        """All multiples at once."""
+        units, start, stop, position, *_ = stretch
+        places = np.arange(start + -position % self._every, stop, self._every)
+        if not places.size:
+            return places, places, places
+        first = position + int(places[0]) - start
+        noise = stretch.noise.regular(first, places.size, self._every, self._scale)
+        return places, units[places] + noise, np.full(places.size, self._scale)
 
     def measured(self, number: int, span: int, scale: int) -> None:
         """Nothing depends on it."""

@@ -161,6 +161,17 @@ class MeasurementNoise:
             if at not in known
         )
 
+    def regular(self, position: int, count: int, every: int, scale: int) -> IntArray:
+        """Noise of `count` positions, `every` one from this one on: that of `of`."""
+        logarithms = self.between(position, (count - 1) * every + 1)[::every]
+        products = scale * logarithms
+        found = products.astype(np.int64)  # towards 0
+        rest = np.abs(products - found)
+        sure = (rest > EDGE) & (rest < BEYOND) & (found != 0) & (scale < USUAL_SCALES)
+        for at in np.flatnonzero(~sure).tolist():
+            found[at] = self.scaled(float(logarithms[at]), scale, position + at * every)
+        return found
+
     def of(self, position: int, scale: int) -> int:
         """The noise of a measurement."""
         logarithms, index = self.ahead(position)

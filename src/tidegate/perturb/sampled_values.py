@@ -21,7 +21,8 @@ from tidegate.state_as_bytes import State, restore, state_of
 
 # Indices of measured values, released numbers, scales of their noise. All are whole numbers; where
 # a float is exact it may be one, and they may be arrays, which is faster.
-Measurements = tuple[list[int] | IntArray, list[float] | FloatArray, list[float] | FloatArray]
+Numbers = list[float] | FloatArray | IntArray
+Measurements = tuple[list[int] | IntArray, Numbers, Numbers]
 
 
 # Added and taken away, they round a float to a whole number: one that is at least 0, and any.
