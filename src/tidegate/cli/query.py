@@ -95,6 +95,8 @@ def query(
     If several columns were released, --column says which; --ratio gives the sum of one over that
     of another, with an interval.
 
+    If events were released with --mean, every row has their number, their sum and their mean.
+
     If the release has keys (`tidegate release --by`), the answer has one row for each --key, or for
     every key, and their total. Without a range it covers all rows of a key.
 
@@ -118,9 +120,10 @@ def query(
             raise SettingError("range", "ask by position or by time, not both")
         from tidegate.keyed.released_file import (  # on demand: `--help` needs none
             KeyedFile,
-            open_released,
+            open_one_file,
         )
         from tidegate.released.checked_metadata import SimulationError
+        from tidegate.released.released_means import open_means
 
         positions = asked_ranges(start, end, ranges)
 
@@ -146,8 +149,15 @@ def query(
                 printed_answers.printed_ratio(released, ratio, sums, format, as_json=as_json)
             )
             return
+        if column is None and (means := open_means(released, format)) is not None:
+            from tidegate.cli.printed_means import printed_means
+
+            if key or total:
+                raise SettingError("key", "this release has no keys: it was made without --by")
+            typer.echo(printed_means(means, sums, as_json=as_json))
+            return
         try:
-            file = open_released(file_of(released, column), format)
+            file = open_one_file(file_of(released, column), format)
         except SimulationError as rehearsal:
             from tidegate.cli.query_keys_and_simulations import answered_from_simulation
 
