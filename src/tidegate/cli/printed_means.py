@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tidegate.record.range_queries_and_answers import Answers
+    from tidegate.record.record import Record
     from tidegate.released.released_means import ReleasedMeans
 
 _PARTS = (COUNT, "sum", "mean")
@@ -23,18 +24,18 @@ _ENDS = ("estimate", "low", "high")
 
 def printed_means(
     means: ReleasedMeans,
-    ask: Callable[[Any], tuple[list[str], Answers]],
+    ask: Callable[[Record], tuple[list[str], Answers]],
     *,
     as_json: bool,
 ) -> str:
     """Count, sum and mean of every range that `ask` asks both streams for, column by column."""
-    ranges, counts = ask(means[COUNT])
+    ranges, counts = ask(means[COUNT].record)
     columns = [name for name in means.names if name != COUNT]
     rows: list[dict[str, Any]] = []
     said, notes = [f"{COUNT}: {line}" for line in warned(counts)], [counts.note]
     for column in columns:
         one = means.of(column)
-        _, sums = ask(one[column])
+        _, sums = ask(one.sums)
         found = means_of(sums, counts, one.ends)
         parts: dict[str, Mapping[str, Any]]
         parts = {COUNT: _ends_of(counts), "sum": _ends_of(sums), "mean": found}

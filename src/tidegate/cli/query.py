@@ -19,6 +19,7 @@ from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:
     from tidegate.record.range_queries_and_answers import Answers
+    from tidegate.record.record import Record
     from tidegate.released import ReleasedFile
 
 Start = Annotated[
@@ -127,14 +128,14 @@ def query(
 
         positions = asked_ranges(start, end, ranges)
 
-        def sums(file: ReleasedFile) -> tuple[list[str], Answers]:
+        def sums(record: Record) -> tuple[list[str], Answers]:
             if every is not None:
-                table = file.record.table(every, from_=from_, to=to, confidence=confidence)
+                table = record.table(every, from_=from_, to=to, confidence=confidence)
                 return table.times, table.answers
             if by_time:
-                found = file.record.answers_between(from_, to, confidence, as_of)
+                found = record.answers_between(from_, to, confidence, as_of)
             else:
-                found = file.record.queries(*positions(file.record.end), confidence, as_of=as_of)
+                found = record.queries(*positions(record.end), confidence, as_of=as_of)
             pairs = zip(found.start.tolist(), found.end.tolist(), strict=True)
             return [f"[{begin}, {end})" for begin, end in pairs], found
 
@@ -182,7 +183,7 @@ def query(
             table = file.record.table(every, from_=from_, to=to, confidence=confidence)
             typer.echo(printed_times(table, file, as_json=as_json))
             return
-        answers = sums(file)[1]
+        answers = sums(file.record)[1]
     note = file.note if as_of is None else file.debts
     typer.echo(
         _query_as_json(file, answers, note) if as_json else _query_as_text(file, answers, note)

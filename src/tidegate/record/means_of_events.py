@@ -22,7 +22,9 @@ from tidegate.errors import QueryError
 from tidegate.record.answer import Answer
 from tidegate.record.answer_text import SHOWN, cautions, six_digits
 from tidegate.record.mean_and_ratio import Ratio, ratio
-from tidegate.record.range_queries_and_answers import Answers, RangeQueries
+from tidegate.record.range_queries_and_answers import Answers
+from tidegate.record.record import Record
+from tidegate.record.sums_given_counts import RecordGivenCounts, numbers_tell
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
@@ -175,11 +177,16 @@ def _shown(number: float) -> str:
 
 
 class MeanQueries(ABC):
-    """Answers for count, sum and mean from two streams of one log, which `_both` asks."""
+    """Answers for count, sum and mean from two streams of one log, whose records `_both` gives.
+
+    Sums are answered with what the numbers tell (`sums_given_counts`), where these are known well.
+    """
+
+    _given: RecordGivenCounts | None = None  # of the last question
 
     @abstractmethod
-    def _both(self, ask: Callable[[RangeQueries], T]) -> tuple[T, T]:
-        """What the sums answer, and the numbers; under the lock that guards them, if there is."""
+    def _both(self, ask: Callable[[Record, Record], T]) -> T:
+        """Ask the records of sums and of numbers; under the lock that guards them, if there is."""
 
     @property
     @abstractmethod
@@ -188,18 +195,18 @@ class MeanQueries(ABC):
 
     def query(self, *where: Any, **how: Any) -> CountSumMean:
         """Count, sum and mean of a range, which is asked as in `Release.query`."""
-        total, count = self._both(lambda stream: stream.query(*where, **how))
+        total, count = self._asked(*where, **how)
         if count.low > 0:
             return CountSumMean(count, total, mean_of(total, count, self.ends))
         return CountSumMean(count, total, None)
 
     def sum(self, *where: Any, **how: Any) -> Answer:
         """The sum of the events of a range."""
-        return self.query(*where, **how).sum
+        return self._asked(*where, **how)[0]
 
     def count(self, *where: Any, **how: Any) -> Answer:
         """Their number."""
-        return self.query(*where, **how).count
+        return self._asked(*where, **how)[1]
 
     def mean(self, *where: Any, **how: Any) -> Ratio:
         """Their mean, with Fieller's interval, cut to the public bounds of a value.
@@ -207,8 +214,24 @@ class MeanQueries(ABC):
         Raises:
             QueryError: the number of events may be 0.
         """
-        total, count = self._both(lambda stream: stream.query(*where, **how))
-        return mean_of(total, count, self.ends)
+        return mean_of(*self._asked(*where, **how), self.ends)
+
+    def _asked(self, *where: Any, **how: Any) -> tuple[Answer, Answer]:
+        return self._both(
+            lambda sums, counts: (
+                self._sums_given(sums, counts).query(*where, **how),
+                counts.query(*where, **how),
+            )
+        )
+
+    def _sums_given(self, sums: Record, counts: Record) -> Record:
+        """The record of sums, with what the numbers tell."""
+        if self._given is None or not self._given.fits(sums, counts):
+            self._given = None
+            if not numbers_tell(sums, counts):
+                return sums
+            self._given = RecordGivenCounts(sums, counts)
+        return self._given
 
     def table(
         self,
@@ -224,8 +247,13 @@ class MeanQueries(ABC):
         """
         if not isinstance(every, str | timedelta):
             raise QueryError("every must be a length of time: 15min, 1h, 1d, 1w, 1mo, 1y")
+        length: str | timedelta = every
+
+        def ask(record: Record) -> TimeTable:
+            return record.table(length, confidence, from_=from_, to=to)
+
         sums, counts = self._both(
-            lambda stream: stream.table(every, confidence, from_=from_, to=to)
+            lambda sums, counts: (ask(self._sums_given(sums, counts)), ask(counts))
         )
         if not np.array_equal(sums.edges, counts.edges) or not np.array_equal(
             sums.rows, counts.rows

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tidegate.errors import QueryError
 from tidegate.record.means_of_events import Ends, MeanQueries
-from tidegate.record.range_queries_and_answers import RangeQueries
+from tidegate.record.record import Record
 from tidegate.released.released_columns import ReleasedColumns, column_file, open_columns
 from tidegate.run.column_budgets import COUNT
 
@@ -50,8 +50,13 @@ class ReleasedMeans(MeanQueries, ReleasedColumns):
         names = ", ".join(self.names)
         return f"<ReleasedMeans {names}: {len(self)} ticks; {self.guarantee}>"
 
-    def _both(self, ask: Callable[[RangeQueries], T]) -> tuple[T, T]:
-        return ask(self[self.title]), ask(self[COUNT])
+    def _both(self, ask: Callable[[Record, Record], T]) -> T:
+        return ask(self[self.title].record, self[COUNT].record)
+
+    @property
+    def sums(self) -> Record:
+        """The record of the sums, which answers with what the numbers tell."""
+        return self._both(self._sums_given)
 
     @property
     def ends(self) -> Ends:

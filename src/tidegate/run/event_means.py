@@ -12,7 +12,7 @@ from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership, handing_over
 from tidegate.randomness import Randomness
 from tidegate.record.means_of_events import Ends, MeanQueries
-from tidegate.record.range_queries_and_answers import RangeQueries
+from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.event_release import EventRelease
@@ -99,10 +99,10 @@ class EventMeansRelease(MeanQueries, NotCopied):
                 self._ownership.refuse()
             raise
 
-    def _both(self, ask: Callable[[RangeQueries], First]) -> tuple[First, First]:
+    def _both(self, ask: Callable[[Record, Record], First]) -> First:
         with self._ownership.lock:
             self._ownership.check()  # what a cut-short change released was never handed out
-            return ask(self.sums), ask(self.counts)
+            return ask(self.sums._growing_record(), self.counts._growing_record())
 
     @property
     def ends(self) -> Ends:
