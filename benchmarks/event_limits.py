@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.events import Log, bikes, made_up, taxi
+from benchmarks.events import Log, made_up, taxi
 
 Floats = NDArray[np.float64]
 _BLOCKS, _HOUR, _WEEK = 16, 3600 * 10**9, 168
@@ -156,7 +156,7 @@ def limits(log: Log, epsilon: float) -> list[tuple[str, float, str]]:
 
 
 if __name__ == "__main__":
-    logs = {"fare": taxi, "bikes": bikes, "made-up": made_up}
+    logs = {"fare": taxi, "made-up": made_up}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", choices=logs, default="fare")
     parser.add_argument("--epsilon", type=float, default=1.0)

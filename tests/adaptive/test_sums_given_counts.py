@@ -91,3 +91,20 @@ def test_sums_alone_where_numbers_tell_nothing(counts):
     assert not numbers_tell(sums, release.counts.record)
     if counts == "too noisy":
         assert release.sum(0, HOURS) == sums.query(0, HOURS)
+
+
+def test_sums_alone_where_numbers_mislead():
+    # Events without a value come and go, and those with one do not: m·N̂ would be a wrong profile.
+    random = np.random.default_rng(2)
+    steady = START + np.arange(HOURS).repeat(60).astype("timedelta64[h]")
+    bursts = random.choice((0, 400), HOURS // 8).repeat(8)
+    idle = START + np.repeat(np.arange(HOURS), bursts).astype("timedelta64[h]")
+    values = np.append(np.full(steady.size, 20.0), np.zeros(idle.size))
+    release = tg.event_means(3, 60, fixed=True, **CLOCK).start(tg.seeded(2))
+    release.push(np.append(steady, idle), values)
+    release.advance(END)
+    alone, counts = release.sums.record, release.counts.record
+    assert numbers_tell(alone, counts)
+    segments = RecordGivenCounts(alone, counts).segments
+    assert [type(one) for one in segments] == [type(one) for one in alone.segments]
+    assert release.sum(24, 48) == alone.query(24, 48)

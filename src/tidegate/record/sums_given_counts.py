@@ -10,7 +10,11 @@ import math
 import numpy as np
 
 from tidegate.estimate.mixture.event_mixture import EventMixture
-from tidegate.estimate.mixture.sums_given_counts import Expected, SumsGivenCounts
+from tidegate.estimate.mixture.sums_given_counts import (
+    Expected,
+    SumsGivenCounts,
+    unlikely_alone,
+)
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.record import Record
 from tidegate.record.segments.segment import Segment
@@ -91,4 +95,6 @@ def _given(segment: Segment, expected: Expected, level: float) -> Segment:
     if not segment.measured or not segment.blocks or not isinstance(estimator, EventMixture):
         return segment
     posterior = SumsGivenCounts(segment.recorded, estimator, expected, level)
+    if unlikely_alone(segment.recorded, estimator) < posterior.unlikely:
+        return segment  # numbers with much noise may tell less than the sums themselves
     return SegmentGivenCounts(segment, posterior)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tidegate.estimate.mixture.event_mixture import EventMixture, EventPosterior
+from tidegate.estimate.mixture.event_mixture import EventMixture, EventPosterior, scatter_of
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle
-from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL_VARIANCE
+from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL_MEAN, LEVEL_VARIANCE
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.truncated_tail import Tail
 from tidegate.lattice import FloatArray, IntArray
@@ -33,6 +33,9 @@ class SumsGivenCounts(EventPosterior):
     """`EventPosterior` of what is left of the sums beyond `expected`.
 
     `level` is the sum of an average tick, in the unit of the data.
+
+    Attributes:
+        unlikely: −log₂ of the likelihood of the leaf sums, up to a constant.
     """
 
     def __init__(
@@ -49,7 +52,8 @@ class SumsGivenCounts(EventPosterior):
             run = RunOfTheRest(recorded, estimator.cycle, part * most)
             run.follow(self._begun, lambda block: left[self._leaves_of(block)])
             found.append((run.unlikely, part * most, run.model_weights))
-        _, self._scatter, weights = min(found)
+        self.unlikely, self._scatter, weights = min(found)
+        self.unlikely += self._sums.size * math.log2(recorded.threshold)
         self._models = weights, self._scatter, estimator.cycle
 
     def _left(self, recorded: Recorded) -> IntArray:
@@ -108,15 +112,36 @@ class WholeLevels:
     sums: FloatArray
 
 
-class RunOfTheRest(RescaledRun):
-    """The filters over what is left, for the weights of the models: of ticks around 0, in θ."""
+def unlikely_alone(recorded: Recorded, estimator: EventMixture) -> float:
+    """The same of the sums alone, as `EventMixture` smooths them."""
+    step = recorded.blocks[-1].layout.cap_step
+    run = RunOfTheRest(
+        recorded, estimator.cycle, scatter_of(float(estimator.spread), step), LEVEL_MEAN, step
+    )
+    leaves = recorded.leaves
+    sums = np.diff(leaves.sums(np.arange(leaves.oldest, leaves.closed + 1)))
 
-    def __init__(self, recorded: Recorded, cycle: Cycle, scatter: float) -> None:
+    def of_block(block: Block) -> IntArray:
+        first = block.first - leaves.oldest
+        found: IntArray = sums[
+            first : first + block.layout.leaves_by(recorded.end - block.start)
+        ]
+        return found
+
+    run.follow(recorded.blocks, of_block)
+    return run.unlikely + sums.size * math.log2(recorded.threshold << step)
+
+
+class RunOfTheRest(RescaledRun):
+    """The filters over leaf sums, for the weights of the models: in 2^step·θ, around `mean`."""
+
+    def __init__(
+        self, recorded: Recorded, cycle: Cycle, scatter: float, mean: float = 0.0, step: int = 0
+    ) -> None:
         self._until = recorded.end
-        super().__init__(
-            recorded.threshold, 0.0, recorded.perturber, scatter=scatter, cycle=cycle
-        )
-        self._set_level(0.0, LEVEL_VARIANCE)
+        unit = recorded.threshold << step
+        super().__init__(unit, 0.0, recorded.perturber, scatter=scatter, cycle=cycle)
+        self._set_level(mean, LEVEL_VARIANCE)
         if self._cycle is not None:
             self._cycle.begin_at(recorded.blocks[0].start)
 
