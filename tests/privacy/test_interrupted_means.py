@@ -86,7 +86,7 @@ def test_nothing_is_answered_after_a_change_that_was_cut_short(
     release = MEANS.start(tg.seeded(1))
     release.push(TIMES, np.arange(8))
     release.advance(START + np.timedelta64(17, "h"))
-    assert release.sum(0, 16).estimate == release.sums.query(0, 16).estimate
+    assert release.count(0, 16).estimate == release.counts.query(0, 16).estimate
 
     def interrupt(*_: Any) -> None:
         raise Interrupted

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tidegate.keyed.released_file import KeyedFile
     from tidegate.record.answer import Answer
     from tidegate.record.range_queries_and_answers import Answers
+    from tidegate.record.record import Record
     from tidegate.record.times.time_ranges_and_tables import TimeTable
     from tidegate.released import ReleasedFile
 
@@ -156,7 +157,7 @@ def _plain(value: Any) -> Any:
 def printed_ratio(
     released: Path,
     wanted: str,
-    ask: Callable[[ReleasedFile], tuple[list[str], Answers]],
+    ask: Callable[[Record], tuple[list[str], Answers]],
     format: str | None,  # noqa: A002  # as in open_source
     *,
     as_json: bool,
@@ -164,14 +165,12 @@ def printed_ratio(
     """The ratios over the ranges that `ask` asks each column for, with their names."""
     from tidegate.record.mean_and_ratio import ratio
     from tidegate.released.released_columns import open_columns
-    from tidegate.released.released_file import ReleasedFile
 
     above, sign, below = wanted.partition("/")
     if not (above and sign and below):
         raise SettingError("ratio", "must name two columns: tip/fare")
     columns = open_columns(released, [above, below], format)
-    files = [one for one in (columns[above], columns[below]) if isinstance(one, ReleasedFile)]
-    (names, tops), (_, bottoms) = (ask(file) for file in files)
+    (names, tops), (_, bottoms) = (ask(columns[name].record) for name in (above, below))
     rows: list[dict[str, Any]] = []
     for at, name in enumerate(names):
         row: dict[str, Any] = {"range": name, above: tops.estimate[at], below: bottoms.estimate[at]}

@@ -19,6 +19,7 @@ from tidegate.tables.plain_text import percent, shown, table
 
 if TYPE_CHECKING:
     from tidegate.record.range_queries_and_answers import Answers
+    from tidegate.record.record import Record
     from tidegate.released import ReleasedFile
 
 Start = Annotated[
@@ -95,6 +96,8 @@ def query(
     If several columns were released, --column says which; --ratio gives the sum of one over that
     of another, with an interval.
 
+    If events were released with --mean, every row has their number, their sum and their mean.
+
     If the release has keys (`tidegate release --by`), the answer has one row for each --key, or for
     every key, and their total. Without a range it covers all rows of a key.
 
@@ -118,20 +121,21 @@ def query(
             raise SettingError("range", "ask by position or by time, not both")
         from tidegate.keyed.released_file import (  # on demand: `--help` needs none
             KeyedFile,
-            open_released,
+            open_one_file,
         )
         from tidegate.released.checked_metadata import SimulationError
+        from tidegate.released.released_means import open_means
 
         positions = asked_ranges(start, end, ranges)
 
-        def sums(file: ReleasedFile) -> tuple[list[str], Answers]:
+        def sums(record: Record) -> tuple[list[str], Answers]:
             if every is not None:
-                table = file.record.table(every, from_=from_, to=to, confidence=confidence)
+                table = record.table(every, from_=from_, to=to, confidence=confidence)
                 return table.times, table.answers
             if by_time:
-                found = file.record.answers_between(from_, to, confidence, as_of)
+                found = record.answers_between(from_, to, confidence, as_of)
             else:
-                found = file.record.queries(*positions(file.record.end), confidence, as_of=as_of)
+                found = record.queries(*positions(record.end), confidence, as_of=as_of)
             pairs = zip(found.start.tolist(), found.end.tolist(), strict=True)
             return [f"[{begin}, {end})" for begin, end in pairs], found
 
@@ -146,8 +150,15 @@ def query(
                 printed_answers.printed_ratio(released, ratio, sums, format, as_json=as_json)
             )
             return
+        if column is None and (means := open_means(released, format)) is not None:
+            from tidegate.cli.printed_means import printed_means
+
+            if key or total:
+                raise SettingError("key", "this release has no keys: it was made without --by")
+            typer.echo(printed_means(means, sums, as_json=as_json))
+            return
         try:
-            file = open_released(file_of(released, column), format)
+            file = open_one_file(file_of(released, column), format)
         except SimulationError as rehearsal:
             from tidegate.cli.query_keys_and_simulations import answered_from_simulation
 
@@ -172,7 +183,7 @@ def query(
             table = file.record.table(every, from_=from_, to=to, confidence=confidence)
             typer.echo(printed_times(table, file, as_json=as_json))
             return
-        answers = sums(file)[1]
+        answers = sums(file.record)[1]
     note = file.note if as_of is None else file.debts
     typer.echo(
         _query_as_json(file, answers, note) if as_json else _query_as_text(file, answers, note)

@@ -49,18 +49,20 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
       tidegate release trips.csv --column fare --column tip --epsilon 1 --bound 200 -o private.csv
       tidegate release trips.csv --column fare --time pickup --every 15min --start 2024-01-01 \\
           --until 2024-02-01 --epsilon 0.5 --bound 200 -o private.csv
+      tidegate release trips.csv --column fare --mean --time pickup --every 15min \\
+          --start 2024-01-01 --until 2024-02-01 --epsilon 1 --bound 200 -o private.csv
       sensor | tidegate release --epsilon 0.1 --bound 50 --resolution 0.1 --state state/ | dashboard
     """  # noqa: D301  # \b keeps the lines of the examples
     config = settings.pop("config")
     with plain_errors():
         given = {name.replace("_", "-"): value for name, value in settings.items()}
         options = with_config(given, config, KINDS)
-        if len(options.get("column", ())) > 1:
+        release_events.check_mean(options)
+        if len(options.get("column", ())) > 1 or options.get("mean"):
             from tidegate.cli.release_columns import release_columns
 
-            for name in ("by", "every"):
-                if name in options:
-                    raise SettingError(name, "needs exactly one --column")
+            if "by" in options:
+                raise SettingError("by", "needs exactly one --column")
             if of_broker(source, options):
                 raise SettingError("column", "can be given only once with a broker")
             warn_of_released(source, options.get("format"))

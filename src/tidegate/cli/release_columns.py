@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import complain, stopping
 from tidegate.cli.file_options import holds_something, refuse_bad_rows
 from tidegate.cli.option_builders import by_column
@@ -20,7 +23,8 @@ from tidegate.cli.rounding_note import RoundingNote
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import positive
 from tidegate.guarantee import sequential
-from tidegate.run.column_budgets import checked_names, shares_of
+from tidegate.methods._events import SUMS
+from tidegate.run.column_budgets import COUNT, checked_names, shares_of, with_count
 
 if TYPE_CHECKING:
     from tidegate.durable import DurableRelease
@@ -37,6 +41,9 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     from tidegate.released.released_columns import column_file
 
     names = checked_names(options["column"])
+    means = bool(options.get("mean"))
+    if means:
+        names = [*names, COUNT]
     output = options.get("output")
     if output in (None, "-"):
         raise SettingError("output", "is needed for several columns: each has a file of its own")
@@ -46,7 +53,12 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     replaced = any(holds_something(sink) for sink in sinks.values())
     for sink in sinks.values():
         check_release_options(source, {**options, "output": sink})
-    pipelines = pipelines_of(names, with_length(options, source))
+    with_ticks = release_events.of_events(options)
+    if with_ticks:
+        pipelines = _event_pipelines_of(names, options, means=means)
+        until = release_events.clock(options)
+    else:
+        pipelines, until = pipelines_of(names, with_length(options, source)), None
     refuse_bad_rows(source, source_options(options), options)
     quiet = bool(options.get("quiet"))
     continues = source == "-" and options.get("stdin", "resent") == "continues"
@@ -57,7 +69,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     ):
         read = RoundingNote(opened, [one.lattice for one in pipelines.values()], names)
         into: dict[str, Any] = {"format": options.get("output-format"), "warn": complain}
-        into["progress"] = stop.then(progress.advance)
+        into |= {"progress": stop.then(progress.advance), "until": until, "means": means}
         runs: dict[str, DurableRelease | Release]
         if "state" not in options:
             started = {name: pipeline.start() for name, pipeline in pipelines.items()}
@@ -80,13 +92,42 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
 
 def pipelines_of(names: list[str], options: dict[str, Any]) -> dict[str, Pipeline]:
     """A pipeline for each column, which all together spend epsilon."""
+    shares = by_column("share", names, options.get("share"))
+    return _pipelines(names, options, shares_of(names, shares), build_pipeline)
+
+
+def _event_pipelines_of(
+    names: list[str], options: dict[str, Any], *, means: bool
+) -> dict[str, Pipeline]:
+    """The same for events; with means, the last one counts them."""
+    shares = by_column("share", names, options.get("share"))
+    if not means:
+        return _pipelines(
+            names, options, shares_of(names, shares), release_events.build_event_pipeline
+        )
+    parts = shares_of(names, with_count(names[:-1], shares, 1 - SUMS))
+    for setting in _OWN:
+        for given in options.get(setting, ()):
+            if given.startswith(f"{COUNT}="):
+                raise SettingError(setting, "is not for the count: each event counts as 1")
+    found = _pipelines(names[:-1], options, parts, release_events.build_event_pipeline)
+    counted = {name: value for name, value in options.items() if name not in {*_OWN, "share"}}
+    counted |= {"count": True, "epsilon": positive("epsilon", options["epsilon"]) * parts[COUNT]}
+    return {**found, COUNT: release_events.build_event_pipeline(counted)}
+
+
+def _pipelines(
+    names: list[str],
+    options: dict[str, Any],
+    shares: Mapping[str, Fraction],
+    build: Callable[[dict[str, Any]], Pipeline],
+) -> dict[str, Pipeline]:
     if "epsilon" not in options:
         raise SettingError("epsilon", "is required: give --epsilon, or set it in --config")
     epsilon = positive("epsilon", options["epsilon"])
-    shares = shares_of(names, by_column("share", names, options.get("share")))
     own = {
         setting: by_column(setting, names, options.get(setting))
-        for setting in ("bound", "lower", "resolution")
+        for setting in _OWN
     }
     common = {name: value for name, value in options.items() if name not in {*own, "share"}}
     found: dict[str, Pipeline] = {}
@@ -94,8 +135,11 @@ def pipelines_of(names: list[str], options: dict[str, Any]) -> dict[str, Pipelin
         mine = {setting: each[name] for setting, each in own.items() if name in each}
         if "bound" not in mine:
             raise SettingError("bound", f"is required for {name!r}: give --bound {name}=NUMBER")
-        found[name] = build_pipeline({**common, **mine, "epsilon": epsilon * shares[name]})
+        found[name] = build({**common, **mine, "epsilon": epsilon * shares[name]})
     return found
+
+
+_OWN = ("bound", "lower", "resolution")  # settings that a column has of its own
 
 
 def _summarise_columns(

@@ -11,7 +11,7 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.record.times.time_ranges_and_tables import Moment, length_of
 
 _NOW = "now"
-OPTIONS = ("every", "start", "until", "count")
+OPTIONS = ("every", "start", "until", "count", "mean")
 # What readings have, and events do not.
 _UNUSED = (
     "late", "preset", "holdout", "estimator", "fanout", "skipped", "delta", "set", "unit",
@@ -32,6 +32,24 @@ def of_events(options: dict[str, Any]) -> bool:
         if name in options:
             raise SettingError(name, "needs --every, the length of a tick")
     return False
+
+
+def check_mean(options: dict[str, Any]) -> None:
+    """Refuse --mean where it means nothing."""
+    if not options.get("mean"):
+        return
+    if "every" not in options:
+        raise SettingError(
+            "mean", "needs --every: of readings, `tidegate query --every` has means already"
+        )
+    for name, why in (
+        ("count", "is part of --mean: leave it out"),
+        ("by", "cannot be used with --mean: release sums, and --count, whose epsilons add up"),
+    ):
+        if options.get(name):
+            raise SettingError(name, why)
+    if not options.get("column"):
+        raise SettingError("mean", "needs --column, the values whose mean is asked")
 
 
 def until(options: dict[str, Any]) -> Moment:
@@ -100,8 +118,8 @@ def build_event_pipeline(options: dict[str, Any]) -> tg.Pipeline:
     if counts and "bound" in options:
         raise SettingError(
             "count",
-            "counts events, each as 1, and --bound is for their values: choose one. For means, use "
-            "tidegate.event_means in Python, which splits epsilon between sums and counts",
+            "counts events, each as 1, and --bound is for their values: choose one, or use --mean, "
+            "which releases sums and counts",
         )
     if not counts and "bound" not in options:
         raise SettingError("bound", "is required for sums of events; --count counts them instead")

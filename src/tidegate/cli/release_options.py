@@ -94,6 +94,11 @@ OPTIONS: dict[str, Any] = {
     "start": text("When the first tick begins; public, e.g. 2024-01-01."),
     "until": text("Release the ticks up to this time, `now` or `now-5min`; public, too."),
     "count": flag("--count", help="Release the number of events; no column, no bound."),
+    "mean": flag(
+        "--mean",
+        help="With --every: release the number of events, too, so that means can be asked; it gets "
+        "a fifth of epsilon (--share count=PART).",
+    ),
     "header": Header,
     "delimiter": Delimiter,
     "decimal": DecimalSign,

@@ -110,9 +110,9 @@ def show(
 
 def _opened_to_show(released: Path, key: str | None, format: str | None) -> ReleasedFile:  # noqa: A002  # as in `show`
     """The file, or one of its keys."""
-    from tidegate.keyed.released_file import KeyedFile, open_released  # on demand, as in `query`
+    from tidegate.keyed.released_file import KeyedFile, open_one_file  # on demand, as in `query`
 
-    file = open_released(released, format)
+    file = open_one_file(released, format)
     if not isinstance(file, KeyedFile):
         if key is not None:
             raise SettingError("key", f"is for files with keys, and {released.name} has none")

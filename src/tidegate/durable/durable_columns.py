@@ -17,8 +17,11 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tidegate import _atomic_files
 from tidegate._context_managers import Closed, NotCopied
@@ -31,9 +34,15 @@ from tidegate.durable.state_stores import FolderStore
 from tidegate.durable.transfer import TransferPassage, Transferred
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
-from tidegate.io import Source
+from tidegate.io import Batch, Source
 from tidegate.ledger import Ledger, LedgerError
-from tidegate.run.column_budgets import checked_names, column_file_label, facts_of_all_columns
+from tidegate.record.times.time_ranges_and_tables import Moment
+from tidegate.run.column_budgets import (
+    COUNT,
+    checked_names,
+    column_file_label,
+    facts_of_all_columns,
+)
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
 
@@ -209,6 +218,8 @@ def transfer_columns(
     format: str | None = None,  # noqa: A002  # as in open_sink
     start: int | None = None,
     progress: Callable[[int], None] | None = None,
+    until: Moment | Callable[[], Moment] | None = None,
+    means: bool = False,
     warn: Callable[[str], None],
 ) -> dict[str, Transferred]:
     """Read a source of several columns to its end, release each, and write each to its file.
@@ -220,11 +231,20 @@ def transfer_columns(
         source: from `tidegate.io.open_source(path, column=[...])`, in the order of `releases`.
         releases: `DurableColumns`, or a new `Release` for each column.
         sinks: the file of each column.
-        format, start, progress, warn: as in `transfer`.
+        format, start, progress, until, warn: as in `transfer`. A clock is read once for all
+            columns, so that they have the same ticks.
+        means: the last release, `COUNT`, counts events: it takes a 1 for each row, and the files
+            say that means can be asked.
     """
     columns = releases if isinstance(releases, DurableColumns) else _MemoryColumns(releases)
     runs: dict[str, DurableRelease | Release] = {**columns.runs}
-    more = {"together": facts_of_all_columns({name: run.guarantee for name, run in runs.items()})}
+    events = [run.pipeline.ticks is not None for run in runs.values()]
+    if any(one != (until is not None) for one in events):
+        raise SettingError("until", "must be given for event streams, and only for them")
+    if means and (until is None or [*runs][-1] != COUNT or len(runs) < 2):
+        raise SettingError("means", f"need event streams, the last of them called {COUNT!r}")
+    promises = {name: run.guarantee for name, run in runs.items()}
+    more = {"together": facts_of_all_columns(promises, means=means)}
     place = start or 0
     with ExitStack() as stack:
         passages = []
@@ -234,7 +254,16 @@ def transfer_columns(
             facts = {**more, "column": name}
             passage = TransferPassage(run, Output.to(sinks[name], format), more=facts, **options)
             passages.append(stack.enter_context(passage))
-        for batch in source.batches():
+
+        def advance(to: Moment) -> None:
+            for passage in passages:
+                passage.advance(to)
+
+        if callable(until) and hasattr(source, "when_idle"):
+            clock = until
+            source.when_idle(lambda: advance(clock()))
+        for read in source.batches():
+            batch = _with_ones(read) if means else read
             if len(batch.others) + 1 != len(passages):
                 raise SettingError("source", "must have a column for each release")
             rest, place = batch, place if batch.start is None else batch.start
@@ -243,4 +272,11 @@ def transfer_columns(
                 for passage, values in zip(passages, part.by_column(), strict=True):
                     passage.take(values)
                 place, rest = place + len(part), rest.part(len(part))
-        return {name: one.finish() for name, one in zip(runs, passages, strict=True)}
+        end = until() if callable(until) else until
+        return {name: one.finish(end) for name, one in zip(runs, passages, strict=True)}
+
+
+def _with_ones(batch: Batch) -> Batch:
+    """With a last column that counts every row as 1, whatever its values are."""
+    ones = np.ones(len(batch), dtype=np.int64)
+    return replace(batch, others=(*batch.others, ones))

@@ -27,6 +27,7 @@ from tidegate.keyed.rows import KeyedRows
 from tidegate.record.record import Record
 from tidegate.released.released_columns import columns_beside
 from tidegate.released.released_file import ReleasedFile
+from tidegate.released.released_means import ReleasedMeans, open_means
 from tidegate.released.scan_into_block_sums import DAMAGED
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
@@ -186,12 +187,13 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
 def open_released(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
-) -> ReleasedFile | KeyedFile:
+) -> ReleasedFile | KeyedFile | ReleasedMeans:
     """Open a file that `tidegate release` wrote: CSV, JSON Lines or Parquet, compressed or not.
 
     The first time reads the file once and keeps an index beside it; later ones take a moment. A
     file with many keys (`tidegate release --by`) is a `KeyedFile`: `.query(key=…)`,
-    `.table("1d")` by key, `.totals("1d")`.
+    `.table("1d")` by key, `.totals("1d")`. Of a run with `--mean`, give the output that was named:
+    `ReleasedMeans` answers for count, sum and mean.
 
     Args:
         path: the file; its metadata lies inside (Parquet) or beside it (`.meta.json`).
@@ -202,6 +204,15 @@ def open_released(
     """
     if not isinstance(path, str | os.PathLike):
         raise SettingError("path", f"must be the path of a released file, not {said(path)}")
+    means = open_means(path, format)
+    return open_one_file(path, format) if means is None else means
+
+
+def open_one_file(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> ReleasedFile | KeyedFile:
+    """Open one file of one stream, or of many keys: `open_released` without means."""
     if Path(path).is_file():
         metadata = read_metadata(path, format)
         if metadata is not None and isinstance(metadata.get("keys"), dict):

@@ -121,11 +121,11 @@ _SOME = 3  # of a cycle: fewer tell nothing
 
 # Of ε, for the sums of a mean: their noise is scaled to θ, which is several times the mean. Where
 # it is 5 to 20 times that of numbers, relatively, the best share is 0.75 to 0.88.
-_SUMS = Fraction(4, 5)
+SUMS = Fraction(4, 5)
 
 
 def event_means(
-    epsilon: Number, bound: Number, *, share: Number = _SUMS, **settings: Any
+    epsilon: Number, bound: Number, *, share: Number = SUMS, **settings: Any
 ) -> EventMeans:
     """Sums, numbers and means of events over ranges of time; ε for all of them together.
 

@@ -16,6 +16,7 @@ from tidegate.exact_numbers import Number, positive, said
 from tidegate.guarantee import Guarantee, sequential
 
 _MANY = 10**6  # what is added up of shares beyond this is not written out
+COUNT = "count"  # the column of the number of events, which means divide by
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -69,8 +70,27 @@ def per_column(setting: str, names: Sequence[str], given: Any) -> dict[str, Any]
     return {name: given.get(name) for name in names}
 
 
-def facts_of_all_columns(guarantees: Mapping[str, Guarantee]) -> dict[str, Any]:
-    """What the file of each column says about all of them."""
+def with_count(
+    names: Sequence[str], given: Mapping[str, Number], part: Fraction
+) -> dict[str, Number]:
+    """Shares of ε of columns of events and of their number: by default it gets `part`.
+
+    If the count has a share, or all columns have one, these decide.
+
+    >>> with_count(["fare"], {}, Fraction(1, 5))
+    {'count': Fraction(1, 5)}
+    """
+    if any(column_file_label(name).lower() == COUNT for name in names):
+        raise SettingError("mean", f"writes a file for {COUNT!r}, and a column has that name")
+    decided = COUNT in given or given.keys() >= {*names}
+    return dict(given) if decided else {**given, COUNT: part}
+
+
+def facts_of_all_columns(
+    guarantees: Mapping[str, Guarantee], *, means: bool = False
+) -> dict[str, Any]:
+    """What the file of each column says about all of them; `means`: one of them is the count."""
     total = sequential(*guarantees.values())
     shares = {name: str(one.epsilon) for name, one in guarantees.items()}
-    return {"columns": shares, "guarantee": str(total)}
+    found: dict[str, Any] = {"columns": shares, "guarantee": str(total)}
+    return {**found, COUNT: COUNT} if means else found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tidegate._context_managers import NotCopied
@@ -11,8 +11,8 @@ from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership, handing_over
 from tidegate.randomness import Randomness
-from tidegate.record.answer import Answer
-from tidegate.record.mean_and_ratio import Ratio, ratio
+from tidegate.record.means_of_events import Ends, MeanQueries
+from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.event_release import EventRelease
@@ -42,7 +42,7 @@ class EventMeans:
         return EventMeansRelease(self.sums.start(randomness), self.counts.start(randomness))
 
 
-class EventMeansRelease(NotCopied):
+class EventMeansRelease(MeanQueries, NotCopied):
     """The releases of sum and count at work on one log.
 
     Attributes:
@@ -69,14 +69,14 @@ class EventMeansRelease(NotCopied):
         """Take events. An event without a value counts as one of value 0."""
         if isinstance(times, Iterator):  # both read them
             times = list(times)
-        self._both(lambda: self.sums.push(times, values), lambda: self.counts.push(times))
+        self._change(lambda: self.sums.push(times, values), lambda: self.counts.push(times))
 
     @handing_over
     def advance(self, until: Moment) -> tuple[Rows, Rows]:
         """Release every tick that is over: the sums, and the numbers."""
-        return self._both(lambda: self.sums.advance(until), lambda: self.counts.advance(until))
+        return self._change(lambda: self.sums.advance(until), lambda: self.counts.advance(until))
 
-    def _both(
+    def _change(
         self, sums: Callable[[], First], counts: Callable[[], Second]
     ) -> tuple[First, Second]:
         """Change both, or refuse from then on: a retry would count events twice in one of them."""
@@ -99,30 +99,12 @@ class EventMeansRelease(NotCopied):
                 self._ownership.refuse()
             raise
 
-    def sum(self, *where: Any, **how: Any) -> Answer:
-        """The sum of the events of a range, asked as `Release.query` is."""
-        return self._asked(self.sums, *where, **how)
-
-    def count(self, *where: Any, **how: Any) -> Answer:
-        """Their number."""
-        return self._asked(self.counts, *where, **how)
-
-    def _asked(self, release: EventRelease, *where: Any, **how: Any) -> Answer:
+    def _both(self, ask: Callable[[Record, Record], First]) -> First:
         with self._ownership.lock:
             self._ownership.check()  # what a cut-short change released was never handed out
-            return release.query(*where, **how)
+            return ask(self.sums._growing_record(), self.counts._growing_record())
 
-    def mean(self, *where: Any, **how: Any) -> Ratio:
-        """Their mean, with Fieller's interval, cut to the public bounds of a value.
-
-        Raises:
-            QueryError: the number of events may be 0.
-        """
-        found = ratio(self.sum(*where, **how), self.count(*where, **how))
+    @property
+    def ends(self) -> Ends:
         lattice = self.sums.pipeline.lattice
-        least, most = float(lattice.lower), float(lattice.bound)
-        inside = {
-            name: min(max(getattr(found, name), least), most)
-            for name in ("estimate", "low", "high")
-        }
-        return replace(found, **inside)
+        return float(lattice.lower), float(lattice.bound)

@@ -70,6 +70,10 @@ class EventPosterior(MixturePosterior):
         truncated: float,
         aim: Aim,  # nothing tells the size of events from their number
     ) -> Tail | None:
+        return self._tail_over(None, recorded, truncated)
+
+    def _tail_over(self, levels: Levels | None, recorded: Recorded, truncated: float) -> Tail | None:
+        """What truncation took away, in proportion to these levels; None: to those of sums."""
         if recorded.threshold >= recorded.ceiling:
             return _Untruncated()  # all that lies within the public bound counts as it is
         if not truncated:
@@ -78,7 +82,8 @@ class EventPosterior(MixturePosterior):
         # θ was chosen for a stretch of the stream: an early one leaves more of it above.
         horizon, first = recorded.perturber.horizon, recorded.blocks[0].layout.length
         stretch = min(horizon, STRETCH * max(recorded.origin, first))
-        return EventTail(self._known, self._cap, truncated * horizon / stretch, room)
+        levels = self._known if levels is None else levels
+        return EventTail(levels, self._cap, truncated * horizon / stretch, room)
 
     @property
     def _spread_facts(self) -> tuple[float, ...]:

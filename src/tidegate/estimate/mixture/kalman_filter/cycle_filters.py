@@ -104,6 +104,10 @@ class CycleFilters:
             part[:] = state[name.lstrip("_")].reshape(part.shape)
         self._position = state["position"]
 
+    def begin_at(self, position: int) -> None:
+        """The next cell begins at this position: what lies before it was not measured."""
+        self._position = position
+
     # -- weights ---------------------------------------------------------------------------------
 
     def halvings(self) -> list[float]:

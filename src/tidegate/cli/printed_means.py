@@ -1,0 +1,90 @@
+"""Print count, sum and mean of events as text or JSON: `tidegate query` of a run with --mean."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from tidegate.cli.printed_answers import warned
+from tidegate.record.means_of_events import means_of
+from tidegate.run.column_budgets import COUNT
+from tidegate.tables.plain_text import percent, shown, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tidegate.record.range_queries_and_answers import Answers
+    from tidegate.record.record import Record
+    from tidegate.released.released_means import ReleasedMeans
+
+_PARTS = (COUNT, "sum", "mean")
+_ENDS = ("estimate", "low", "high")
+
+
+def printed_means(
+    means: ReleasedMeans,
+    ask: Callable[[Record], tuple[list[str], Answers]],
+    *,
+    as_json: bool,
+) -> str:
+    """Count, sum and mean of every range that `ask` asks both streams for, column by column."""
+    ranges, counts = ask(means[COUNT].record)
+    columns = [name for name in means.names if name != COUNT]
+    rows: list[dict[str, Any]] = []
+    said, notes = [f"{COUNT}: {line}" for line in warned(counts)], [counts.note]
+    for column in columns:
+        one = means.of(column)
+        _, sums = ask(one.sums)
+        found = means_of(sums, counts, one.ends)
+        parts: dict[str, Mapping[str, Any]]
+        parts = {COUNT: _ends_of(counts), "sum": _ends_of(sums), "mean": found}
+        for at, name in enumerate(ranges):
+            row: dict[str, Any] = {"range": name, "column": column}
+            for part, ends in parts.items():
+                for end in _ENDS:
+                    label = part if end == "estimate" else f"{part}_{end}"
+                    row[label] = float(ends[end][at])
+            rows.append(row)
+        said += [f"{column}: {line}" for line in warned(sums)]
+        notes += [sums.note, *(one[name].record.note for name in (column, COUNT))]
+    note = list(dict.fromkeys(filter(None, notes)))
+    if as_json:
+        facts = {"guarantee": means.guarantee, "confidence": counts.confidence}
+        plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+        return json.dumps(
+            {**facts, "warnings": said, "note": " ".join(note), "means": plain},
+            indent=1,
+            ensure_ascii=False,
+        )
+    interval = f"{percent(counts.confidence)} interval"
+    blocks = []
+    for column in columns:
+        head = ("range", COUNT, interval, f"sum of {column}", interval, f"mean {column}", interval)
+        cells = [
+            (row["range"], *(cell for part in _PARTS for cell in _cells(row, part)))
+            for row in rows
+            if row["column"] == column
+        ]
+        blocks += [table(head, cells), ""]
+    return "\n".join([*blocks, f"{means.guarantee}, all columns together.", *said, *note])
+
+
+def _ends_of(answers: Answers) -> dict[str, Any]:
+    return {end: getattr(answers, end) for end in _ENDS}
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _cells(row: dict[str, Any], part: str) -> tuple[str, str]:
+    estimate, low, high = (row[part], row[f"{part}_low"], row[f"{part}_high"])
+    if math.isnan(estimate):
+        return "not known", ""
+    text = _digits if part == "mean" else shown
+    return text(estimate), f"{text(low)} to {text(high)}"
+
+
+def _digits(number: float) -> str:
+    return f"{number:.5g}"

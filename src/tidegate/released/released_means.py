@@ -1,0 +1,85 @@
+"""`ReleasedMeans`: sums and numbers of events that one run released, asked for count, sum, mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from tidegate.errors import QueryError
+from tidegate.record.means_of_events import Ends, MeanQueries
+from tidegate.record.record import Record
+from tidegate.released.released_columns import ReleasedColumns, column_file, open_columns
+from tidegate.run.column_budgets import COUNT
+
+T = TypeVar("T")
+
+
+class ReleasedMeans(MeanQueries, ReleasedColumns):
+    """What `tidegate release --mean` wrote: `means["fare"]` has sums, `means["count"]` numbers.
+
+    `query`, `mean` and `table` speak of the column of values; if there are several, `of("tip")`
+    says which.
+    """
+
+    column: str | None = None
+
+    def of(self, column: str) -> ReleasedMeans:
+        """The same for the means of another column."""
+        if column == COUNT or column not in self.names:
+            known = ", ".join(name for name in self.names if name != COUNT)
+            raise QueryError(f"there is no mean of {column!r}; there are: {known}")
+        found = ReleasedMeans(self._columns, self.guarantee)
+        found.column = column
+        return found
+
+    @property
+    def title(self) -> str:
+        """The column whose means these are.
+
+        Raises:
+            QueryError: there are several, and `of` has not chosen one.
+        """
+        columns = [name for name in self.names if name != COUNT]
+        if self.column is None and len(columns) > 1:
+            names = ", ".join(columns)
+            raise QueryError(f"say of which column, such as of({columns[0]!r}): {names}")
+        return self.column or columns[0]
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.names)
+        return f"<ReleasedMeans {names}: {len(self)} ticks; {self.guarantee}>"
+
+    def _both(self, ask: Callable[[Record, Record], T]) -> T:
+        return ask(self[self.title].record, self[COUNT].record)
+
+    @property
+    def sums(self) -> Record:
+        """The record of the sums, which answers with what the numbers tell."""
+        return self._both(self._sums_given)
+
+    @property
+    def ends(self) -> Ends:
+        lattice = self[self.title].pipeline.lattice
+        return float(lattice.lower), float(lattice.bound)
+
+
+def open_means(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> ReleasedMeans | None:
+    """Open the files that one run with --mean wrote under this name; None: there are none."""
+    from tidegate.io import read_metadata  # on demand: answers in memory read no files
+
+    if Path(path).exists() or not Path(count := column_file(path, COUNT)).exists():
+        return None
+    facts = (read_metadata(count, format) or {}).get("together")
+    if not isinstance(facts, dict) or facts.get(COUNT) != COUNT:
+        return None
+    columns = facts.get("columns")
+    names = [str(name) for name in columns if name != COUNT] if isinstance(columns, dict) else []
+    if not names:
+        return None
+    names.append(COUNT)
+    opened = open_columns(path, names, format)
+    return ReleasedMeans(opened._columns, opened.guarantee)
