@@ -14,12 +14,12 @@ from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import SnapshotError
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.run.earlier_pipelines import earlier_pipeline
+from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.timestamps import read_times
 
 WEEKS = {"every": "1h", "start": "2024-01-01T00:00Z", "horizon": 24 * 7 * 8}
 EVENTS = tg.events(epsilon=1, bound=10, **WEEKS)
-EARLIER = earlier_pipeline(EVENTS)  # what `tg.events` gave before decision 0126
+EARLIER = earlier_pipelines(EVENTS)[-1]  # what `tg.events` gave before decision 0126
 TIMES = [f"2024-01-{day:02}T{hour:02}:10Z" for day in range(1, 15) for hour in range(8, 20)]
 NOON, LATER = "2024-01-15T12:00Z", "2024-02-01T00:00Z"
 

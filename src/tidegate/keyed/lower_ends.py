@@ -79,7 +79,7 @@ class TwoSidedWindowCounts(WindowCounts):
     """
 
     def __init__(self, lattice: Lattice) -> None:
-        super().__init__(lattice.scale.top)
+        super().__init__(lattice.scale)
         self._top = lattice.scale.top
         self._cut: NDArray[np.int32] = np.zeros((0, len(SHAPES), self._parts.shape[1]), np.int32)
         self._factor: IntArray = np.zeros(0, dtype=np.int64)  # in `_factors`

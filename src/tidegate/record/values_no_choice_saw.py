@@ -160,14 +160,15 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
     held, error = _held(segment)
     times = STRAYED if held < _MOSTLY_ZERO else HARDLY
     times = _NEAR_START if segment.below else times
-    fallen = has_fallen(theta, bound, evidence.known, times, first=evidence.first)
+    places = theta // method.grain, -(-bound // method.grain)  # in grains
+    fallen = has_fallen(*places, evidence.known, times, first=evidence.first)
     if segment.below:
         return _MOST if fallen or lifted or climb >= _MOST * known else 0.0
     share = min(1.0, max(held, 0.0) + error)
     full = held >= _FULL
     unseen = (fallen or lifted or full) and (held - error) * known <= climb
     if evidence.first and known >= LEAST_KNOWN:
-        unseen = unseen or may_miss_bulk(theta, bound, known, max(0.0, held - error))
+        unseen = unseen or may_miss_bulk(*places, known, max(0.0, held - error))
     return max(_LITTLE, share) if unseen else 0.0  # also where nothing was released yet
 
 

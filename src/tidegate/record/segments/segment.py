@@ -44,6 +44,7 @@ class SegmentMethod:
     bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
     budgets: BlockBudgets | None = None  # of its blocks, if they pay for choices of θ
     depth: int = 0  # how far below 0 values can count, in lattice units
+    grain: int = 1  # lattice units from one threshold to the next, at the least
 
 
 class Segment:
