@@ -18,6 +18,8 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   below values that make up half of the stream, say (`may_miss_bulk`). The rest are 0.
 - Values below 0 hide h: ends that lie where they began are open, as most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
+- A hold-out chose θ, and it stayed where it began, up to 4 grains, far below the bound: as if it had
+  fallen. How much the hold-out knew is no part of a record, so nothing else is said of it.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
 The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is
@@ -150,8 +152,10 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
     """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
     method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
     stage, bound = method.budgets, max(method.ceiling, method.depth)
-    if stage is None or not segment.blocks or theta >= bound:
+    if not segment.blocks or theta >= bound:
         return 0.0
+    if stage is None:
+        return _fallen_after_hold_out(segment, theta, bound)
     if not evidence.known:
         return 0.0  # what chose θ is not part of the record any more
     known = float(evidence.known)
@@ -170,6 +174,14 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
     if evidence.first and known >= LEAST_KNOWN:
         unseen = unseen or may_miss_bulk(*places, known, max(0.0, held - error))
     return max(_LITTLE, share) if unseen else 0.0  # also where nothing was released yet
+
+
+def _fallen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
+    method = segment.method
+    low = theta <= HARDLY * method.grain and STRAYED * theta <= bound
+    if not low or method.estimator.adds_up:  # those speak of capped sums only
+        return 0.0
+    return _MOST if segment.below else max(_LITTLE, min(1.0, sum(_held(segment))))
 
 
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:

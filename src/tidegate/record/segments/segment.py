@@ -109,7 +109,8 @@ class Segment:
         """All that estimators answer from, as it is now."""
         method = self.method
         facts = method.perturber, self.threshold, method.ceiling, method.step, self.origin, self.end
-        return Recorded(*facts, self.leaves, self.blocks, self.below, method.depth)
+        below = self.below, method.depth
+        return Recorded(*facts, self.leaves, self.blocks, *below, method.grain)
 
     @property
     def leaves(self) -> RingBuffer:
