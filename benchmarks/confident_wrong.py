@@ -285,7 +285,8 @@ def search(seeds: range, route: str | None, kind: str | None, shown: bool) -> di
 
 def main() -> None:
     """Print what was found."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    shape = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=shape)
     parser.add_argument("--seed", type=int, default=1, help="the first one, in hundred thousands")
     parser.add_argument("--releases", type=int, default=300)
     parser.add_argument("--route", choices=[*ROUTES])

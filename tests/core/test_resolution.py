@@ -94,6 +94,6 @@ def test_what_was_decided_is_a_setting_like_any_other() -> None:
     assert given == replace(chosen, resolution="0.01", threshold_step=None)
     assert tg.Pipeline.from_settings(given.settings()) == given
     with pytest.raises(tg.SettingError, match="threshold_step: must be a multiple"):
-        replace(chosen, resolution=3)
+        replace(chosen, resolution="0.000003")
     topl = tg.topl(1, 1)
     assert topl == tg.topl(1, 1, resolution=topl.resolution)

@@ -18,8 +18,8 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   below values that make up half of the stream, say (`may_miss_bulk`). The rest are 0.
 - Values below 0 hide h: ends that lie where they began are open, as most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
-- A hold-out chose θ, and it stayed where it began, up to 4 grains, far below the bound: as if it had
-  fallen. How much the hold-out knew is no part of a record, so nothing else is said of it.
+- A hold-out chose θ, and it stayed where it began (4 grains at most), far below the bound: as if it
+  had fallen. How much it knew is no part of a record, so nothing else is said of it.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
 The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is

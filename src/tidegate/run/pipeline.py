@@ -62,7 +62,7 @@ class Pipeline(Spec):
             that choose, too (`Refinement`); None: never.
         history: how many released values `query` can look back on; None: 16 horizons.
         ticks: of an event stream (`tidegate.events`); None: every value is a row.
-        threshold_step: thresholds to choose from are multiples of this, which is one of the
+        threshold_step: thresholds to choose from are multiples of this, a multiple of the
             resolution; None: of the resolution, or decided with it.
 
     >>> from tidegate import estimate, perturb, threshold
@@ -122,6 +122,8 @@ class Pipeline(Spec):
             )
         if self.__dict__["resolution"] is None:
             decide_resolution(self)
+        elif self.threshold_step is not None and self.threshold_step <= self.resolution:
+            self.__dict__["threshold_step"] = None  # of a pipeline with another resolution
         self.measurer.check(self.widest)
         self.estimator.check(self.perturber)
 

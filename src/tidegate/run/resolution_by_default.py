@@ -1,4 +1,4 @@
-"""The resolution and the thresholds to choose from, where nobody chose them: public settings decide.
+"""The resolution and the thresholds to choose from, by public settings, where nobody chose them.
 
     0 ··········|··········|··········|··········| … bound     | thresholds: multiples of the step
       └ values: multiples of the resolution, a millionth of it
@@ -8,7 +8,7 @@ known: 1,024 and more (`tidegate.lattice.default_resolution`). Values are rounde
 so that rounding shows neither in what is small beside the bound nor in sums of many values.
 
 Privacy: it looks at no data. Noise is drawn in multiples of the resolution, at the same scale in
-the unit of the data, and replacing a value moves a sum by at most θ, whatever both are multiples of.
+the unit of the data; replacing a value moves a sum by at most θ, whatever both are multiples of.
 """
 
 from __future__ import annotations

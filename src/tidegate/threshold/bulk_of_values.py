@@ -85,9 +85,10 @@ def _cannot_climb(top: int, reach: Fraction) -> bool:
 def may_miss_bulk(theta: int, top: int, known: float, share: float) -> bool:
     """Whether a first choice may have left θ far below this share of values by chance.
 
-    From public facts, θ and the bound `top` in grains, and a released sum: `known` is ε × values of the choice, `share` the sum as a
-    part of what it would be if all values were cut at θ. The candidate near those values costs them
-    nothing, but pays for the climb, for zeros, and for how values scatter (a tenth, say). Where it
+    From public facts (θ and the bound `top` in grains) and a released sum: `known` is ε × values of
+    the choice, `share` the sum as a part of what it would be if all values were cut at θ. The
+    candidate near those values costs them nothing, but pays for the climb, for zeros, and for how
+    values scatter (a tenth, say). Where it
     is cheaper by less than 2.5/ε, noise leaves θ at the bottom in one choice of 7 and more, mostly
     up to 4 times as high as where prices begin, and up to 64 times if nearly all others are 0. Only
     where the bound lies 1,000 times higher still: a θ that fits its bound is mostly right. Free: a
