@@ -62,6 +62,10 @@ def test_public_facts_count_in_steps_of_thresholds(first: bool) -> None:
     found = stage.scores(stage.above(SIZES * GRAIN, fine), fine, **scaled, first=first)
     assert found[0].tolist() == (expected[0] * GRAIN).tolist()
     assert found[1].tolist() == expected[1].tolist()
+    outcomes = [stage.outcome(step, coarse) for step in expected[0].tolist()]
+    assert outcomes != expected[0].tolist()  # extrapolated
+    found_outcomes = [stage.outcome(step, fine) for step in found[0].tolist()]
+    assert found_outcomes == [GRAIN * step for step in outcomes]
 
 
 def test_the_last_threshold_is_the_bound() -> None:

@@ -31,7 +31,7 @@ class ExpectedErrors:
     whole: float  # of a total, with what a plan assumes: a level that drifts, a tail that is cut
     rounding: float
     rehearsed: Rehearsal | None
-    resolution: Fraction
+    resolution: Fraction  # what thresholds are multiples of
     coarse: tuple[Fraction, float] | None  # the default that was not taken, and what it moves
 
     @property
@@ -94,7 +94,8 @@ def expected_errors(
         tried = rehearse(pipeline, rehearsed)
         rounding = profile.rounded(pipeline.resolution, bound, lower)
         errors = noise, part, whole, rounding
-        found[budget] = ExpectedErrors(*errors, tried, pipeline.resolution, coarse)
+        step = pipeline.threshold_step or pipeline.resolution
+        found[budget] = ExpectedErrors(*errors, tried, step, coarse)
     return found
 
 

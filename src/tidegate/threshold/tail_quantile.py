@@ -256,7 +256,13 @@ class TailQuantile(Spec):
 
     def outcome(self, candidate: int, lattice: Lattice) -> int:
         """The θ that a candidate leads to."""
-        return min(lattice.top, int(int(candidate) * self.extrapolation))
+        return outcome_of(int(candidate), self.extrapolation, lattice)
+
+
+def outcome_of(candidate: int, factor: Fraction, lattice: Lattice) -> int:
+    """The θ that a candidate leads to, larger by this factor; whole grains, rounded down."""
+    grains = int(-(-candidate // lattice.grain) * factor)
+    return min(lattice.top, grains * lattice.grain)
 
 
 def last_exceeded(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]:
