@@ -30,12 +30,15 @@ FloatArray = NDArray[np.float64]
 # Integers up to here are exact as floats, which the float path of `units` relies on.
 LARGEST = 1 << 53
 
-# Steps between 0 and the bound where nobody chose a resolution: rounding is then a millionth of
-# the bound at most, and 64 bits leave room for sums of 10^11 values.
+# How many thresholds apart 0 and the bound are, at least, where nobody chose a resolution. Values
+# are rounded far more finely (`grain`).
 FINE = 1 << 20
-# For a threshold rule whose work grows with the steps, or that knows little: rounding is then a
-# thousandth of the bound.
+# For a threshold rule whose work grows with the steps, or that knows little.
 COARSE = 1 << 10
+# Values are rounded to so many parts of such a step, or to the largest power of ten below for which
+# 64 bits hold all sums. A million values that are all rounded the same way are then off by half a
+# step together, and noise is of several steps.
+GRAIN = 10**6
 
 
 def divmod_by_number(numbers: IntArray, by: int) -> tuple[IntArray, IntArray]:
@@ -90,7 +93,9 @@ _NUMBERS = (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_)
 class Lattice:
     """The multiples of `resolution` from `lower` to `bound`, counted −`bottom`, …, 0, …, `top`.
 
-    A bound that is no multiple is rounded outwards to the next one.
+    A bound that is no multiple is rounded outwards to the next one. Rules that choose a threshold
+    count in *grains* of `grain` units: how finely values are rounded decides neither which
+    thresholds there are nor what they cost.
 
     >>> lattice = Lattice(bound=Fraction(30), resolution=Fraction(1, 100))
     >>> lattice.top
@@ -103,7 +108,11 @@ class Lattice:
     """
 
     def __init__(
-        self, bound: Fraction, resolution: Fraction, lower: Fraction = Fraction(0)
+        self,
+        bound: Fraction,
+        resolution: Fraction,
+        lower: Fraction = Fraction(0),
+        grain: int = 1,
     ) -> None:
         self.bound, self.lower = bound, lower
         self.resolution = resolution
@@ -115,6 +124,8 @@ class Lattice:
                 "resolution", f"must not exceed the bound {said(bound)}, not {said(resolution)}"
             )
         self.bottom = math.ceil(-lower / resolution)
+        self.grain = grain
+        self.grains = -(-self.top // grain)
         if max(self.top, self.bottom) >= LARGEST:
             raise SettingError("resolution", "too fine: bound/resolution must stay below 2**53")
         self._low = -self.bottom
@@ -128,12 +139,13 @@ class Lattice:
 
     def __repr__(self) -> str:
         lower = f", lower={self.lower}" if self.lower else ""
-        return f"Lattice(bound={self.bound}, resolution={self.resolution}{lower})"
+        grain = f", grain={self.grain}" if self.grain > 1 else ""
+        return f"Lattice(bound={self.bound}, resolution={self.resolution}{lower}{grain})"
 
     @cached_property
     def scale(self) -> Lattice:
         """The lattice of sizes |v|: up to the larger of both bounds."""
-        return Lattice(max(self.bound, -self.lower), self.resolution)
+        return Lattice(max(self.bound, -self.lower), self.resolution, grain=self.grain)
 
     def numbers(self, values: Any, position: int = 0) -> NDArray[Any]:
         """`values` as a one-dimensional array of numbers; the only place where input can be

@@ -48,7 +48,7 @@ def test_positions_and_horizons() -> None:
 )
 def test_nothing_before_a_late_choice_changes(horizon: int, count: int, digest: str) -> None:
     """The bits are those without late choices: up to 65,536 values, or with a shorter horizon."""
-    release = tg.adaptive("1/10", 4000, horizon=horizon).start(tg.seeded(3))
+    release = tg.adaptive("1/10", 4000, horizon=horizon, resolution=1).start(tg.seeded(3))
     found = hashlib.sha256(release.push(values_of(count)).tobytes())
     found.update(repr([(one.start, one.threshold) for one in release.phases]).encode())
     assert found.hexdigest()[:16] == digest

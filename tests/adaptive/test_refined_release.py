@@ -18,7 +18,7 @@ from tidegate.settings import digest
 from tidegate.threshold import TailQuantile
 
 HORIZON = 600
-PIPELINE = tg.adaptive(epsilon=8, bound=10_000, horizon=HORIZON)
+PIPELINE = tg.adaptive(epsilon=8, bound=10_000, horizon=HORIZON, resolution=1)
 
 
 def growing(count: int = 900, seed: int = 1) -> np.ndarray:

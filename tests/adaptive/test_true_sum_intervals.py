@@ -44,7 +44,7 @@ def answers() -> dict[tuple[str, str, str], np.ndarray]:
         for seed in range(SEEDS):
             random = np.random.default_rng([seed, number])
             values = np.rint(draw(random))
-            release = tg.adaptive(1, BOUND, horizon=COUNT).start(tg.seeded(seed))
+            release = tg.adaptive(1, BOUND, horizon=COUNT, resolution=1).start(tg.seeded(seed))
             release.push(values)
             before = np.concatenate(([0.0], np.cumsum(values)))
             # The past is estimated once for all ranges of a moment.
@@ -164,7 +164,7 @@ def test_a_cap_that_was_kept_has_the_share_of_its_choice() -> None:
     level = np.where(np.arange(count) % 2048 > 1900, 100, 50)
     for seed in range(6):
         random = np.random.default_rng(seed)
-        release = tg.adaptive(1, 1000, horizon=count).start(tg.seeded(seed))
+        release = tg.adaptive(1, 1000, horizon=count, resolution="0.1").start(tg.seeded(seed))
         run, evidence = release._run, {}
         assert isinstance(run, RefinementRun)
         for piece in np.split(random.poisson(level), count // 16):

@@ -37,7 +37,7 @@ def _run(release: tg.Release) -> RefinementRun:
 def test_three_hundred_decimals_up_to_their_bound_are_not_cut_to_nothing(epsilon: float) -> None:
     values = np.round(np.random.default_rng(1).random(300), 3)
     for seed in range(4):
-        answer = _released(values, epsilon, 1, seed).query(0, 300)
+        answer = _released(values, epsilon, 1, seed, resolution="0.0001").query(0, 300)
         miss = max(answer.low - values.sum(), values.sum() - answer.high)
         assert answer.warning or miss < (answer.high - answer.low) / 2
         assert answer.threshold > 0.03  # it was 0.0007 to 0.04 in half of the runs
@@ -161,7 +161,7 @@ def test_a_threshold_that_has_released_nothing_yet_has_not_seen_enough(
     random = np.random.default_rng([seed, 1024])
     amounts = np.minimum(np.rint(random.gamma(1.5, 900, 1024)), 25_000)
     values = np.where(random.random(1024) < 0.04, amounts, 0)[:count]
-    release = _released(values, 3, 25_000, seed, horizon=1024)
+    release = _released(values, 3, 25_000, seed, horizon=1024, resolution=1)
     assert _run(release).segments[-1].origin == count
     answer = release.query(0, count)
     assert answer.blind

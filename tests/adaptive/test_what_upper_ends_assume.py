@@ -188,7 +188,8 @@ def test_a_jump_at_the_end_of_a_short_stream(count: int, epsilon: float, least: 
         random = np.random.default_rng(seed)
         late, values = np.arange(count) >= 0.9 * count, random.normal(90, 10, count)
         values = np.where(late, values, random.uniform(1, 2, count)).round(2)
-        release = tg.adaptive(epsilon, 200, horizon=count).start(tg.seeded(seed))
+        settings = {"horizon": count, "resolution": "0.1"}
+        release = tg.adaptive(epsilon, 200, **settings).start(tg.seeded(seed))
         release.push(values)
         release.finish()
         answer = release.query(0, count)

@@ -239,7 +239,7 @@ def test_keys_are_needed_and_must_be_right() -> None:
 
 
 def test_a_sealed_snapshot_shows_no_state() -> None:
-    made = tg.tops(epsilon=1, bound=10**6, horizon=60, holdout=40).start()
+    made = tg.tops(epsilon=1, bound=10**6, horizon=60, holdout=40, resolution=1).start()
     made.push(np.full(30, 123_456))
     raw = np.int64(123_456).tobytes()
     assert raw in made.snapshot()  # the open form is as secret as the data …

@@ -195,7 +195,7 @@ def test_a_plan_for_a_guided_release_is_honest(roughness: str) -> None:
 
 def test_a_plan_knows_what_truncation_will_leave_unknown() -> None:
     """The same part of the interval as in answers, for the same threshold and a calm stream."""
-    pipeline = tg.adaptive(1, 10_000, horizon=4096, holdout=1024)
+    pipeline = tg.adaptive(1, 10_000, horizon=4096, holdout=1024, resolution="0.001")
     planned, shown = [], []
     for seed in range(3):
         release = pipeline.start(tg.seeded(seed))

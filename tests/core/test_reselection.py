@@ -98,7 +98,9 @@ def test_every_value_enters_at_most_one_selection(monkeypatch, share):
     everything = np.concatenate([held for _, held in seen])
     assert len(set(everything.tolist())) == everything.size
     for number, (_, held) in enumerate(seen[1:], start=1):
-        assert held.tolist() == list(range(200 * number + 1, 200 * number + 61))
+        assert (held * pipeline.lattice.step).tolist() == list(
+            range(200 * number + 1, 200 * number + 61)
+        )
 
 
 @pytest.mark.parametrize("share", [None, "1/4"])

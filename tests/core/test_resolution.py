@@ -1,5 +1,6 @@
 """Nobody has to choose a resolution: decimals are kept, whole numbers stay whole, bounds stay."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -66,25 +67,33 @@ def test_the_default_leaves_room_for_sums() -> None:
         pipeline = tg.adaptive(epsilon, 100, horizon=horizon, holdout=10**9)
         assert pipeline.resolution <= 1
         tg.adaptive(epsilon, 100, horizon=horizon, holdout=10**9, resolution=1)
-    assert tg.adaptive(1, 100, holdout=65_536).resolution == Fraction(1, 100_000)
-    assert tg.adaptive(1, 100).resolution == Fraction(1, 100)  # a first choice of 80 values
-    assert tg.adaptive(1, 10**10).resolution == 1
-    assert tg.tops(1, 1657).resolution == 1  # the paper's, as it was
+    known = tg.adaptive(1, 100, holdout=65_536)
+    assert (known.threshold_step, known.resolution) == (Fraction(1, 10**5), Fraction(1, 10**10))
+    short = tg.adaptive(1, 100)  # a first choice of 80 values
+    assert (short.threshold_step, short.resolution) == (Fraction(1, 100), Fraction(1, 10**8))
+    loose = tg.adaptive(1, 10**10)
+    assert (loose.threshold_step, loose.resolution) == (1, Fraction(1, 100))
+    assert tg.adaptive(1, 10**12).resolution == 1  # 64 bits hold no finer sums
+    paper = tg.tops(1, 1657)  # its thresholds are whole numbers, as they were
+    assert (paper.threshold_step, paper.resolution) == (1, Fraction(1, 10**6))
 
 
 def test_a_rule_that_knows_little_gets_fewer_steps() -> None:
     """θ can climb e^(ε·hold-out/7) steps: on a finer lattice it would stay at nothing."""
     poor, rich = (tg.adaptive(1, 1000, holdout=holdout, horizon=4096) for holdout in (50, 5000))
-    assert (poor.lattice.top, rich.lattice.top) == (10_000, 10_000_000)
+    assert (poor.lattice.grains, rich.lattice.grains) == (10_000, 10_000_000)
     again = tg.adaptive(1, 1000, holdout=5000, start_early=50, horizon=10_000)
-    assert again.lattice.top == 10_000
+    assert again.lattice.grains == 10_000
 
 
 def test_what_was_decided_is_a_setting_like_any_other() -> None:
     chosen = tg.adaptive(1, "12.5", holdout=300, horizon=1024)
     assert chosen.settings()["resolution"] == str(chosen.resolution)
     assert tg.Pipeline.from_settings(chosen.settings()) == chosen
-    given = tg.adaptive(1, "12.5", holdout=300, horizon=1024, resolution=chosen.resolution)
-    assert given == chosen
+    given = tg.adaptive(1, "12.5", holdout=300, horizon=1024, resolution="0.01")
+    assert given == replace(chosen, resolution="0.01", threshold_step=None)
+    assert tg.Pipeline.from_settings(given.settings()) == given
+    with pytest.raises(tg.SettingError, match="threshold_step: must be a multiple"):
+        replace(chosen, resolution="0.000003")
     topl = tg.topl(1, 1)
     assert topl == tg.topl(1, 1, resolution=topl.resolution)

@@ -93,7 +93,7 @@ def test_without_it_nothing_changes() -> None:
 
 def test_the_resolution_suits_the_larger_of_both_bounds() -> None:
     pipeline = tg.adaptive(epsilon=1, bound=1, lower=-(10**7))
-    assert pipeline.resolution == default_resolution(Fraction(10**7))
+    assert pipeline.threshold_step == default_resolution(Fraction(10**7))
 
 
 # -- accuracy -------------------------------------------------------------------------------------

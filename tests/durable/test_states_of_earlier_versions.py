@@ -14,12 +14,13 @@ from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import SnapshotError
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.run.earlier_pipelines import earlier_pipeline
+from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.timestamps import read_times
 
+READINGS = tg.adaptive(epsilon=1, bound=9, horizon=64)
 WEEKS = {"every": "1h", "start": "2024-01-01T00:00Z", "horizon": 24 * 7 * 8}
 EVENTS = tg.events(epsilon=1, bound=10, **WEEKS)
-EARLIER = earlier_pipeline(EVENTS)  # what `tg.events` gave before decision 0126
+EARLIER = earlier_pipelines(EVENTS)[-1]  # what `tg.events` gave before decision 0126
 TIMES = [f"2024-01-{day:02}T{hour:02}:10Z" for day in range(1, 15) for hour in range(8, 20)]
 NOON, LATER = "2024-01-15T12:00Z", "2024-02-01T00:00Z"
 
@@ -45,11 +46,40 @@ OPENED: dict[str, Callable[[Path, tg.Pipeline], Any]] = {
 
 def test_settings_differ_from_those_of_before() -> None:
     assert EVENTS.settings() != EARLIER.settings()
-    assert earlier_pipeline(EARLIER) is EARLIER
-    readings = tg.adaptive(epsilon=1, bound=9, horizon=64)
-    assert earlier_pipeline(readings) is readings
-    assert EARLIER.guarantee == EVENTS.guarantee
-    assert earlier_pipeline(EVENTS.keeping(10**7)).kept_history == 10**7
+    assert not earlier_pipelines(EARLIER)
+    given = tg.adaptive(epsilon=1, bound=9, horizon=64, resolution="0.001")
+    assert not earlier_pipelines(given)
+    assert earlier_pipelines(READINGS) == [given]  # what `tg.adaptive` gave before decision 0136
+    coarse, unmodulated = earlier_pipelines(EVENTS)
+    assert coarse.estimator == EVENTS.estimator
+    assert unmodulated == EARLIER == earlier_pipelines(coarse)[0]
+    for one in (coarse, EARLIER):
+        assert one.guarantee == EVENTS.guarantee
+    assert all(one.kept_history == 10**7 for one in earlier_pipelines(EVENTS.keeping(10**7)))
+
+
+def test_readings_of_before_continue_with_their_resolution(tmp_path: Path) -> None:
+    """States, snapshots and keys that were begun when values were rounded to steps of θ."""
+    before, values = earlier_pipelines(READINGS)[0], np.random.default_rng(1).gamma(2.0, 1.0, 60)
+    release = before.start(tg.seeded(4))
+    release.push(values[:40])
+    snapshot = release.snapshot()
+    ours = READINGS.resume(snapshot)
+    assert ours.pipeline == before
+    assert ours.push(values[40:]).tobytes() == release.push(values[40:]).tobytes()
+    with DurableRelease.open(tmp_path / "state", before) as state:
+        state.push(values[:40])
+    with DurableRelease.open(tmp_path / "state", READINGS) as state:
+        state.push(values[40:])
+        assert state.pipeline == before
+        assert len(state._charging._ledger.charges()) == 1
+    keys = ["a", "b"] * 30
+    keyed = tg.keyed(before, keys=["a", "b"]).start(tg.seeded(4))
+    keyed.push(keys, values)
+    snapshot = keyed.snapshot()
+    again = tg.keyed(READINGS, keys=["a", "b"]).resume(snapshot)
+    found = [one.push(keys, values).values.tobytes() for one in (again, keyed)]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("kind", OPENED)

@@ -22,7 +22,7 @@ from tidegate.keyed.released_file import KeyedFile
 from tidegate.keyed.transfer import transfer_keyed
 
 NAMES = ["north", 'a "b", c', "7"]
-TOPS = tg.tops(epsilon=1, bound=50, holdout=40, horizon=64, fanout=4)
+TOPS = tg.tops(epsilon=1, bound=50, holdout=40, horizon=64, fanout=4, resolution="0.01")
 SECRET = "undeclared-person"
 
 

@@ -33,7 +33,7 @@ def test_counts_of_windows_are_those_of_the_choice(
         lambda step: st.integers(max(0, step - 2), min(top, step + step // 12 + 2))
     )
     columns = data.draw(st.lists(st.lists(st.integers(0, top) | near), min_size=2, max_size=2))
-    counts = WindowCounts(top)
+    counts = WindowCounts(lattice)
     counts.grow(3)
     for code, values in zip((0, 2), columns, strict=True):
         empty = {"taken": 0, "counts": np.zeros(grid.size, dtype=np.int64)}

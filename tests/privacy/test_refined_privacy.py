@@ -179,7 +179,7 @@ def test_what_is_released_before_a_value_does_not_depend_on_it() -> None:
 def test_sums_move_by_what_is_added_and_noise_does_not(monkeypatch) -> None:
     """Equivariance: with θ given, released sums less the truth are the same for two streams."""
     monkeypatch.setattr(TailQuantile, "choose_from", lambda *facts, **more: 5_000)
-    pipeline = tg.adaptive(epsilon=8, bound=10_000, horizon=HORIZON, nodes=(1, 8))
+    pipeline = tg.adaptive(epsilon=8, bound=10_000, horizon=HORIZON, nodes=(1, 8), resolution=1)
     pipeline = tg.Pipeline.from_settings(
         {**pipeline.settings(), "reselect": Refinement(restarts=False).settings()}
     )

@@ -18,7 +18,7 @@ import tidegate.spark as ts
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import CapExceeded
 from tidegate.ownership import Ownership
-from tidegate.run.earlier_pipelines import earlier_pipeline
+from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.event_release import EventRelease
 from tidegate.spark.event_shard import EventShard, check_cap
 from tidegate.spark.executor_settings import ExecutorPlan
@@ -256,7 +256,7 @@ def test_a_checkpoint_of_before_decision_0126_goes_on(key_file: Path) -> None:
     """Caught: it was of "other settings" for ever, as event streams with a week got one more."""
     weeks = tg.events(epsilon=1, bound=10, every="1h", start="2024-01-01T00:00Z", horizon=1500)
     today = replace(streaming_plan(key_file), pipeline=weeks)
-    before = replace(today, pipeline=earlier_pipeline(weeks))
+    before = replace(today, pipeline=earlier_pipelines(weeks)[-1])
     state = EventShard.begin(before, 2, ["a"], "query").sealed()
     until = datetime.fromisoformat("2024-01-20T00:00Z").timestamp() * 1e6
     clock = pd.DataFrame({"key": [None], "at": [until], "value": [0.0]})

@@ -35,8 +35,9 @@ _FIRST = (
     "written, and no budget is spent."
 )
 _WIDTHS = (
-    "(Noise: half of a 95 % interval if noise were all, by formula. Rehearsals: whole releases of "
-    "these values, against the true total; the interval reaches that far from the estimate.)"
+    "(Noise: half of a 95 % interval if noise were all and the level hardly moved, by formula. "
+    "Rehearsals: whole releases of these values, against the true total; the interval reaches that "
+    "far from the estimate.)"
 )
 _CAP = 0.995  # the quantile at which a release would about cut
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -19,23 +19,25 @@ _GOOD = 0.05  # relative error of a total that the suggested command aims at
 _USELESS = 0.5  # relative error of a total that tells nothing
 MUCH_LOST = 0.02  # of a total, by a bound or a cap
 _STEPS = 1000  # of a coarse resolution, for few values
+_CALM = "1/1000"  # of a level that hardly moves: what a forecaster does not know is noise then
 
 
 @dataclass(frozen=True)
 class ExpectedErrors:
     """The errors of one epsilon, relative to the size of all values."""
 
-    whole: float  # half of the interval of a total, by formula: noise alone
-    part: float  # of a sixteenth of it
+    noise: float  # half of the interval of a total, by formula, if noise were all
+    part: float  # the same of a sixteenth of it
+    whole: float  # of a total, with what a plan assumes: a level that drifts, a tail that is cut
     rounding: float
     rehearsed: Rehearsal | None
-    resolution: Fraction
+    resolution: Fraction  # what thresholds are multiples of
     coarse: tuple[Fraction, float] | None  # the default that was not taken, and what it moves
 
     @property
     def total(self) -> float:
-        """The error of a total: the formula's, or that of rehearsals if it is larger."""
-        return max(self.whole, self.rehearsed.error if self.rehearsed else 0.0)
+        """The error of a total: that of rehearsals, not below noise; or the plan's."""
+        return max(self.noise, self.rehearsed.error) if self.rehearsed else self.whole
 
     @property
     def useless(self) -> bool:
@@ -81,13 +83,19 @@ def expected_errors(
             pipeline = streams.pipeline(budget, bound, timing, **{**given, "resolution": step})
         level = min(max(cap, pipeline.lattice.step), float(bound))
         assumed: dict[str, Any] = {"threshold": repr(level), "floor": floor if lower else None}
-        whole, part = (
-            half_width(pipeline, each) / (total * each.length / length)
-            for each in expect(pipeline, [length, max(1, length // 16)], **assumed)
+        lengths = [length, max(1, length // 16)]
+        noise, part = (
+            half_width(pipeline, replace(each, excess=None, prediction_error=0.0))
+            / (total * each.length / length)
+            for each in expect(pipeline, lengths, **assumed, roughness=_CALM)
         )
+        (planned,) = expect(pipeline, [length], **assumed)
+        whole = half_width(pipeline, planned) / total
         tried = rehearse(pipeline, rehearsed)
         rounding = profile.rounded(pipeline.resolution, bound, lower)
-        found[budget] = ExpectedErrors(whole, part, rounding, tried, pipeline.resolution, coarse)
+        errors = noise, part, whole, rounding
+        step = pipeline.threshold_step or pipeline.resolution
+        found[budget] = ExpectedErrors(*errors, tried, step, coarse)
     return found
 
 
@@ -103,7 +111,7 @@ def error_table(errors: dict[str, ExpectedErrors | None], streams: CheckedStream
         if error is None:
             rows.append([budget, "hopeless", *[""] * (len(head) - 2)])
             continue
-        widths = (f"± {width:.1%}" for width in (error.whole, error.part))
+        widths = (f"± {width:.1%}" for width in (error.noise, error.part))
         cells = [budget, *widths, f"{error.rounding:.2%}"]
         rows.append([*cells, *(error.rehearsed.cells() if error.rehearsed else ())])
     return table(head, rows)

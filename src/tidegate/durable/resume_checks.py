@@ -12,7 +12,7 @@ from tidegate.durable.state_file import WAY_ON
 from tidegate.durable.state_stores import ChargedStore, FolderStore, StateStore
 from tidegate.errors import SettingError, SnapshotError
 from tidegate.ledger import Ledger
-from tidegate.run.earlier_pipelines import earlier_pipeline
+from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import unseal
 
@@ -40,9 +40,8 @@ def opened_to_resume(
             f"the state in {store.place} was erased: begin again with new_epoch=True (--new-epoch)"
         )
     stored = resumed_settings(store) or {}
-    if stored == json.loads(json.dumps(earlier_pipeline(pipeline).settings())):
-        pipeline = earlier_pipeline(pipeline)
-    if stored != json.loads(json.dumps(pipeline.settings())):
+    made = pipeline, *earlier_pipelines(pipeline)
+    if all(stored != json.loads(json.dumps(each.settings())) for each in made):
         changed = ", ".join(_told_differences(stored, pipeline.settings())) or "settings"
         raise StateError(
             f"the state in {store.place} was begun with other settings ({changed}): use those. "

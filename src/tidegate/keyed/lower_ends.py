@@ -15,6 +15,7 @@ from tidegate.keyed.raw_values_of_many_keys import WindowCounts, with_room
 from tidegate.lattice import IntArray, Lattice
 from tidegate.run.two_sided_caps import SHAPES, scale_part
 from tidegate.state_as_bytes import State
+from tidegate.threshold.tail_quantile import outcome_of
 
 _WHOLE = 8  # eighths
 # Which end a shape narrows, as a sign, and to how many eighths; (8, 8) narrows none.
@@ -79,8 +80,8 @@ class TwoSidedWindowCounts(WindowCounts):
     """
 
     def __init__(self, lattice: Lattice) -> None:
-        super().__init__(lattice.scale.top)
-        self._top = lattice.scale.top
+        super().__init__(lattice.scale)
+        self._scale = lattice.scale
         self._cut: NDArray[np.int32] = np.zeros((0, len(SHAPES), self._parts.shape[1]), np.int32)
         self._factor: IntArray = np.zeros(0, dtype=np.int64)  # in `_factors`
         self._factors: list[Fraction] = []
@@ -131,7 +132,8 @@ class TwoSidedWindowCounts(WindowCounts):
         found = self._known_parts.get((grid, factor, eighths))
         if found is None:
             times = self._factors[factor]
-            scales = [min(self._top, int(step * times)) for step in self._grids[grid].tolist()]
+            steps = self._grids[grid].tolist()
+            scales = [outcome_of(step, times, self._scale) for step in steps]
             found = np.array([scale_part(scale, eighths) for scale in scales], dtype=np.int64)
             self._known_parts[grid, factor, eighths] = found
         return found

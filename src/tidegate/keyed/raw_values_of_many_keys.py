@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.lattice import IntArray
+from tidegate.lattice import IntArray, Lattice
 from tidegate.state_as_bytes import State
 from tidegate.threshold.choices_of_many_streams import added_up
 from tidegate.threshold.tail_quantile import PARTS, all_grids, last_exceeded
@@ -104,8 +104,8 @@ class WindowCounts:
         size, taken: by key: values that the window has when it ends (0: none is open), and so far.
     """
 
-    def __init__(self, top: int) -> None:
-        self._grids = all_grids(top)
+    def __init__(self, lattice: Lattice) -> None:
+        self._grids = all_grids(lattice)
         self.size: IntArray = np.zeros(0, dtype=np.int64)
         self.taken: IntArray = np.zeros(0, dtype=np.int64)
         self._grid: IntArray = np.zeros(0, dtype=np.int64)

@@ -241,7 +241,7 @@ class RefinedChoices(RefinedKeyRuns):
 
     def _fallen(self, codes: IntArray) -> list[int]:
         """`RefinementState._fallen` of each key."""
-        epsilon, top = self._trees.epsilon, self._pipeline.lattice.top
+        epsilon, lattice = self._trees.epsilon, self._pipeline.lattice
         found: IntArray = np.zeros(codes.size, dtype=np.int64)
         thetas, evidence = self.mixture.threshold[codes], self.evidence[codes]
         low = (self.home[codes] < MOSTLY_ZERO).tolist()
@@ -251,7 +251,8 @@ class RefinedChoices(RefinedKeyRuns):
             home = self.home.item(codes[same[0]])
             first = chose_first(self._pipeline, known, begun)
             information = Fraction(known, 16) * epsilon
-            found[same] = how_fallen(home, theta, top, information, first=first)
+            places = theta // lattice.grain, lattice.grains
+            found[same] = how_fallen(home, *places, information, first=first)
         return [int(one) for one in found]
 
     def _begin_climbs(self, codes: IntArray) -> None:

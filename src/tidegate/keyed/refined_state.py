@@ -99,7 +99,7 @@ class RefinedState:
         lattice = pipeline.lattice
         self.lower = LowerEnds() if lattice.bottom else None  # where values below 0 count
         self.windows = (
-            WindowCounts(lattice.top) if self.lower is None else TwoSidedWindowCounts(lattice)
+            WindowCounts(lattice) if self.lower is None else TwoSidedWindowCounts(lattice)
         )
         self.measuring: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # False: a warm-up is open
         for name in self._COUNTS:

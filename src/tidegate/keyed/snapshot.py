@@ -11,7 +11,7 @@ from tidegate.errors import SnapshotError
 from tidegate.keyed.object_engine import Objects
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
-from tidegate.run.earlier_pipelines import earlier_pipeline
+from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.two_sided_caps import Ends
 from tidegate.sealing import seal, unseal
 
@@ -78,10 +78,12 @@ def restored_snapshot(
     """The release with this head, and with these states of its keys."""
     if public.get("content") != _CONTENT:
         raise SnapshotError("this is not a snapshot of a keyed release")
-    if public["settings"] != specification.identity.hex():
-        earlier = earlier_pipeline(specification.pipeline)
-        specification = replace(specification, pipeline=earlier)
-    if public["settings"] != specification.identity.hex():
+    earlier = earlier_pipelines(specification.pipeline)
+    made = specification, *(replace(specification, pipeline=each) for each in earlier)
+    for specification in made:
+        if public["settings"] == specification.identity.hex():
+            break
+    else:
         raise SnapshotError("it belongs to a keyed release with other settings")
     if specification.keys is not None and not {*body["names"]} <= {*specification.keys}:
         raise SnapshotError("it has keys that are not declared: declare them, or end them first")

@@ -163,6 +163,7 @@ class CollectedSums:
         """Where values of each range were cut: a row of `Answers.caps`."""
         caps = np.tile((np.inf, -np.inf, 0.0, -np.inf, np.inf, 0.0), (begin.size, 1))
         stops = [start for start, *_ in self.thresholds[1:]] + [self.count]
+        stops = stops[: len(self.thresholds)]  # none while the first is still to be chosen
         for (start, threshold, floor), stop in zip(self.thresholds, stops, strict=True):
             values = np.minimum(end, stop) - np.maximum(begin, start)
             inside = values > 0

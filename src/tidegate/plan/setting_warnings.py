@@ -39,7 +39,7 @@ def setting_warnings(pipeline: Pipeline) -> list[str]:
         # It pays PRICE for every factor of e, from the smallest step up to values near the bound.
         # With less it stays at one step, where sums tell nothing (a bound of 300,000 in steps of 1:
         # in 129 of 200 runs with 80, in none with 90).
-        needed = max(needed, math.ceil(PRICE * math.log(pipeline.lattice.top)))
+        needed = max(needed, math.ceil(PRICE * math.log(pipeline.lattice.grains)))
     information = rule.epsilon * rule.holdout
     if information >= needed:
         return []

@@ -18,8 +18,9 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   below values that make up half of the stream, say (`may_miss_bulk`). The rest are 0.
 - Values below 0 hide h: ends that lie where they began are open, as most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
-- A *hold-out* left θ within 4 steps of a lattice that is finer than the data (steps below 1, the
-  bound a thousand times as far): hardly any of its values were above 0, or too few for the climb.
+- A hold-out chose θ, and it stayed where it began (4 grains at most, which are parts of the bound
+  and no units of the data), far below the bound: as if it had fallen. How much it knew is no part
+  of a record, so nothing else is said of it.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
 The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is
@@ -37,7 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.lattice import COARSE, FloatArray, IntArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets, Excess
 from tidegate.threshold.bulk_of_values import LEAST_KNOWN, may_miss_bulk
@@ -152,7 +153,7 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
     if not segment.blocks or theta >= bound:
         return 0.0
     if stage is None:
-        return _unseen_by_hold_out(segment, theta, bound)
+        return _fallen_after_hold_out(segment, theta, bound)
     if not evidence.known:
         return 0.0  # what chose θ is not part of the record any more
     known = float(evidence.known)
@@ -161,23 +162,25 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
     held, error = _held(segment)
     times = STRAYED if held < _MOSTLY_ZERO else HARDLY
     times = _NEAR_START if segment.below else times
-    fallen = has_fallen(theta, bound, evidence.known, times, first=evidence.first)
+    places = theta // method.grain, -(-bound // method.grain)  # in grains
+    fallen = has_fallen(*places, evidence.known, times, first=evidence.first)
     if segment.below:
         return _MOST if fallen or lifted or climb >= _MOST * known else 0.0
     share = min(1.0, max(held, 0.0) + error)
     full = held >= _FULL
     unseen = (fallen or lifted or full) and (held - error) * known <= climb
     if evidence.first and known >= LEAST_KNOWN:
-        unseen = unseen or may_miss_bulk(theta, bound, known, max(0.0, held - error))
+        unseen = unseen or may_miss_bulk(*places, known, max(0.0, held - error))
     return max(_LITTLE, share) if unseen else 0.0  # also where nothing was released yet
 
 
-def _unseen_by_hold_out(segment: Segment, theta: int, bound: int) -> float:
-    """The same where a hold-out chose θ, or another rule: its budget is not part of the record."""
-    if segment.method.step >= 1 or theta > HARDLY or bound < COARSE * theta:
+def _fallen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
+    method = segment.method
+    low = theta <= HARDLY * method.grain and STRAYED * theta <= bound
+    whole = method.step * method.grain >= 1  # a small θ may be right: the data are small numbers
+    if not low or whole or method.estimator.adds_up:  # those speak of capped sums only
         return 0.0
-    held, error = _held(segment)
-    return max(_LITTLE, min(1.0, max(held, 0.0) + error))
+    return _MOST if segment.below else max(_LITTLE, min(1.0, sum(_held(segment))))
 
 
 def _climbed(before: Segment, segment: Segment, climbs: bool) -> bool:

@@ -7,20 +7,30 @@ runs the same command after an upgrade gives the same arguments, which lead to n
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
 
-def earlier_pipeline(pipeline: Pipeline) -> Pipeline:
-    """The pipeline that versions before decision 0126 made of these arguments; mostly itself.
+def earlier_pipelines(pipeline: Pipeline) -> list[Pipeline]:
+    """The pipelines that earlier versions made of these arguments, newest first; mostly one.
 
-    Post-processing alone differs, so the guarantee is the same.
+    How values are rounded and post-processing alone differ, so the guarantee is the same.
     """
-    if not getattr(pipeline.estimator, "modulated", False):
-        return pipeline
-    earlier = replace(pipeline, estimator=replace(pipeline.estimator, modulated=False))  # type: ignore[type-var]
+    found = []
+    if pipeline.threshold_step is not None:  # decision 0136: values are rounded more finely
+        coarse = {"resolution": pipeline.threshold_step, "threshold_step": None}
+        found.append(_changed(pipeline, **coarse))
+    newest = found[-1] if found else pipeline
+    if getattr(pipeline.estimator, "modulated", False):  # decision 0126: days follow the week
+        estimator = replace(pipeline.estimator, modulated=False)  # type: ignore[type-var]
+        found.append(_changed(newest, estimator=estimator))
+    return found
+
+
+def _changed(pipeline: Pipeline, **settings: Any) -> Pipeline:
+    earlier = replace(pipeline, **settings)
     if "kept_history" in pipeline.__dict__:
         earlier.__dict__["kept_history"] = pipeline.kept_history
     return earlier

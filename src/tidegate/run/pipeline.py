@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tidegate import estimate, units
 from tidegate.errors import SettingError
 from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
-from tidegate.lattice import FINE, Lattice, default_resolution
+from tidegate.lattice import Lattice
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
 from tidegate.record.segments.segment import SegmentMethod
@@ -20,9 +20,18 @@ from tidegate.run import two_sided_caps
 from tidegate.run.known_answers import KnownAnswers
 from tidegate.run.refinement_shares_and_windows import Refinement
 from tidegate.run.release import Release
+from tidegate.run.resolution_by_default import decide_resolution
 from tidegate.run.stages_by_kind import built_specification, parsed_fields
 from tidegate.run.threshold_schedule_and_reselection import ONCE, Reselection, ThresholdSchedule
-from tidegate.settings import Flag, Lower, OptionalWhole, Resolution, Spec, digest
+from tidegate.settings import (
+    Flag,
+    Lower,
+    OptionalExact,
+    OptionalWhole,
+    Resolution,
+    Spec,
+    digest,
+)
 from tidegate.stages import Estimator, Perturber, Threshold, fulfils
 from tidegate.state_as_bytes import understood
 from tidegate.units import Unit
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
     from tidegate.run.event_ticks import Ticks
 
 _HORIZONS_KEPT = 16
+_NOT_ALWAYS = "lower", "ticks", "threshold_step"  # settings that older states do not have
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -52,6 +62,8 @@ class Pipeline(Spec):
             that choose, too (`Refinement`); None: never.
         history: how many released values `query` can look back on; None: 16 horizons.
         ticks: of an event stream (`tidegate.events`); None: every value is a row.
+        threshold_step: thresholds to choose from are multiples of this, a multiple of the
+            resolution; None: of the resolution, or decided with it.
 
     >>> from tidegate import estimate, perturb, threshold
     >>> pipeline = Pipeline(
@@ -75,6 +87,7 @@ class Pipeline(Spec):
     history: OptionalWhole = OptionalWhole(minimum=1)
     lower: Lower = Lower()
     ticks: Ticks | None = None
+    threshold_step: OptionalExact = OptionalExact(default=None)
 
     def __post_init__(self) -> None:
         contracts: list[tuple[str, type, str]] = [
@@ -108,36 +121,16 @@ class Pipeline(Spec):
                 "reselect", f"must be None for a perturber that protects a {protected}"
             )
         if self.__dict__["resolution"] is None:
-            self._decide_resolution()
+            decide_resolution(self)
+        elif self.threshold_step is not None and self.threshold_step <= self.resolution:
+            self.__dict__["threshold_step"] = None  # of a pipeline with another resolution
         self.measurer.check(self.widest)
         self.estimator.check(self.perturber)
-
-    def _decide_resolution(self) -> None:
-        """The finest default that 64-bit sums allow; what is kept and compared is a number."""
-        rules = [two_sided_caps.scale_rule(rule) if self.lower else rule for rule in self._rules]
-        steps = min(getattr(rule, "steps", FINE) for rule in rules)
-        bound = self.threshold.bound
-        resolution = default_resolution(max(bound, -self.lower), steps)
-        if resolution > bound:  # `lower` reaches much further down than the bound up
-            resolution = default_resolution(bound, 1)
-        while True:
-            self.__dict__["resolution"] = resolution
-            try:
-                self.measurer.check(self.widest)
-                return
-            except SettingError as problem:
-                if problem.setting != "resolution" or resolution * 10 > 1:
-                    raise
-            if resolution * 10 > bound:
-                raise SettingError("bound", "is too small beside `lower`: 64 bits cannot sum both")
-            resolution *= 10
-            for decided in ("lattice", "ceiling"):
-                self.__dict__.pop(decided, None)
 
     @cached_property
     def ceiling(self) -> int:
         """The largest θ that can come out, and the largest cap, in lattice units: public."""
-        return max(rule.ceiling(self.lattice) for rule in self._rules)
+        return max(rule.ceiling(self.lattice) for rule in self.rules)
 
     @property
     def widest(self) -> int:
@@ -145,7 +138,7 @@ class Pipeline(Spec):
         return self.ceiling + self.lattice.bottom
 
     @property
-    def _rules(self) -> list[Threshold]:
+    def rules(self) -> list[Threshold]:
         """The rules that choose a threshold."""
         first, later = self.threshold, self.schedule.later_rule(self.threshold)
         return [first] if later is first else [first, later]
@@ -175,13 +168,17 @@ class Pipeline(Spec):
         """How values are measured and estimated: what records must know."""
         stages, lattice, history = (self.measurer, self.estimator), self.lattice, self.kept_history
         bounded, budgets, depth = self.ticks is None, self.schedule.budgets(self), lattice.bottom
-        return SegmentMethod(*stages, self.ceiling, lattice.step, history, bounded, budgets, depth)
+        facts = lattice.step, history, bounded, budgets, depth, lattice.grain
+        return SegmentMethod(*stages, self.ceiling, *facts)
 
     @cached_property
     def lattice(self) -> Lattice:
         """Values as integers."""
         kind = Lattice if self.ticks is None else self.ticks.lattice_kind
-        return kind(self.threshold.bound, self.resolution, self.lower)
+        grain = (self.threshold_step or self.resolution) / self.resolution
+        if grain.denominator != 1 or not grain:
+            raise SettingError("threshold_step", "must be a multiple of the resolution")
+        return kind(self.threshold.bound, self.resolution, self.lower, grain.numerator)
 
     @property
     def choice_guarantee(self) -> Guarantee:
@@ -236,12 +233,12 @@ class Pipeline(Spec):
         return longer
 
     def settings(self) -> dict[str, Any]:
-        """The specification as plain data; `lower` and `ticks` only where they are used.
+        """The specification as plain data; some only where they are used.
 
         Noise keys are derived from a digest of it, and states made before there were these must
         stay what they are.
         """
-        unused = {name for name in ("lower", "ticks") if not getattr(self, name)}
+        unused = {name for name in _NOT_ALWAYS if not getattr(self, name)}
         return {name: value for name, value in super().settings().items() if name not in unused}
 
     @cached_property

@@ -29,7 +29,7 @@ from tidegate.threshold.least_threshold import how_fallen
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
-# From so few lattice steps θ climbs by released sums (`refinement_level_phases`); `evidence` then.
+# From so few grains θ climbs by released sums (`refinement_level_phases`); `evidence` then.
 LOWEST, CLIMBING = 64, -1
 Past = tuple[list[Phase], list[Segment]]
 
@@ -39,7 +39,8 @@ def climbs_from(lattice: Lattice, theta: int) -> bool:
 
     On a lattice that is a part of the bound: steps of 1 are often a unit of the data.
     """
-    return lattice.step < 1 and theta <= min(LOWEST, lattice.top - 1)
+    grain = lattice.grain
+    return lattice.step * grain < 1 and theta <= min(LOWEST * grain, lattice.top - 1)
 
 
 def chose_first(pipeline: Pipeline, evidence: int, begun: int) -> bool:
@@ -132,10 +133,11 @@ class RefinementState(PhasedRun):
         if self._signed:
             return 0
         known = Fraction(self.evidence, 16) * self._trees.epsilon
-        watch, top = self._watch, self._pipeline.lattice.top
+        watch, lattice = self._watch, self._pipeline.lattice
         begun = self.warm_up_start - self._origin
         first = chose_first(self._pipeline, self.evidence, begun)
-        return how_fallen(watch.home, watch.threshold, top, known, first=first)
+        theta = watch.threshold // lattice.grain
+        return how_fallen(watch.home, theta, lattice.grains, known, first=first)
 
     def _climbs_from(self, theta: int) -> bool:
         """Whether a θ that has fallen lies so low that released sums raise it, and no window.

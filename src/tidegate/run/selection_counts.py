@@ -98,8 +98,8 @@ class SelectionCounts:
     @cached_property
     def _scales(self) -> list[int]:
         """What each candidate leads to, where values below 0 count."""
-        top, factor = self._grid.top, self.stage.extrapolation
-        return [min(top, int(step * factor)) for step in self.stage.candidates(self._grid).tolist()]
+        stage, grid = self.stage, self._grid
+        return [stage.outcome(step, grid) for step in stage.candidates(grid).tolist()]
 
     @property
     def values(self) -> int:

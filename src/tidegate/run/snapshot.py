@@ -13,7 +13,7 @@ from tidegate.record.segments.segment_codec_and_joining import (
     restored_segment,
     segment_state,
 )
-from tidegate.run.earlier_pipelines import earlier_pipeline
+from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.sealing import seal, unseal
 
 if TYPE_CHECKING:
@@ -41,9 +41,11 @@ def opened_snapshot(
     header, body = unseal(data, key)
     if header.get("content") != "snapshot":
         raise SnapshotError("this is not a snapshot of a release")
-    if header["settings"] != pipeline.settings_digest:
-        pipeline = earlier_pipeline(pipeline)
-    if header["settings"] != pipeline.settings_digest:
+    for each in (pipeline, *earlier_pipelines(pipeline)):
+        if header["settings"] == each.settings_digest:
+            pipeline = each
+            break
+    else:
         raise SnapshotError("it belongs to a pipeline with other settings")
     return pipeline, Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"]), body
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,7 +21,6 @@ from tidegate.errors import SnapshotError
 from tidegate.exact_numbers import exact
 from tidegate.keyed import KeyedEventRelease, keyed
 from tidegate.ledger import CapExceeded
-from tidegate.run.earlier_pipelines import earlier_pipeline
 from tidegate.sealing import seal
 from tidegate.settings import digest
 from tidegate.spark.executor_settings import ExecutorPlan
@@ -61,8 +59,7 @@ class EventShard:
             try:
                 body = unsealed(plan, data, wanted)
             except SnapshotError:
-                earlier = replace(plan, pipeline=earlier_pipeline(plan.pipeline))
-                if earlier.pipeline is not plan.pipeline:
+                for earlier in plan.earlier:
                     with suppress(SnapshotError):
                         return cls.resume(earlier, number, data)
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from tidegate.exact_numbers import exact, said
 from tidegate.guarantee import by_key
 from tidegate.keyed import Keyed, keyed
 from tidegate.randomness import Epoch
+from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
 from tidegate.spark.secret import MasterSecret
@@ -66,6 +67,11 @@ class ExecutorPlan:
     def epsilon(self) -> Fraction:
         """What one epoch of a key costs its values."""
         return Fraction(by_key(self.pipeline.guarantee).epsilon)
+
+    @cached_property
+    def earlier(self) -> list[ExecutorPlan]:
+        """What earlier versions made of the same arguments: checkpoints go on as they began."""
+        return [replace(self, pipeline=each) for each in earlier_pipelines(self.pipeline)]
 
     def epoch(self, query: str) -> Epoch:
         """The epoch of all keys of this release, in a query with this id."""

@@ -9,6 +9,7 @@ Everything that is secret is in the sealed bytes: Spark stores them in RocksDB, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -131,7 +132,13 @@ class Shard:
         """
         with understood():
             wanted = {"content": _CONTENT, "settings": plan.identity, "shard": number}
-            body = unsealed(plan, data, wanted)
+            try:
+                body = unsealed(plan, data, wanted)
+            except SnapshotError:
+                for earlier in plan.earlier:
+                    with suppress(SnapshotError):
+                        return cls.resume(earlier, number, data)
+                raise
             release = plan.specification.resume(body["keys"].tobytes())
             release.restore_noise(body["noise"])
             shard = cls(plan, number, release, body["last"].copy())

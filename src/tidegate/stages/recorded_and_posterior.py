@@ -100,6 +100,7 @@ class Recorded(NamedTuple):
         blocks: those that are kept, oldest first.
         below: how much of θ lies below 0, in lattice units.
         depth: how far below 0 values can count: the lower bound.
+        grain: how many lattice units thresholds are apart, at the least.
     """
 
     perturber: Perturber
@@ -112,6 +113,7 @@ class Recorded(NamedTuple):
     blocks: Sequence[Block]
     below: int = 0
     depth: int = 0
+    grain: int = 1
 
 
 class Excess(NamedTuple):

@@ -74,7 +74,7 @@ def sees_bulk(stage: TailQuantile, lattice: Lattice) -> bool:
     """
     if stage.epsilon * stage.holdout < LEAST_KNOWN:
         return False
-    return _cannot_climb(lattice.top, stage.reach(stage.holdout, stage.visible))
+    return _cannot_climb(lattice.grains, stage.reach(stage.holdout, stage.visible))
 
 
 @lru_cache(maxsize=256)
@@ -85,9 +85,10 @@ def _cannot_climb(top: int, reach: Fraction) -> bool:
 def may_miss_bulk(theta: int, top: int, known: float, share: float) -> bool:
     """Whether a first choice may have left θ far below this share of values by chance.
 
-    From public facts and a released sum: `known` is ε × values of the choice, `share` the sum as a
-    part of what it would be if all values were cut at θ. The candidate near those values costs them
-    nothing, but pays for the climb, for zeros, and for how values scatter (a tenth, say). Where it
+    From public facts (θ and the bound `top` in grains) and a released sum: `known` is ε × values of
+    the choice, `share` the sum as a part of what it would be if all values were cut at θ. The
+    candidate near those values costs them nothing, but pays for the climb, for zeros, and for how
+    values scatter (a tenth, say). Where it
     is cheaper by less than 2.5/ε, noise leaves θ at the bottom in one choice of 7 and more, mostly
     up to 4 times as high as where prices begin, and up to 64 times if nearly all others are 0. Only
     where the bound lies 1,000 times higher still: a θ that fits its bound is mostly right. Free: a
@@ -108,7 +109,7 @@ def bulk_scores(
 
     The latter has the factor 1 + h: a choice at the rate ε/denominator costs ε.
     """
-    steps = tuple(stage.candidates(lattice).tolist())
+    steps = tuple(stage.ladder(lattice).tolist())
     whole = SCORE_PARTS // _WEIGHT  # what `above` counts a value as
     first = np.full((*above.shape[:-1], 1), stage.holdout * whole)
     cells = -np.diff(above, axis=-1, prepend=first)

@@ -46,8 +46,9 @@ def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     if sees_bulk(choice, lattice):
         return 1
     budget = choice.stream_epsilon or choice.epsilon
-    drowned = max(1, math.floor(lattice.top * budget * choice.horizon / _USEFUL))
-    return min(drowned, _part_of_bound(lattice.top, choice.reach(choice.holdout, choice.visible)))
+    drowned = max(1, math.floor(lattice.grains * budget * choice.horizon / _USEFUL))
+    reach = choice.reach(choice.holdout, choice.visible)
+    return min(lattice.top, lattice.grain * min(drowned, _part_of_bound(lattice.grains, reach)))
 
 
 def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: bool = False) -> int:
@@ -58,7 +59,8 @@ def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: boo
     smallest candidate otherwise, although there are enough of the others by now. If the present θ
     has `fallen`, which shows that most are 0, less will do.
     """
-    return _lifted(choice, lattice.top, positive, fallen)
+    lift = _lifted(choice, lattice.grains, positive, fallen)
+    return 1 if lift == 1 else min(lattice.top, lift * lattice.grain)
 
 
 @lru_cache(maxsize=1024)
@@ -74,7 +76,7 @@ def has_fallen(
     """Whether θ stayed where it began, or hardly left: so few values could pay for the climb.
 
     `information` is ε × values of its choice: the smallest candidate follows from it, as for a
-    first one (`least_threshold`). `top` is the bound, in lattice units. `first`: it was one.
+    first one (`least_threshold`). `theta` and the bound `top` in grains. `first`: it was one.
     """
     if first and information >= LEAST_KNOWN:
         return theta <= times

@@ -41,13 +41,13 @@ class NoisyMax(Spec):
         stream_epsilon: the budget of the stream that follows. None: the same.
         horizon, fanout: of the perturber that follows (the paper's r, b).
         scale: the paper's c = 60, in units of the data: the rule is *not* scale-invariant.
-        step: distance between candidates, in lattice steps. None: 1, or more for huge bounds.
+        step: distance between candidates, in grains. None: 1, or more for huge bounds.
         selection: "permute-and-flip" or "exponential" (both exact), or "laplace" as in the paper
             (float arithmetic).
     """
 
     KIND: ClassVar[str] = "threshold.NoisyMax"
-    steps: ClassVar[int] = COARSE  # of a default resolution: every step is a candidate
+    steps: ClassVar[int] = COARSE  # of a default resolution: every grain is a candidate
 
     epsilon: Epsilon = Epsilon()
     bound: Exact = Exact()
@@ -73,7 +73,7 @@ class NoisyMax(Spec):
 
     def ceiling(self, lattice: Lattice) -> int:
         """The bound; refuses a grid that would not fit in memory, and scores beyond 64 bits."""
-        count = lattice.top // (self.step or lattice.top)
+        count = lattice.grains // (self.step or lattice.grains)
         if count > 16 * _MOST_CANDIDATES:
             raise SettingError("step", f"gives {count} candidates: choose a larger one")
         self._denominator(lattice)
@@ -81,9 +81,15 @@ class NoisyMax(Spec):
 
     def candidates(self, lattice: Lattice) -> IntArray:
         """The thresholds to choose from, in lattice units; the bound is always one."""
-        step = self.step or -(-lattice.top // _MOST_CANDIDATES)
-        grid = np.arange(step, lattice.top + 1, step, dtype=np.int64)
-        return grid if grid.size and grid[-1] == lattice.top else np.append(grid, lattice.top)
+        found: IntArray = np.minimum(self._ladder(lattice) * lattice.grain, lattice.top)
+        return found
+
+    def _ladder(self, lattice: Lattice) -> IntArray:
+        """The same in grains."""
+        top = lattice.grains
+        step = self.step or -(-top // _MOST_CANDIDATES)
+        grid = np.arange(step, top + 1, step, dtype=np.int64)
+        return grid if grid.size and grid[-1] == top else np.append(grid, top)
 
     def penalty(self) -> float:
         """noise(θ)/θ: held-out values that one unit of θ (in the data's unit) is worth."""
@@ -96,15 +102,20 @@ class NoisyMax(Spec):
         """Candidates, their scores as integers, and the common denominator of the scores."""
         grid = self.candidates(lattice)
         denominator = self._denominator(lattice)
-        penalty = round(self.penalty() * lattice.step * denominator)
+        penalty = round(self._penalty_of_grain(lattice) * denominator)
         above = values.size - np.searchsorted(np.sort(values), grid, side="right")
-        return grid, -(penalty * grid + denominator * above), denominator
+        return grid, -(penalty * self._ladder(lattice) + denominator * above), denominator
+
+    def _penalty_of_grain(self, lattice: Lattice) -> float:
+        return self.penalty() * (lattice.step * lattice.grain)
 
     def _denominator(self, lattice: Lattice) -> int:
         """The finest common denominator for which every score fits 64 bits."""
-        penalty = self.penalty() * lattice.step
+        penalty = self._penalty_of_grain(lattice)
         denominator = 1 << 40
-        while (penalty * denominator + 1) * lattice.top + self.holdout * denominator >= _HEADROOM:
+        while (
+            penalty * denominator + 1
+        ) * lattice.grains + self.holdout * denominator >= _HEADROOM:
             if denominator == 1:
                 raise SettingError("bound", "is too large for the scores of this stage")
             denominator >>= 1

@@ -86,7 +86,7 @@ class ScaleFree(Spec):
 
     @property
     def steps(self) -> int:
-        """How many steps a default resolution should have."""
+        """How many grains a default resolution should have."""
         return steps_by_information(PRICE, self.epsilon * self.holdout)
 
     def ceiling(self, lattice: Lattice) -> int:
@@ -94,12 +94,12 @@ class ScaleFree(Spec):
         return lattice.top
 
     def candidates(self, lattice: Lattice) -> IntArray:
-        """The thresholds to choose from: rounded geometric steps from 1 unit to the bound.
+        """The thresholds to choose from: rounded geometric steps from 1 grain to the bound.
 
         Even steps that end exactly at the bound, so the ratio is RATIO or a little less. Decimals,
         because they give the same digits on every machine.
         """
-        return _grid(lattice.top)
+        return _spread_grid(lattice.top, lattice.grain)
 
     def scores(self, values: IntArray, lattice: Lattice) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and by how much one value can move them apart."""
@@ -109,8 +109,8 @@ class ScaleFree(Spec):
         parts = [_parts(ordered[at:], step) for at, step in zip(first, grid.tolist(), strict=True)]
         above = np.array(parts, dtype=np.int64) * (_DENOMINATOR // _PARTS)
         if self.holdout < LONG or self.epsilon * self.holdout < LONG_EVIDENCE:
-            return grid, -(_prices(self.epsilon, PRICE, lattice.top) + above), _DENOMINATOR
-        public = _prices(self.epsilon, LONG_PRICE, lattice.top)
+            return grid, -(_prices(self.epsilon, PRICE, lattice.grains) + above), _DENOMINATOR
+        public = _prices(self.epsilon, LONG_PRICE, lattice.grains)
         weight = math.ceil(BULK * _DENOMINATOR / (self.epsilon * self.holdout))
         sums = _capped_sums(ordered, first, grid.tolist())
         bulk = [weight * capped // step for capped, step in zip(sums, grid.tolist(), strict=True)]
@@ -134,6 +134,11 @@ def _grid(highest: int) -> IntArray:
         count = int(top.ln() / Decimal(RATIO).ln()) + 1
         grid = {round(top ** (Decimal(step) / count)) for step in range(count + 1)}
     return _constant(np.array(sorted(grid), dtype=np.int64))
+
+
+@lru_cache(maxsize=64)
+def _spread_grid(top: int, grain: int) -> IntArray:
+    return _constant(np.minimum(_grid(-(-top // grain)) * grain, top))
 
 
 @lru_cache(maxsize=64)

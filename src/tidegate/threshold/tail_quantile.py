@@ -126,7 +126,7 @@ class TailQuantile(Spec):
 
     @property
     def steps(self) -> int:
-        """How many steps a default resolution should have."""
+        """How many grains a default resolution should have."""
         return steps_by_information(3, self.epsilon * self.holdout)
 
     def reach(self, positive: int, price: int) -> Fraction:
@@ -142,11 +142,15 @@ class TailQuantile(Spec):
         return lattice.top
 
     def candidates(self, lattice: Lattice) -> IntArray:
-        """The thresholds to choose from: rounded geometric steps from 1 unit to the bound.
+        """The thresholds to choose from: rounded geometric steps from 1 grain to the bound.
 
         Decimals, because they give the same digits on every machine.
         """
-        return _grid(lattice.top, self._ratio)
+        return _spread_grid(lattice.top, lattice.grain, self._ratio)
+
+    def ladder(self, lattice: Lattice) -> IntArray:
+        """The same in grains, which is what they cost by."""
+        return _grid(lattice.grains, self._ratio)
 
     @cached_property
     def _ratio(self) -> str:
@@ -191,8 +195,9 @@ class TailQuantile(Spec):
             return grid[allowed], *bulk_scores(self, above, lattice, allowed)
         target = round(self.target * SCORE_PARTS)
         counts = np.maximum(above[..., allowed] * (SCORE_PARTS // PARTS), target)
-        climb = climbing_from, climbing_to, positive, late_price
-        public = penalties(self, lattice.top, *climb)[allowed]
+        start = max(1, climbing_from // lattice.grain)
+        end = None if climbing_to is None else -(-climbing_to // lattice.grain)
+        public = penalties(self, lattice.grains, start, end, positive, late_price)[allowed]
         return grid[allowed], -(public + counts), SCORE_PARTS
 
     def choose(
@@ -251,7 +256,13 @@ class TailQuantile(Spec):
 
     def outcome(self, candidate: int, lattice: Lattice) -> int:
         """The θ that a candidate leads to."""
-        return min(lattice.top, int(int(candidate) * self.extrapolation))
+        return outcome_of(int(candidate), self.extrapolation, lattice)
+
+
+def outcome_of(candidate: int, factor: Fraction, lattice: Lattice) -> int:
+    """The θ that a candidate leads to, larger by this factor; whole grains, rounded down."""
+    grains = int(-(-candidate // lattice.grain) * factor)
+    return min(lattice.top, grains * lattice.grain)
 
 
 def last_exceeded(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]:
@@ -269,9 +280,18 @@ def _decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
 
 
-def all_grids(top: int) -> list[IntArray]:
+def all_grids(lattice: Lattice) -> list[IntArray]:
     """Every list of candidates that a choice can have."""
-    return [_grid(top, ratio) for _, ratio in RATIOS]
+    return [_spread_grid(lattice.top, lattice.grain, ratio) for _, ratio in RATIOS]
+
+
+@lru_cache(maxsize=64)
+def _spread_grid(top: int, grain: int, ratio: str) -> IntArray:
+    if grain == 1:
+        return _grid(top, ratio)
+    found: IntArray = np.minimum(_grid(-(-top // grain), ratio) * grain, top)
+    found.flags.writeable = False  # everyone gets this one
+    return found
 
 
 @lru_cache(maxsize=64)

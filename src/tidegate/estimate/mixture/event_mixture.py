@@ -35,6 +35,9 @@ from tidegate.stages import Aim, Block, Excess, Layout, Perturber, Recorded, Sav
 _CUT_TIMES = 4.0
 # And how many times as much it may be, at the end of a 95 % interval.
 _UPPER = 15.5
+# A θ of at most so many grains, the bound so many times higher, is where a choice began: values may
+# lie anywhere above it.
+_FALLEN, _FAR_BELOW = 4, 64
 # The mean square of an excess over the square of its mean, and the mean in θ.
 _SQUARE, _EACH = 4.0, 0.5
 # The level may change within a cell by this part of itself and more: what a part of a cell has of
@@ -83,7 +86,9 @@ class EventPosterior(MixturePosterior):
         horizon, first = recorded.perturber.horizon, recorded.blocks[0].layout.length
         stretch = min(horizon, STRETCH * max(recorded.origin, first))
         levels = self._known if levels is None else levels
-        return EventTail(levels, self._cap, truncated * horizon / stretch, room)
+        fallen = recorded.threshold <= _FALLEN * recorded.grain and room >= _FAR_BELOW
+        truncated *= horizon / stretch
+        return EventTail(levels, self._cap, truncated, room, fallen=fallen)
 
     @property
     def _spread_facts(self) -> tuple[float, ...]:
@@ -118,10 +123,14 @@ class EventTail:
     """What truncation took from ticks: as much as the rule for θ leaves, in proportion to the sum.
 
     The rule leaves a number of events of a horizon above θ. More events mean more of them, not
-    larger ones, so the excess goes with the level. At most level/θ events of a tick lie above θ.
+    larger ones, so the excess goes with the level. At most level/θ events of a tick lie above θ. If
+    most events are 0, chance may leave θ where the choice began, and all others lie above it: the
+    upper end reaches as far as they may then. (Values below 0 hide how many there are.)
     """
 
-    def __init__(self, known: Levels, cap: float, truncated: float, room: float) -> None:
+    def __init__(
+        self, known: Levels, cap: float, truncated: float, room: float, *, fallen: bool = False
+    ) -> None:
         edges = known.edges
         widths: FloatArray = np.diff(edges).astype(np.float64)
         sums = np.maximum(np.diff(known.sums), 0.0) + _LEAST_LEVEL * widths
@@ -131,12 +140,14 @@ class EventTail:
         self._edges = edges
         squares, most = _SQUARE * _EACH * cap * expected, np.maximum(room * sums, expected)
         self._before = before_edges(np.stack((expected, squares, most)))
+        self._fallen = fallen
 
     def between(self, places: Places, unit: float) -> Excess:
         """The excess of the ticks of ranges; `unit`: that of the models, in the data's."""
         sums, squares, room = between_places(places, self._edges, self._before)
         nothing = np.zeros(sums.size)
-        upper = np.minimum(_UPPER * sums, np.maximum(room, sums))
+        most = np.maximum(room, sums)
+        upper = most if self._fallen else np.minimum(_UPPER * sums, most)
         parts = (sums, nothing, squares * unit, room, upper, nothing)
         return Excess(*(part * unit for part in parts))
 

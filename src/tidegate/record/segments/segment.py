@@ -44,6 +44,7 @@ class SegmentMethod:
     bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
     budgets: BlockBudgets | None = None  # of its blocks, if they pay for choices of θ
     depth: int = 0  # how far below 0 values can count, in lattice units
+    grain: int = 1  # lattice units from one threshold to the next, at the least
 
 
 class Segment:
@@ -108,7 +109,8 @@ class Segment:
         """All that estimators answer from, as it is now."""
         method = self.method
         facts = method.perturber, self.threshold, method.ceiling, method.step, self.origin, self.end
-        return Recorded(*facts, self.leaves, self.blocks, self.below, method.depth)
+        below = self.below, method.depth
+        return Recorded(*facts, self.leaves, self.blocks, *below, method.grain)
 
     @property
     def leaves(self) -> RingBuffer:

@@ -1,0 +1,66 @@
+"""The resolution and the thresholds to choose from, by public settings, where nobody chose them.
+
+    0 ··········|··········|··········|··········| … bound     | thresholds: multiples of the step
+      └ values: multiples of the resolution, a millionth of it
+
+What a choice of θ pays for grows with the number of thresholds, so these are few where little is
+known: 1,024 and more (`tidegate.lattice.default_resolution`). Values are rounded far more finely,
+so that rounding shows neither in what is small beside the bound nor in sums of many values.
+
+Privacy: it looks at no data. Noise is drawn in multiples of the resolution, at the same scale in
+the unit of the data; replacing a value moves a sum by at most θ, whatever both are multiples of.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from tidegate.errors import SettingError
+from tidegate.lattice import FINE, GRAIN, default_resolution
+from tidegate.run.two_sided_caps import scale_rule
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
+
+
+def decide_resolution(pipeline: Pipeline) -> None:
+    """The finest default that 64-bit sums allow; what is kept and compared is a number."""
+    rules = [scale_rule(rule) if pipeline.lower else rule for rule in pipeline.rules]
+    steps = min(getattr(rule, "steps", FINE) for rule in rules)
+    bound = pipeline.threshold.bound
+    resolution = default_resolution(max(bound, -pipeline.lower), steps)
+    if resolution > bound:  # `lower` reaches much further down than the bound up
+        resolution = default_resolution(bound, 1)
+    while True:
+        _keep(pipeline, resolution, None)
+        try:
+            pipeline.measurer.check(pipeline.widest)
+            break
+        except SettingError as problem:
+            if problem.setting != "resolution" or resolution * 10 > 1:
+                raise
+        if resolution * 10 > bound:
+            raise SettingError("bound", "is too small beside `lower`: 64 bits cannot sum both")
+        resolution *= 10
+    if all(hasattr(rule, "steps") for rule in rules):
+        _refine(pipeline, resolution)
+
+
+def _refine(pipeline: Pipeline, step: Fraction) -> None:
+    """Keep `step` for thresholds, and the finest parts of it that 64-bit sums allow for values."""
+    grain = GRAIN
+    while grain > 1:
+        _keep(pipeline, step / grain, step)
+        with suppress(SettingError):
+            pipeline.measurer.check(pipeline.widest)
+            return
+        grain //= 10
+    _keep(pipeline, step, None)
+
+
+def _keep(pipeline: Pipeline, resolution: Fraction, threshold_step: Fraction | None) -> None:
+    pipeline.__dict__.update(resolution=resolution, threshold_step=threshold_step)
+    for decided in ("lattice", "ceiling"):
+        pipeline.__dict__.pop(decided, None)
