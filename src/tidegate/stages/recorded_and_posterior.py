@@ -147,12 +147,15 @@ class Aim(NamedTuple):
         wider: how much further up an interval reaches, by the tail that thresholds have shown.
         later: the highest mean of a later phase with a higher cap, in lattice units; 0: none.
         following: the mean of the phase that a full cap began, in lattice units; 0: none yet.
+        left: the share above θ that upper ends count with: less than `share`, if the choice leaves
+            less whatever it could see.
     """
 
     share: float = 0.0
     wider: float = 1.0
     later: float = 0.0
     following: float = 0.0
+    left: float = 1.0
 
 
 NO_AIM = Aim()

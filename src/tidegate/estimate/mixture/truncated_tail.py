@@ -162,10 +162,12 @@ class TruncatedTail:
             share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
             each = _SCALE * light * caps
             expected = share * each
-            times = _UNAIMED
+            times = _UNAIMED * light * share
             if aim.share:
-                times = upper_end(level, aimed, recorded.ceiling / threshold)
-            upper = times * aim.wider * light * share * caps
+                left = min(aimed, aim.left)
+                times = upper_end(level, left, recorded.ceiling / threshold) * share * left / aimed
+                times *= light
+            upper = times * aim.wider * caps
             full = _tail_weight_between(levels / caps, _FULL, _FULL_UP)
             unknown = grown = _tail_weight_between(growth, _GROWN, _GROWN_UP) * full
             if aim.following:
