@@ -54,6 +54,7 @@ from typing import Protocol
 
 import numpy as np
 
+from tidegate.estimate.mixture.full_leaves import measured_shares
 from tidegate.estimate.mixture.upper_ends import LEAST_HOME, logarithm, upper_end
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Aim, Block, Excess, Recorded
@@ -169,24 +170,26 @@ class TruncatedTail:
                 times *= light
             upper = times * aim.wider * caps
             full = _tail_weight_between(levels / caps, _FULL, _FULL_UP)
-            unknown = grown = _tail_weight_between(growth, _GROWN, _GROWN_UP) * full
+            grown = _tail_weight_between(growth, _GROWN, _GROWN_UP) * full
+            # A jump fills a cap before the smoothed level knows: what was measured says so.
+            measured = measured_shares(recorded, blocks, int(edges[-1]), home)
+            leaves = measured.of_leaves(edges[:-1])
+            unknown = np.maximum(grown, leaves > 0)
             if aim.following:
                 hidden = np.maximum(aim.following / threshold - levels, 0.0)
                 # A calm level that happens to lie near its cap hid nothing before it grew.
                 grown = np.maximum(grown, _tail_weight_between(levels / caps, _CUT, _CUT_UP))
                 expected = np.maximum(expected, grown * hidden)
                 upper = np.maximum(upper, _FOLLOWED * full * hidden)
-                unknown = np.where(hidden > 0, 0.0, grown)  # it was higher than what followed
-            # A jump fills a cap before the smoothed level knows: what was measured says so.
-            filled = np.maximum(
-                levels / caps, _measured_shares(recorded, blocks, int(edges[-1]))[block_of]
-            )
+                # Where nothing is hidden it was higher than what followed.
+                unknown = np.where(hidden > 0, 0.0, np.maximum(grown, leaves > 0))
+            filled = np.maximum(np.maximum(levels / caps, measured.blocks[block_of]), leaves)
             upper = np.maximum(upper, _HIDDEN * unknown * caps * _exponential(filled))
             if aim.later:
                 mean = float((levels * widths).sum() / widths.sum())
                 gap = max(aim.later / threshold - mean, 0.0)
                 upper = np.maximum(upper, _SEEN * gap * min(1.0, max(mean, 0.0) / aimed))
-            above = np.minimum(_MARGIN * np.maximum(levels / caps, aimed), 1.0)
+            above = np.minimum(_MARGIN * np.maximum(np.maximum(levels / caps, leaves), aimed), 1.0)
             upper = np.minimum(upper, above * room)
         expected, most = np.minimum(expected, room), above * room
         upper = np.minimum(np.maximum(upper, expected), room)
@@ -257,24 +260,6 @@ def _moved(levels: FloatArray, widths: FloatArray, home: float, scale: FloatArra
     """
     squares = np.square((levels - home) / scale) * widths
     return float(_tail_weight_between(np.sqrt(squares.sum() / widths.sum()), _STILL, _AWAY))
-
-
-def _measured_shares(recorded: Recorded, blocks: Sequence[Block], until: int) -> FloatArray:
-    """The sum of each block, released `until` then, as a share of what it would be if all were cut.
-
-    And a standard error more: noise must not close an end. 0: nothing was released, or is known.
-    """
-    shares, leaves = np.zeros(max(1, len(blocks))), recorded.leaves
-    for at, block in enumerate(blocks):
-        layout = block.layout
-        done = layout.leaves_by(until - block.start)
-        if done <= 0 or block.first < leaves.oldest or not layout.cap:
-            continue
-        first, last = leaves.sums(np.array([block.first, block.first + done])).tolist()
-        whole = done == layout.leaves
-        variance = layout.nodes[0] * layout.variances[0] if whole else done * layout.variances[-1]
-        shares[at] = (last - first + math.sqrt(variance)) / (layout.edge(done) * layout.cap)
-    return shares
 
 
 def _exponential(levels: FloatArray) -> FloatArray:
