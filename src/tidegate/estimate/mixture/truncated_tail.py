@@ -75,6 +75,7 @@ _SQUARE = 4.0
 # From which growth on, and above which share of the cap, a level fills its cap; and up to where.
 _GROWN, _GROWN_UP = 1.25, 1.75
 _FULL, _FULL_UP = 0.5, 0.7
+_CROWDED = 0.8  # at home, of the cap, at most
 # Above which share of the cap nearly all values must have been cut, and up to where.
 _CUT, _CUT_UP = 0.92, 0.99
 # Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
@@ -185,6 +186,9 @@ class TruncatedTail:
                 unknown = np.where(hidden > 0, 0.0, np.maximum(grown, leaves > 0))
             filled = np.maximum(np.maximum(levels / caps, measured.blocks[block_of]), leaves)
             upper = np.maximum(upper, _HIDDEN * unknown * caps * _exponential(filled))
+            # Or a jump lies inside the leaf, and all that came after it may be at the bound.
+            usual = np.minimum(home / caps, _CROWDED)
+            upper = np.maximum(upper, room * np.minimum((leaves - usual) / (1.0 - usual), 1.0))
             if aim.later:
                 mean = float((levels * widths).sum() / widths.sum())
                 gap = max(aim.later / threshold - mean, 0.0)
