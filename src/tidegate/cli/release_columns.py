@@ -125,10 +125,7 @@ def _pipelines(
     if "epsilon" not in options:
         raise SettingError("epsilon", "is required: give --epsilon, or set it in --config")
     epsilon = positive("epsilon", options["epsilon"])
-    own = {
-        setting: by_column(setting, names, options.get(setting))
-        for setting in _OWN
-    }
+    own = {setting: by_column(setting, names, options.get(setting)) for setting in _OWN}
     common = {name: value for name, value in options.items() if name not in {*own, "share"}}
     found: dict[str, Pipeline] = {}
     for name in names:

@@ -16,15 +16,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from tidegate.estimate.mixture.portable_exp_and_log import exp, log
+from tidegate.lattice import Lattice
 from tidegate.record.levels_that_chose_ends import levels_that_chose
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets, late_from
+from tidegate.threshold.bulk_of_values import MOST, sees_bulk
+from tidegate.threshold.tail_quantile import TailQuantile
 
 # Values above θ that a choice can tell from none, in 1/ε of it, and that it wants of a stretch, in
 # 1/ε of the release (`TailQuantile`); never more than this share of the values.
@@ -35,6 +39,9 @@ _LATE_STEEP, _LATE_TIMES = 10.0, 1.5
 _STRETCH = 16
 # A window is about this part of the values since the warm-up, and pays at least a quarter of ε.
 _WINDOW, _LATE_SHARE = 0.7, 0.25
+# A later warm-up pays this part of ε for its choice, a first one more. If that looked for the bulk
+# (`bulk_of_values`), it leaves about this share of the values above θ: what costs it nothing.
+_AGAIN, _BULK_LEFT = Fraction(1, 2), float(MOST)
 # A cap that was full is kept if its choice knew this many times as much as that of the warm-up.
 _FAR_MORE = 4
 # 1/κ above which a tail counts as heavy, how much it widens, and between which limits (logarithms);
@@ -49,6 +56,7 @@ class _PhaseEvidence(NamedTuple):
     share: float = 0.0  # the share above θ that it aimed at
     warm_up: int = 0  # where the warm-up began that the phase comes from
     warm: bool = False  # whether the phase begins with a warm-up itself
+    left: float = 1.0  # the share above θ that the choice leaves, whatever it could see
 
 
 def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
@@ -65,7 +73,11 @@ def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
         same = [at for at, one in enumerate(phases) if one.warm_up == phase.warm_up and seen[at]]
         later = _later(segments, number, warm, until)
         wider = _wider(segments, same, seen) if same and number != same[-1] else 1.0
-        found.append(Aim(phase.share, wider, *later, *bands[number]) if phase.share else NO_AIM)
+        if not phase.share:
+            found.append(NO_AIM)
+            continue
+        left = min(phase.share, phase.left)
+        found.append(Aim(phase.share, wider, *later, *bands[number], left))
     return found
 
 
@@ -104,14 +116,15 @@ class _EvidenceWalk:
         sums = _part_for_sums(segment, first, self._trees)
         warm = first.start == segment.origin and sums < 0
         if warm:
-            visible, share = self._after_warm_up(segment, 1.0 + sums, earlier)
+            visible, share = self._after_warm_up(segment, 1.0 + float(sums), earlier)
         elif earlier is not None and not self._chosen:  # the level had risen: a window, θ stayed
             (visible, share), self._opened = earlier[1][:2], segment.origin
         else:
             visible, share = self._after_window(segment, earlier)
+        bulk = warm and _saw_bulk(segment, self._trees, 1 + sums)
         sums = _part_for_sums(segment, segment.blocks[-1], self._trees)
-        self._part, self._chosen = max(_LATE_SHARE, 1.0 - abs(sums)), abs(sums) < 1
-        return _PhaseEvidence(visible, share, self.warm_up, warm)
+        self._part, self._chosen = max(_LATE_SHARE, 1.0 - float(abs(sums))), abs(sums) < 1
+        return _PhaseEvidence(visible, share, self.warm_up, warm, _BULK_LEFT if bulk else 1.0)
 
     def _after_warm_up(
         self, segment: Segment, part: float, earlier: tuple[Segment, _PhaseEvidence] | None
@@ -203,10 +216,27 @@ def _heaviness(last: int, first: int, ratio: float) -> float:
     return float(exp(np.array([wider]))[0])
 
 
-def _part_for_sums(segment: Segment, block: Block, trees: BlockBudgets) -> float:
+def _saw_bulk(segment: Segment, trees: BlockBudgets, part: Fraction) -> bool:
+    """Whether a warm-up that paid this part of ε chose θ by the bulk of its values."""
+    if segment.below or part <= _AGAIN:
+        return False
+    values = segment.blocks[0].layout.length
+    places = -(-segment.method.ceiling // segment.method.grain)
+    return _sees_bulk(part * trees.epsilon, values, trees.horizon, places)
+
+
+@lru_cache(maxsize=256)
+def _sees_bulk(epsilon: Fraction, values: int, horizon: int, top: int) -> bool:
+    lattice = Lattice(Fraction(top), Fraction(1))
+    stretch = max(1, min(horizon, _STRETCH * values))
+    stage = TailQuantile(epsilon=epsilon, bound=top, holdout=values, horizon=stretch)
+    return sees_bulk(stage, lattice)
+
+
+def _part_for_sums(segment: Segment, block: Block, trees: BlockBudgets) -> Fraction:
     """The part of ε that the sums of a block were measured with; below 0: of a warm-up."""
     ceiling = segment.method.ceiling + segment.below
-    return float(trees.part_of(block.choice, block.layout.length, segment.threshold, ceiling))
+    return trees.part_of(block.choice, block.layout.length, segment.threshold, ceiling)
 
 
 def _mean_by(segment: Segment, until: int) -> float:

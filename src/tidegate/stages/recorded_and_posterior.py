@@ -152,6 +152,8 @@ class Aim(NamedTuple):
         following: the mean of the phase that a full cap began, in lattice units; 0: none yet.
         lowest: of the levels of the values that chose the floor, in lattice units; with `highest`.
         highest: the same of the upper end. NaN: not known, or no value below 0 counts.
+        left: the share above θ that upper ends count with: less than `share`, if the choice leaves
+            less whatever it could see.
     """
 
     share: float = 0.0
@@ -160,6 +162,7 @@ class Aim(NamedTuple):
     following: float = 0.0
     lowest: float = math.nan
     highest: float = math.nan
+    left: float = 1.0
 
 
 NO_AIM = Aim()

@@ -75,7 +75,9 @@ class EventPosterior(MixturePosterior):
     ) -> Tail | None:
         return self._tail_over(None, recorded, truncated)
 
-    def _tail_over(self, levels: Levels | None, recorded: Recorded, truncated: float) -> Tail | None:
+    def _tail_over(
+        self, levels: Levels | None, recorded: Recorded, truncated: float
+    ) -> Tail | None:
         """What truncation took away, in proportion to these levels; None: to those of sums."""
         if recorded.threshold >= recorded.ceiling:
             return _Untruncated()  # all that lies within the public bound counts as it is

@@ -123,9 +123,7 @@ def unlikely_alone(recorded: Recorded, estimator: EventMixture) -> float:
 
     def of_block(block: Block) -> IntArray:
         first = block.first - leaves.oldest
-        found: IntArray = sums[
-            first : first + block.layout.leaves_by(recorded.end - block.start)
-        ]
+        found: IntArray = sums[first : first + block.layout.leaves_by(recorded.end - block.start)]
         return found
 
     run.follow(recorded.blocks, of_block)

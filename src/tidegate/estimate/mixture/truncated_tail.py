@@ -61,6 +61,7 @@ from tidegate.estimate.mixture.ends_of_signed_values import (
     share_beyond,
     signed_upper,
 )
+from tidegate.estimate.mixture.full_leaves import measured_shares
 from tidegate.estimate.mixture.upper_ends import (
     LEAST_HOME,
     logarithm,
@@ -85,6 +86,7 @@ _SQUARE = 4.0
 # From which growth on, and above which share of the cap, a level fills its cap; and up to where.
 _GROWN, _GROWN_UP = 1.25, 1.75
 _FULL, _FULL_UP = 0.5, 0.7
+_CROWDED = 0.8  # at home, of the cap, at most
 # Above which share of the cap nearly all values must have been cut, and up to where.
 _CUT, _CUT_UP = 0.92, 0.99
 # Upper ends: of what a full cap hides, of what followed it, and of what a higher cap saw later.
@@ -170,29 +172,36 @@ class TruncatedTail:
             share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
             each = _SCALE * light * caps
             expected = share * each
-            times = UNAIMED
+            times = UNAIMED * light * share
             if aim.share:
-                times = upper_end(level, aimed, recorded.ceiling / threshold)
-            upper = times * aim.wider * light * share * caps
+                left = min(aimed, aim.left)
+                times = upper_end(level, left, recorded.ceiling / threshold) * share * left / aimed
+                times *= light
+            upper = times * aim.wider * caps
             full = weight_between(levels / caps, _FULL, _FULL_UP)
-            unknown = grown = weight_between(growth, _GROWN, _GROWN_UP) * full
+            grown = weight_between(growth, _GROWN, _GROWN_UP) * full
+            # A jump fills a cap before the smoothed level knows: what was measured says so.
+            measured = measured_shares(recorded, blocks, int(edges[-1]), home)
+            leaves = measured.of_leaves(edges[:-1])
+            unknown = np.maximum(grown, leaves > 0)
             if aim.following:
                 hidden = np.maximum(aim.following / threshold - levels, 0.0)
                 # A calm level that happens to lie near its cap hid nothing before it grew.
                 grown = np.maximum(grown, weight_between(levels / caps, _CUT, _CUT_UP))
                 expected = np.maximum(expected, grown * hidden)
                 upper = np.maximum(upper, _FOLLOWED * full * hidden)
-                unknown = np.where(hidden > 0, 0.0, grown)  # it was higher than what followed
-            # A jump fills a cap before the smoothed level knows: what was measured says so.
-            filled = np.maximum(
-                levels / caps, _measured_shares(recorded, blocks, int(edges[-1]))[block_of]
-            )
+                # Where nothing is hidden it was higher than what followed.
+                unknown = np.where(hidden > 0, 0.0, np.maximum(grown, leaves > 0))
+            filled = np.maximum(np.maximum(levels / caps, measured.blocks[block_of]), leaves)
             upper = np.maximum(upper, _HIDDEN * unknown * caps * _exponential(filled))
+            # Or a jump lies inside the leaf, and all that came after it may be at the bound.
+            usual = np.minimum(home / caps, _CROWDED)
+            upper = np.maximum(upper, room * np.minimum((leaves - usual) / (1.0 - usual), 1.0))
             if aim.later:
                 mean = float((levels * widths).sum() / widths.sum())
                 gap = max(aim.later / threshold - mean, 0.0)
                 upper = np.maximum(upper, _SEEN * gap * min(1.0, max(mean, 0.0) / aimed))
-            above = np.minimum(_MARGIN * np.maximum(levels / caps, aimed), 1.0)
+            above = np.minimum(_MARGIN * np.maximum(np.maximum(levels / caps, leaves), aimed), 1.0)
             upper = np.minimum(upper, above * room)
         expected, most = np.minimum(expected, room), above * room
         upper = np.minimum(np.maximum(upper, expected), room)
@@ -238,24 +247,6 @@ def _share(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:
     bearable = np.maximum(1.0 / (thinned * thinned), aimed)
     found: FloatArray = np.minimum(aimed * growth * growth * growth, bearable)
     return found
-
-
-def _measured_shares(recorded: Recorded, blocks: Sequence[Block], until: int) -> FloatArray:
-    """The sum of each block, released `until` then, as a share of what it would be if all were cut.
-
-    And a standard error more: noise must not close an end. 0: nothing was released, or is known.
-    """
-    shares, leaves = np.zeros(max(1, len(blocks))), recorded.leaves
-    for at, block in enumerate(blocks):
-        layout = block.layout
-        done = layout.leaves_by(until - block.start)
-        if done <= 0 or block.first < leaves.oldest or not layout.cap:
-            continue
-        first, last = leaves.sums(np.array([block.first, block.first + done])).tolist()
-        whole = done == layout.leaves
-        variance = layout.nodes[0] * layout.variances[0] if whole else done * layout.variances[-1]
-        shares[at] = (last - first + math.sqrt(variance)) / (layout.edge(done) * layout.cap)
-    return shares
 
 
 def _exponential(levels: FloatArray) -> FloatArray:
