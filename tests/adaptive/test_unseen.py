@@ -127,14 +127,14 @@ def test_an_ordinary_stream_keeps_its_upper_end_where_one_that_is_mostly_zero_do
 def test_a_threshold_that_chance_has_lifted_has_not_seen_values_that_are_mostly_zero() -> None:
     """Zeros hardly count against a θ of 5 to 64 steps: ends lay at a hundredth of the sum."""
     held, caps = 0, []
-    for seed in range(16):
+    for seed in range(100, 124):
         random = np.random.default_rng([seed, 1024])
         values = np.where(random.random(1024) < 0.02, random.integers(1, 20_000, 1024), 0)
         answer = _released(values, 0.1, 20_000, seed).query(0, 1024)
         held += answer.low <= values.sum() <= answer.high
         caps.append(answer.threshold)
-    assert sum(4 < cap <= 64 for cap in caps) >= 3  # the case that this is for
-    assert held >= 15, held  # it was 11
+    assert sum(4 < cap <= 64 for cap in caps) >= 4  # the case that this is for
+    assert held >= 23, held  # 94 of 96; it was 11 of 16
 
 
 def test_a_choice_that_knows_more_and_falls_speaks_for_the_one_before_it() -> None:
