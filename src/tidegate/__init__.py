@@ -68,7 +68,7 @@ if TYPE_CHECKING:  # at run time everything is imported when it is first asked f
     from tidegate.released import Released, release
     from tidegate.run.pipeline import Pipeline
     from tidegate.run.release import Release
-    from tidegate.run.stored_record import load_record
+    from tidegate.run.snapshot import load_record
     from tidegate.run.threshold_schedule_and_reselection import Reselection
     from tidegate.service.client import connect
     from tidegate.timestamps import read_times
@@ -152,7 +152,7 @@ _HOMES = {
     "connect": "service.client",
     "event_means": "methods._events",
     "events": "methods._events",
-    "load_record": "run.stored_record",
+    "load_record": "run.snapshot",
     "parallel": "guarantee",
     "read_times": "timestamps",
     "release": "released",

@@ -28,7 +28,7 @@ from tidegate.io.metadata_files import sidecar
 from tidegate.ledger import Ledger
 from tidegate.released import ReleasedFile
 from tidegate.run import public_facts as durable_facts
-from tidegate.run.stored_record import load_record
+from tidegate.run.snapshot import load_record
 from tidegate.sealing import seal, unseal
 from tidegate.units import UserHorizon, Window
 

@@ -119,8 +119,8 @@ NO_LEDGER = (
 )
 
 
-class FolderStore(StateFile):
-    """The files of one durable release."""
+class FolderStateFile(StateFile):
+    """The SQLite file of a state in a folder, with the ledger beside it."""
 
     own_ledger = True
 
@@ -140,6 +140,10 @@ class FolderStore(StateFile):
         if needed and not path.exists():
             raise StateError(NO_LEDGER.format(path))
         return Ledger.open(path, cap=cap, expected=expected)
+
+
+class FolderStore(FolderStateFile):
+    """The files of one durable release."""
 
     def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
         """Make the first commit of a release, in place of an earlier state.

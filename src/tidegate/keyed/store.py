@@ -22,12 +22,10 @@ import numpy as np
 
 from tidegate.clock import Clock
 from tidegate.durable.folder_lock import Anchor, StateError
-from tidegate.durable.state_file import StateFile
-from tidegate.durable.state_stores import NO_LEDGER, ChargedStore
+from tidegate.durable.state_stores import ChargedStore, FolderStateFile
 from tidegate.errors import SnapshotError
 from tidegate.io.errors import sink_error
 from tidegate.keyed.rows import KeyedRows
-from tidegate.ledger import Ledger
 from tidegate.sealing import seal, unseal
 
 
@@ -125,15 +123,8 @@ _TABLES = (
 )
 
 
-class KeyedStore(StateFile):
+class KeyedStore(FolderStateFile):
     """The file of one durable keyed release."""
-
-    own_ledger = True
-
-    @property
-    def place(self) -> str:
-        """The folder."""
-        return str(self.folder)
 
     @property
     def _file(self) -> Path:
@@ -143,18 +134,6 @@ class KeyedStore(StateFile):
         super()._connect()
         for table in _TABLES:
             self.database.execute(table)
-
-    @property
-    def default_source(self) -> str:
-        """The name of the folder."""
-        return self.folder.resolve().name
-
-    def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
-        """The ledger of the folder."""
-        path = self.folder / "ledger.jsonl"
-        if needed and not path.exists():
-            raise StateError(NO_LEDGER.format(path))
-        return Ledger.open(path, cap=cap, expected=expected)
 
     def begin_anew(self, changes: KeyedChanges) -> None:
         """Commit in place of everything that there is; `scrub` must follow."""

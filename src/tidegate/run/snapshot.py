@@ -1,4 +1,4 @@
-"""Encode snapshots and stored records as bytes."""
+"""Snapshots and stored records as bytes, and back."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tidegate.record.segments.segment_codec_and_joining import (
 )
 from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.sealing import seal, unseal
+from tidegate.state_as_bytes import understood
 
 if TYPE_CHECKING:
     from tidegate.record.record import Record
@@ -58,6 +59,20 @@ def stored_record(pipeline: Pipeline, epoch: str, position: int, record: Record)
         "segments": [segment_state(segment) for segment in record.segments],
     }
     return seal({"content": "record", "epoch": epoch, "position": position}, body, key=None)
+
+
+def load_record(data: bytes) -> Record:
+    """A stored record (`Release.save_record`), ready to be queried."""
+    from tidegate.record.record import Record  # on demand: who only pushes needs none of it
+    from tidegate.run.pipeline import Pipeline
+
+    header, body = unseal(data, key=None)
+    if header.get("content") != "record":
+        raise SnapshotError("this is not a stored record")
+    with understood():
+        pipeline = Pipeline.from_settings(body["settings"])
+        segments = [restored_segment(pipeline.method, state) for state in body["segments"]]
+        return Record(segments, body["guarantee"])
 
 
 def plain_record(record: Record) -> list[dict[str, Any]]:
