@@ -19,13 +19,13 @@ import pytest
 from scipy import stats
 
 import tidegate as tg
-from tests.depth import depth, in_turn
+from tests.depth import in_turn
 from tidegate import methods
 from tidegate.units import Window
 
 BOUND, HORIZON, HELD, WINDOW = 20, 8, 8, 3
 BLOCKS = 16  # values after a hold-out: such methods release sums of blocks
-RUNS = depth(600, 1200)
+RUNS = 600
 REGISTERED = {one.preset.__name__: one for one in methods.registered()}
 CENTRAL = [  # in exact arithmetic: the others are for comparison
     name
@@ -119,13 +119,13 @@ def size_of(name: str) -> int:
     return HORIZON if name == "fast" else WINDOW
 
 
-@pytest.mark.parametrize("name", in_turn(CENTRAL, 0))
+@pytest.mark.parametrize("name", in_turn(CENTRAL, 0, of=4))
 def test_no_method_shows_more_than_it_says(name: str) -> None:
     pipeline = made(name, 1)
     claim = pipeline.guarantee.epsilon
     assert shown(pipeline, size_of(name)) <= float(claim)
 
 
-@pytest.mark.parametrize("name", in_turn([one for one in CENTRAL if one not in NOTHING], 1))
+@pytest.mark.parametrize("name", in_turn([one for one in CENTRAL if one not in NOTHING], 2, of=4))
 def test_a_fraction_of_the_noise_is_noticed(name: str) -> None:
     assert shown(made(name, TOO_MUCH), size_of(name)) > 1
