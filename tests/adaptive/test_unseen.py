@@ -250,8 +250,6 @@ def test_a_hold_out_that_left_the_threshold_at_the_bottom_opens_ends(share: floa
 def test_a_hold_out_that_saw_enough_keeps_its_ends(bound: int, resolution: int | None) -> None:
     """Also where θ is one of the few lowest steps, and a step is a unit of the data."""
     values = np.minimum(np.random.default_rng(1).poisson(0.6, 20_480), bound)
-    release = _released(
-        values, 1, bound, 1, horizon=16_384, holdout=4096, resolution=resolution
-    )
+    release = _released(values, 1, bound, 1, horizon=16_384, holdout=4096, resolution=resolution)
     assert release.threshold <= 5
     assert not release.query(0, 16_384).blind
