@@ -25,8 +25,7 @@ from tidegate.estimate.mixture.truncated_tail import Tail
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Aim, Block, Noisy, Parts, Recorded
 
-# m·N̂ of the ranges [start, end) and its variance, in the unit of the data.
-Expected = Callable[[IntArray, IntArray], tuple[FloatArray, FloatArray]]
+Expected = Callable[[IntArray, IntArray], FloatArray]  # of [start, end), in the unit of the data
 
 
 class SumsGivenCounts(EventPosterior):
@@ -64,7 +63,7 @@ class SumsGivenCounts(EventPosterior):
             for leaf in range(block.layout.leaves_by(self._until - block.start))
         ]
         starts, ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-        expected, _ = self._expected(starts, ends)
+        expected = self._expected(starts, ends)
         left: IntArray = self._sums - np.rint(expected / recorded.step).astype(np.int64)
         return left
 
@@ -77,24 +76,14 @@ class SumsGivenCounts(EventPosterior):
     ) -> Tail | None:
         # What is cut off goes with the level, and most of that was expected.
         edges, unit = self._known.edges, recorded.threshold * recorded.step
-        expected, _ = self._expected(edges[:-1], edges[1:])
-        before = np.concatenate(([0.0], np.cumsum(expected)))
+        before = np.concatenate(([0.0], np.cumsum(self._expected(edges[:-1], edges[1:]))))
         levels = WholeLevels(edges, self._known.sums + before / unit)
         return self._tail_over(levels, recorded, truncated)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """The sums over [start, end).
-
-        Where leaves correct an error of m·N̂ the models know of it. Within leaves, and where few
-        leaves tell how the rest moves, they do not: so the whole variance of m·N̂ is added, which
-        makes intervals too wide rather than too narrow.
-        """
-        found, (expected, variance) = super().parts(starts, ends), self._expected(starts, ends)
-        return replace(
-            found,
-            estimate=found.estimate + expected,
-            noise_variance=found.noise_variance + variance,
-        )
+        """The sums over [start, end)."""
+        found = super().parts(starts, ends)
+        return replace(found, estimate=found.estimate + self._expected(starts, ends))
 
 
 # The scatter of a tick where nothing is expected of it: models need some.
