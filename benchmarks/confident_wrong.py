@@ -143,8 +143,14 @@ def _released(one: Drawn, values: FloatArray, **more: Any) -> tuple[Ask, FloatAr
     return released.query, values[-len(released) :]
 
 
-def _product(one: Drawn) -> Iterator[tuple[Ask, FloatArray]]:
-    yield _released(one, one.values)
+def _pick(one: Drawn, *choices: int) -> int:
+    return int(one.random.choice(choices))
+
+
+def _with(
+    settings: Callable[[Drawn], dict[str, Any]], one: Drawn
+) -> Iterator[tuple[Ask, FloatArray]]:
+    yield _released(one, one.values, **settings(one))
 
 
 def _long_horizon(one: Drawn) -> Iterator[tuple[Ask, FloatArray]]:
@@ -152,23 +158,6 @@ def _long_horizon(one: Drawn) -> Iterator[tuple[Ask, FloatArray]]:
     release.push(one.values)
     release.finish()
     yield release.query, one.values
-
-
-def _method(name: str, one: Drawn) -> Iterator[tuple[Ask, FloatArray]]:
-    yield _released(one, one.values, method=name)
-
-
-def _hold_out(one: Drawn) -> Iterator[tuple[Ask, FloatArray]]:
-    yield _released(one, one.values, holdout=max(8, one.values.size // 8))
-
-
-def _window(one: Drawn) -> Iterator[tuple[Ask, FloatArray]]:
-    length = int(one.random.choice([2, 7, 24]))
-    yield _released(one, one.values, unit=tg.units.Window(length=length))
-
-
-def _period(one: Drawn) -> Iterator[tuple[Ask, FloatArray]]:
-    yield _released(one, one.values, period=int(one.random.choice([7, 24, 96])))
 
 
 def _by_key(one: Drawn) -> Iterator[tuple[Ask, FloatArray]]:
@@ -212,13 +201,13 @@ def _local(one: Drawn) -> Iterator[tuple[Ask, FloatArray]]:
 
 
 ROUTES: dict[str, Route] = {
-    "release": _product,
+    "release": partial(_with, lambda _: {}),
     "long horizon": _long_horizon,
-    "tops": partial(_method, "tops"),
-    "adaptive_gaussian": partial(_method, "adaptive_gaussian"),
-    "hold-out": _hold_out,
-    "window": _window,
-    "period": _period,
+    "tops": partial(_with, lambda _: {"method": "tops"}),
+    "adaptive_gaussian": partial(_with, lambda _: {"method": "adaptive_gaussian"}),
+    "hold-out": partial(_with, lambda one: {"holdout": max(8, one.values.size // 8)}),
+    "window": partial(_with, lambda one: {"unit": tg.units.Window(length=_pick(one, 2, 7, 24))}),
+    "period": partial(_with, lambda one: {"period": _pick(one, 7, 24, 96)}),
     "by key": _by_key,
     "columns": _columns,
     "events": _events,

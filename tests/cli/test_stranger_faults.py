@@ -41,7 +41,8 @@ def test_keys_whose_shared_cap_is_chance_are_warned_of(salaries):
     assert "warning: The threshold is little better than chance" in result.stderr
     asked = run("query", out).stdout
     assert "Warning (2 of 2 keys): the interval is wider than the sum" in asked
-    assert "Values were cut at 1, key by key." in asked
+    assert "Values were cut at " in asked
+    assert "Too few values chose the cap to see larger ones, so upper ends are far" in asked
     (warning,) = json.loads(run("query", out, "--json").stdout)["warnings"]
     assert "hardly anything is known" in warning
 
@@ -69,9 +70,9 @@ def test_a_hold_out_too_short_for_the_bound_is_warned_of(bound, short, enough):
     for holdout, warned in ((short, True), (enough, False)):
         pipeline = tg.adaptive(epsilon=1, bound=bound, holdout=holdout, horizon=2**16)
         assert bool(tg.plan.setting_warnings(pipeline)) is warned
-        lost = 0
+        lost, steps = 0, replace(pipeline, resolution=pipeline.threshold_step)
         for seed in range(9):
-            release = pipeline.start(tg.seeded(seed))
+            release = steps.start(tg.seeded(seed))
             release.push(np.full(holdout + 1, 0.3 * bound))
             lost += release.threshold < 0.15 * bound
         assert lost == (9 if warned else 0)

@@ -354,7 +354,7 @@ def test_the_two_sided_law_meets_everything(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(RefinementRun, name, replaced)
     monkeypatch.setattr(RefinementRun, "push_units", push)
     rows = 0
-    for seed in range(4):
+    for seed in range(6):
         specification = tg.keyed(REFINED["values below 0"], keys=range(5))
         columns = specification.start(tg.seeded(1), record=False)
         for keys, values in refined_pushes(seed, 5, 12, 900, negative=0.23):

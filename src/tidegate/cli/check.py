@@ -15,6 +15,7 @@ from tidegate.cli.check_errors import (
     error_table,
     expected_errors,
     good_epsilon,
+    too_coarse,
     written,
 )
 from tidegate.cli.check_rehearsal import RehearsalValues
@@ -247,10 +248,11 @@ def _resolution(
 
     (lower, bound), (streams, timing, _), given = bounds, about, thought["resolution"]
     settings = {"horizon": streams.horizon(profile), "resolution": given, "lower": lower}
-    step = streams.pipeline(epsilon, bound, timing, **settings).resolution
-    if profile.rounded(step, bound, lower) < ROUNDED:
+    pipeline = streams.pipeline(epsilon, bound, timing, **settings)
+    coarse, step = too_coarse(pipeline, profile, bounds), pipeline.resolution
+    if coarse is None and profile.rounded(step, bound, lower) < ROUNDED:
         return None if given is None else step
-    return profile.fine_resolution(step, bound, lower)
+    return profile.fine_resolution(coarse or step, bound, lower)
 
 
 def _lower(profile: DataProfile, given: str | None) -> Fraction:

@@ -13,12 +13,14 @@ from tidegate.tables.plain_text import table
 if TYPE_CHECKING:
     from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
     from tidegate.plan.data_profile import DataProfile
+    from tidegate.run.pipeline import Pipeline
 
 _EPSILONS = ("0.1", "0.3", "1", "3")
 _GOOD = 0.05  # relative error of a total that the suggested command aims at
 _USELESS = 0.5  # relative error of a total that tells nothing
 MUCH_LOST = 0.02  # of a total, by a bound or a cap
 _STEPS = 1000  # of a coarse resolution, for few values
+_COARSE = 0.05  # of a sum, moved by rounding to the step between thresholds
 _CALM = "1/1000"  # of a level that hardly moves: what a forecaster does not know is noise then
 
 
@@ -32,7 +34,7 @@ class ExpectedErrors:
     rounding: float
     rehearsed: Rehearsal | None
     resolution: Fraction  # what thresholds are multiples of
-    coarse: tuple[Fraction, float] | None  # the default that was not taken, and what it moves
+    coarse: Fraction | None  # the default step between thresholds, which was not taken
 
     @property
     def total(self) -> float:
@@ -55,7 +57,6 @@ def expected_errors(
 ) -> dict[str, ExpectedErrors | None]:
     """Errors to expect by epsilon; None: hopeless."""
     from tidegate.plan import expect, half_width
-    from tidegate.plan.data_profile import ROUNDED
 
     (lower, bound), (floor, cap), (streams, timing, values) = bounds, cuts, about
     length, rehearsed = streams.values(profile), values.values()
@@ -76,10 +77,9 @@ def expected_errors(
                 raise
             found[budget] = None
             continue
-        coarse, step = None, pipeline.resolution
-        moved = profile.rounded(step, bound, lower)
-        if thought["resolution"] is None and moved >= ROUNDED:
-            coarse, step = (step, moved), profile.fine_resolution(step, bound, lower)
+        coarse = too_coarse(pipeline, profile, (lower, bound))
+        if coarse is not None:
+            step = profile.fine_resolution(coarse, bound, lower)
             pipeline = streams.pipeline(budget, bound, timing, **{**given, "resolution": step})
         level = min(max(cap, pipeline.lattice.step), float(bound))
         assumed: dict[str, Any] = {"threshold": repr(level), "floor": floor if lower else None}
@@ -97,6 +97,19 @@ def expected_errors(
         step = pipeline.threshold_step or pipeline.resolution
         found[budget] = ExpectedErrors(*errors, tried, step, coarse)
     return found
+
+
+def too_coarse(
+    pipeline: Pipeline, profile: DataProfile, bounds: tuple[Fraction, Fraction]
+) -> Fraction | None:
+    """The default step between thresholds, if most values are smaller than some of them.
+
+    Rounding to it would say so; values themselves are rounded far more finely.
+    """
+    lower, bound = bounds
+    step = pipeline.threshold_step
+    coarse = step is not None and profile.rounded(step, bound, lower) >= _COARSE
+    return step if coarse else None
 
 
 def error_table(errors: dict[str, ExpectedErrors | None], streams: CheckedStreams) -> str:
@@ -176,10 +189,10 @@ def _coarse_resolutions(
     found: dict[str, list[str]] = {}
     for budget, one in known.items():
         if one.coarse is not None:
-            step, moved = one.coarse
+            step = one.coarse
             said = (
-                f"(The default resolution there is {written(step)}: rounding would move a total by "
-                f"{moved:.1%}. The table assumes --resolution {written(one.resolution)}.)"
+                f"(The default step between thresholds there is {written(step)}, too coarse for "
+                f"these values. The table assumes --resolution {written(one.resolution)}.)"
             )
         elif one.rounding >= ROUNDED:
             fine = profile.fine_resolution(one.resolution, bound, lower)

@@ -168,8 +168,10 @@ class Pipeline(Spec):
         """How values are measured and estimated: what records must know."""
         stages, lattice, history = (self.measurer, self.estimator), self.lattice, self.kept_history
         bounded, budgets, depth = self.ticks is None, self.schedule.budgets(self), lattice.bottom
-        facts = lattice.step, history, bounded, budgets, depth, lattice.grain
-        return SegmentMethod(*stages, self.ceiling, *facts)
+        grain = lattice.grain
+        return SegmentMethod(
+            *stages, self.ceiling, lattice.step, history, bounded, budgets, depth, grain
+        )
 
     @cached_property
     def lattice(self) -> Lattice:

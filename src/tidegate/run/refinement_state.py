@@ -37,10 +37,10 @@ Past = tuple[list[Phase], list[Segment]]
 def climbs_from(lattice: Lattice, theta: int) -> bool:
     """Whether θ is so low that it climbs, if it has fallen.
 
-    On a lattice that is a part of the bound: steps of 1 are often a unit of the data.
+    Where grains are parts of the bound: those of 1 are often a unit of the data.
     """
-    grain = lattice.grain
-    return lattice.step * grain < 1 and theta <= min(LOWEST * grain, lattice.top - 1)
+    low = theta <= min(LOWEST * lattice.grain, lattice.top - 1)
+    return low and lattice.step * lattice.grain < 1
 
 
 def chose_first(pipeline: Pipeline, evidence: int, begun: int) -> bool:
@@ -85,10 +85,9 @@ class RefinementState(PhasedRun):
             and isinstance(trees, RefinementTrees)
         ):
             raise AssertionError("the pipeline was checked")
-        self._step = pipeline.lattice.step
+        self._step, self._signed = pipeline.lattice.step, pipeline.lattice.bottom > 0
         self._refinement, self._estimator = refinement, estimator
         self._trees = trees
-        self._signed = pipeline.lattice.bottom > 0
         self._watch, self._floor_watch = CapWatch(), FloorWatch()
         self._follower: RescaledRun | None = None
         self._blocks: Blocks | None = None
@@ -134,10 +133,9 @@ class RefinementState(PhasedRun):
             return 0
         known = Fraction(self.evidence, 16) * self._trees.epsilon
         watch, lattice = self._watch, self._pipeline.lattice
-        begun = self.warm_up_start - self._origin
-        first = chose_first(self._pipeline, self.evidence, begun)
-        theta = watch.threshold // lattice.grain
-        return how_fallen(watch.home, theta, lattice.grains, known, first=first)
+        first = chose_first(self._pipeline, self.evidence, self.warm_up_start - self._origin)
+        places = watch.threshold // lattice.grain, lattice.grains
+        return how_fallen(watch.home, *places, known, first=first)
 
     def _climbs_from(self, theta: int) -> bool:
         """Whether a θ that has fallen lies so low that released sums raise it, and no window.

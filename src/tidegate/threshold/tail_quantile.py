@@ -142,10 +142,7 @@ class TailQuantile(Spec):
         return lattice.top
 
     def candidates(self, lattice: Lattice) -> IntArray:
-        """The thresholds to choose from: rounded geometric steps from 1 grain to the bound.
-
-        Decimals, because they give the same digits on every machine.
-        """
+        """The thresholds to choose from: rounded geometric steps from 1 grain to the bound."""
         return _spread_grid(lattice.top, lattice.grain, self._ratio)
 
     def ladder(self, lattice: Lattice) -> IntArray:
@@ -195,9 +192,9 @@ class TailQuantile(Spec):
             return grid[allowed], *bulk_scores(self, above, lattice, allowed)
         target = round(self.target * SCORE_PARTS)
         counts = np.maximum(above[..., allowed] * (SCORE_PARTS // PARTS), target)
-        start = max(1, climbing_from // lattice.grain)
         end = None if climbing_to is None else -(-climbing_to // lattice.grain)
-        public = penalties(self, lattice.grains, start, end, positive, late_price)[allowed]
+        climb = max(1, climbing_from // lattice.grain), end, positive, late_price
+        public = penalties(self, lattice.grains, *climb)[allowed]
         return grid[allowed], -(public + counts), SCORE_PARTS
 
     def choose(
@@ -287,8 +284,6 @@ def all_grids(lattice: Lattice) -> list[IntArray]:
 
 @lru_cache(maxsize=64)
 def _spread_grid(top: int, grain: int, ratio: str) -> IntArray:
-    if grain == 1:
-        return _grid(top, ratio)
     found: IntArray = np.minimum(_grid(-(-top // grain), ratio) * grain, top)
     found.flags.writeable = False  # everyone gets this one
     return found
@@ -296,7 +291,7 @@ def _spread_grid(top: int, grain: int, ratio: str) -> IntArray:
 
 @lru_cache(maxsize=64)
 def _grid(top: int, ratio: str) -> IntArray:
-    with localcontext(Context(prec=_DIGITS)):
+    with localcontext(Context(prec=_DIGITS)):  # decimals have the same digits on every machine
         last = Decimal(top)
         count = int(last.ln() / Decimal(ratio).ln()) + 1
         steps = {round(last ** (Decimal(step) / count)) for step in range(count + 1)}
