@@ -61,29 +61,30 @@ def measured_shares(
     rows = []
     for at, block in enumerate(blocks):
         layout = block.layout
-        done = layout.leaves_by(until - block.start)
-        if done > 0 and block.first >= leaves.oldest and layout.cap:
-            variance = done * layout.variances[-1]
-            if done == layout.leaves:
+        measured = layout.leaves_by(until - block.start)
+        if measured > 0 and block.first >= leaves.oldest and layout.cap:
+            variance = measured * layout.variances[-1]
+            if measured == layout.leaves:
                 variance = layout.nodes[0] * layout.variances[0]
-            facts = block.start, layout.length, layout.leaves, block.first, done, layout.cap
-            rows.append((at, *facts, variance, layout.variances[-1]))
+            counts = at, block.start, layout.length, layout.leaves, block.first, measured
+            rows.append((*counts, layout.cap, variance, layout.variances[-1]))
     if not rows:
         return MeasuredShares(whole, np.zeros(1, dtype=np.int64), np.zeros(1))
-    *facts, variances, each = np.array(rows).T
-    known, starts, lengths, counts, firsts, done = (part.astype(np.int64) for part in facts[:-1])
-    caps, last = facts[-1], np.cumsum(done + 1) - 1
+    columns = np.array(rows).T
+    caps, variances, each = columns[6:]
+    known, starts, lengths, every, firsts, done = columns[:6].astype(np.int64)
+    last = np.cumsum(done + 1) - 1
     # Of every leaf, and of the end of the last one in a block.
     of = np.repeat(np.arange(known.size), done + 1)
     number = np.arange(of.size) - np.repeat(last - done, done + 1)
-    inside = number * lengths[of] // counts[of]
+    inside = number * lengths[of] // every[of]
     before = leaves.sums(firsts[of] + number)
     usual = np.minimum(_MOST_HOME, home * recorded.threshold / caps)
     room = caps * inside[last]
     shares, doubts = (before[last] - before[last - done]) / room, np.sqrt(variances) / room
     whole[known] = shares + doubts
     found = np.zeros(of.size)
-    sure = math.sqrt(2.0 * float(log(np.array([float(_RARE * max(1, counts.sum()))]))[0]))
+    sure = math.sqrt(2.0 * float(log(np.array([float(_RARE * max(1, every.sum()))]))[0]))
     for together in (1, 2):
         same = of[together:] == of[:-together]
         block_of = of[:-together]
