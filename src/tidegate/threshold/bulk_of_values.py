@@ -71,9 +71,9 @@ _DIGITS = 40
 
 
 def sees_bulk(stage: TailQuantile, lattice: Lattice) -> bool:
-    """Whether a first choice looks for the bulk: it cannot climb to the bound, but knows enough.
+    """Whether a first choice looks for the bulk: it may not climb to the bound, but knows enough.
 
-    Public settings decide.
+    Most values may be 0, and those cannot climb: a quarter must be able to. Public settings decide.
     """
     if stage.epsilon * stage.holdout < LEAST_KNOWN:
         return False
