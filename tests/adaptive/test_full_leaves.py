@@ -22,20 +22,17 @@ def _record(values: np.ndarray, epsilon: float, bound: int, seed: int) -> Record
     return release.record
 
 
-@pytest.mark.parametrize(
-    ("times", "epsilon", "least"), [(20, 1, 12), (20, 3, 15), (50, 1, 13), (50, 3, 15)]
-)
-def test_a_jump_in_the_last_tenth_of_few_rows_is_in_the_interval(
-    times: int, epsilon: int, least: int
-) -> None:
-    """Of 16 totals 1 to 6 held: a level of ten rows said nothing in a block of 24."""
+@pytest.mark.parametrize("epsilon", [1, 3])
+@pytest.mark.parametrize("mean", [2, 20])
+def test_a_jump_in_the_last_tenth_of_few_rows_is_in_the_interval(mean: int, epsilon: int) -> None:
+    """Of 16 totals 10 to 12 held: ten rows hardly moved the level of a block of 24."""
     held = []
     for seed in range(16):
-        values = np.random.default_rng(seed).gamma(2, 10, 100)
-        values[90:] = np.minimum(times * values[90:], 2000)
-        low, _, high = np.ravel(_interval(_record(np.rint(values), epsilon, 2000, seed), 100))
-        held.append(low <= np.rint(values).sum() <= high)
-    assert sum(held) >= least
+        values = np.rint(np.random.default_rng(seed).gamma(2, mean / 2, 100))
+        values[90:] = np.minimum(50 * values[90:], 100 * mean)
+        low, _, high = np.ravel(_interval(_record(values, epsilon, 100 * mean, seed), 100))
+        held.append(low <= values.sum() <= high)
+    assert sum(held) >= 14
 
 
 def _interval(record: Record, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

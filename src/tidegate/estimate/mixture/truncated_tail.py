@@ -27,7 +27,7 @@ further where more is known, or less:
   A leaf or the newest block that has jumped says so before the level does (`full_leaves`).
   If a new warm-up has followed, its level is taken for what was hidden; unless that lies below
   the level: then values had fallen again, and it says nothing.
-- A first choice that looked for the bulk leaves fewer values above θ than it could see (`Aim.left`).
+- A first choice by the bulk leaves fewer values above θ than it could see (`Aim.left`).
 - A later phase with the same warm-up and a higher cap has seen part of what this cap took away.
 
 No more values can lie above the cap than the level has caps: that bounds all of it, and with all of
