@@ -81,7 +81,7 @@ def test_blocks_of_a_climb_count_by_what_they_know() -> None:
 def test_half_of_what_a_climb_missed_is_published_where_it_ends() -> None:
     """A running sum that is 0 for long is nearest, over ranges, to one from the middle."""
     values, parts = rare(), []
-    for seed in range(8):
+    for seed in range(24):
         release = tg.adaptive(3, 1, horizon=16_384).start(tg.seeded(seed))
         out = release.push(values)
         top = [phase.start for phase in release.phases if phase.threshold == 1]

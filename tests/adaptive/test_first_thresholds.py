@@ -83,7 +83,7 @@ def test_a_threshold_that_stayed_where_it_began_has_fallen_and_gets_more_time() 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_stream_of_mostly_zeros_finds_its_threshold_late(seed: int) -> None:
     random = np.random.default_rng(5)
-    values = np.where(random.random(3000) < 0.1, random.integers(20, 50, 3000), 0)
+    values = np.where(random.random(3000) < 0.05, random.integers(20, 50, 3000), 0)
     release = tg.adaptive(3, 50, horizon=3000).start(tg.seeded(seed))
     release.push(values[:500])
     again = release.pipeline.resume(release.snapshot(brief=True))

@@ -48,6 +48,8 @@ FAR_BELOW, WIDE = Fraction(1, 3), 32
 ZERO = Fraction(1, 5)
 # This share of the values above θ costs nothing more, if the target allows it.
 MOST = Fraction(1, 16)
+# A climb must be possible if only this share of the values is not 0: nobody knows how many are.
+LEAST_POSITIVE = Fraction(1, 4)
 # ε × values below which not even the bulk can be seen.
 LEAST_KNOWN = 10
 # The price of a θ that is e times larger, in 1/ε. A higher one keeps θ from being a little high,
@@ -61,6 +63,7 @@ ARTIFICIAL, FREE = 10 * COARSE, 16
 # values counts as gathered near one candidate; what noise makes up for, in 1/ε.
 _ASTRAY, _FAR_ASTRAY, _MOSTLY_ZERO = 4, 64, 0.1
 _FAR_BOUND, _GATHERED, _LUCK = 1000, 0.9, 2.5
+_PART_ASTRAY, _PART_FAR = 16, 300  # the same where steps are few, or a part of the bound
 _WEIGHT = 1 << 12  # weights are multiples of this fraction
 _FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down, and h is what is left
 _LOG = 1 << 20  # and logarithms of this one
@@ -68,13 +71,14 @@ _DIGITS = 40
 
 
 def sees_bulk(stage: TailQuantile, lattice: Lattice) -> bool:
-    """Whether a first choice looks for the bulk: it cannot climb to the bound, but knows enough.
+    """Whether a first choice looks for the bulk: it may not climb to the bound, but knows enough.
 
-    Public settings decide.
+    Most values may be 0, and those cannot climb: a quarter must be able to. Public settings decide.
     """
     if stage.epsilon * stage.holdout < LEAST_KNOWN:
         return False
-    return _cannot_climb(lattice.grains, stage.reach(stage.holdout, stage.visible))
+    positive = math.floor(LEAST_POSITIVE * stage.holdout)
+    return _cannot_climb(lattice.grains, stage.reach(positive, stage.visible))
 
 
 @lru_cache(maxsize=256)
@@ -91,14 +95,19 @@ def may_miss_bulk(theta: int, top: int, known: float, share: float) -> bool:
     values scatter (a tenth, say). Where it
     is cheaper by less than 2.5/ε, noise leaves θ at the bottom in one choice of 7 and more, mostly
     up to 4 times as high as where prices begin, and up to 64 times if nearly all others are 0. Only
-    where the bound lies 1,000 times higher still: a θ that fits its bound is mostly right. Free: a
-    function of public facts.
+    where the bound lies 1,000 times higher still: a θ that fits its bound is mostly right. Where
+    steps are a part of the bound, or few, prices begin at one step: up to 16 steps then, and 300
+    times. Free: a function of public facts.
     """
-    astray = FREE * (_ASTRAY if share >= _MOSTLY_ZERO else _FAR_ASTRAY)
-    if top <= ARTIFICIAL or theta > astray or theta * _FAR_BOUND > top:
+    start, astray, far = FREE, FREE * _ASTRAY, _FAR_BOUND
+    if share < _MOSTLY_ZERO:
+        astray = FREE * _FAR_ASTRAY
+    if top <= ARTIFICIAL:
+        start, astray, far = 1, _PART_ASTRAY, _PART_FAR
+    if theta > astray or theta * far > top:
         return False
     zeros = float(FAR_BELOW * ZERO) * (1 - share) * known
-    climb = float(PRICE) * math.log(top / FREE)
+    climb = float(PRICE) * math.log(top / start)
     return _GATHERED * share * known <= float(MOST) * known + zeros + climb + _LUCK
 
 

@@ -28,7 +28,7 @@ CLIMB = 16  # the factor by which θ climbs at a time, by released sums (`refine
 def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     """The least θ that a first choice may give, in lattice units.
 
-    1 where it looks for the bulk of the values (`bulk_of_values`), or can climb up to the bound.
+    1 where it looks for the bulk of the values (`bulk_of_values`), or surely climbs to the bound.
 
     Where it knows less than that, bound/exp((ε·(values − target) − 5)/3): θ cannot climb far from
     the smallest candidate, and would stay there: a small sum that is sure of itself. It starts

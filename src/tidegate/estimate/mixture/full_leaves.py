@@ -2,8 +2,8 @@
 
 A jump fills a cap before the smoothed level knows. What was measured says so: a block, or a single
 leaf, whose released sum is near the sum of its caps. A leaf counts if its mean looks full beside
-the level when θ was new, as in `outgrown_cap`, and surely lies above that level, alone or with the next one. A new warm-up must
-be surer: it costs accuracy, and an end that is open without need costs width. Post-processing.
+the level when θ was new, as in `outgrown_cap`, and surely lies above that level, alone or with the
+next one. A new warm-up must be surer: it costs accuracy. Post-processing: free.
 """
 
 from __future__ import annotations
@@ -58,57 +58,51 @@ def measured_shares(
     `home`: the level when θ was new, as a part of θ.
     """
     whole, leaves = np.zeros(max(1, len(blocks))), recorded.leaves
-    edges, found = [np.zeros(0)], [np.zeros(0)]
-    count = sum(block.layout.leaves for block in blocks)
-    sure = math.sqrt(2.0 * float(log(np.array([_RARE * max(1.0, float(count))]))[0]))
-    known = [at for at, one in enumerate(blocks) if one.layout.leaves_by(until - one.start) > 0]
-    newest = known[-1] if known else -1
+    rows = []
     for at, block in enumerate(blocks):
         layout = block.layout
-        done = layout.leaves_by(until - block.start)
-        if done <= 0 or block.first < leaves.oldest or not layout.cap:
-            continue
-        sums = np.diff(leaves.sums(np.arange(block.first, block.first + done + 1)))
-        variance = layout.variances[-1]
-        whole_variance = done * variance
-        if done == layout.leaves:
-            whole_variance = layout.nodes[0] * layout.variances[0]
-        ends = np.array([layout.edge(leaf) for leaf in range(done + 1)])
-        usual = min(_MOST_HOME, home * recorded.threshold / layout.cap)
-        whole[at] = (sums.sum() + math.sqrt(whole_variance)) / (int(ends[-1]) * layout.cap)
-        full = _full(sums, np.diff(ends) * float(layout.cap), usual, variance, sure)
-        if at == newest:
-            share = float(sums.sum()) / (int(ends[-1]) * layout.cap)
-            doubt = math.sqrt(whole_variance) / (int(ends[-1]) * layout.cap)
-            if share - _NEWEST_SURE * doubt > usual and share > max(_RISEN * usual, usual + _ROSE):
-                full = np.maximum(full, share + doubt)
-        edges.append(block.start + ends)
-        found.append(np.append(full, 0.0))
-    if len(edges) == 1:
+        measured = layout.leaves_by(until - block.start)
+        if measured > 0 and block.first >= leaves.oldest and layout.cap:
+            variance = measured * layout.variances[-1]
+            if measured == layout.leaves:
+                variance = layout.nodes[0] * layout.variances[0]
+            counts = at, block.start, layout.length, layout.leaves, block.first, measured
+            rows.append((*counts, layout.cap, variance, layout.variances[-1]))
+    if not rows:
         return MeasuredShares(whole, np.zeros(1, dtype=np.int64), np.zeros(1))
-    return MeasuredShares(whole, np.concatenate(edges).astype(np.int64), np.concatenate(found))
-
-
-def _full(
-    sums: IntArray, caps: FloatArray, usual: float, variance: float, sure: float
-) -> FloatArray:
-    """The share of each leaf of a block that is surely full, alone or with a neighbour; or 0.
-
-    `caps`: what it would be if all values were cut; `usual`: the share when θ was new.
-    """
-    found = np.zeros(sums.size)
+    columns = np.array(rows).T
+    caps, variances, each = columns[6:]
+    known, starts, lengths, every, firsts, done = columns[:6].astype(np.int64)
+    last = np.cumsum(done + 1) - 1
+    # Of every leaf, and of the end of the last one in a block.
+    of = np.repeat(np.arange(known.size), done + 1)
+    number = np.arange(of.size) - np.repeat(last - done, done + 1)
+    inside = number * lengths[of] // every[of]
+    before = leaves.sums(firsts[of] + number)
+    usual = np.minimum(_MOST_HOME, home * recorded.threshold / caps)
+    room = caps * inside[last]
+    shares, doubts = (before[last] - before[last - done]) / room, np.sqrt(variances) / room
+    whole[known] = shares + doubts
+    found = np.zeros(of.size)
+    sure = math.sqrt(2.0 * float(log(np.array([float(_RARE * max(1, every.sum()))]))[0]))
     for together in (1, 2):
-        if sums.size < together:
-            break
-        kernel = np.ones(together)
-        several = np.convolve(caps, kernel, "valid")
-        share = np.convolve(sums, kernel, "valid") / several
-        doubt = math.sqrt(together * variance) / several
-        looks_full = (share > FULL + GROWN * usual) & (share - sure * doubt > usual)
+        same = of[together:] == of[:-together]
+        block_of = of[:-together]
+        filled = np.maximum(inside[together:] - inside[:-together], 1) * caps[block_of]
+        share = (before[together:] - before[:-together]) / filled
+        doubt = np.sqrt(together * each[block_of]) / filled
+        at_home = usual[block_of]
+        looks_full = (share > FULL + GROWN * at_home) & (share - sure * doubt > at_home) & same
         share = np.where(looks_full, share + doubt, 0.0)
         for first in range(together):
             here = slice(first, first + share.size)
             found[here] = np.maximum(found[here], share)
     # A leaf in which a jump lies is not full itself: the one after it says how far it went.
     found[:-1] = np.where(found[:-1] > 0, np.maximum(found[:-1], found[1:]), 0.0)
-    return found
+    share, at_home = shares[-1], usual[-1]
+    if share - _NEWEST_SURE * doubts[-1] > at_home and share > max(
+        _RISEN * at_home, at_home + _ROSE
+    ):
+        newest = slice(last[-1] - done[-1], last[-1])
+        found[newest] = np.maximum(found[newest], share + doubts[-1])
+    return MeasuredShares(whole, starts[of] + inside, found)

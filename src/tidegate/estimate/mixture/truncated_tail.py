@@ -24,8 +24,10 @@ further where more is known, or less:
 
 - A level that has grown until it fills its cap says nothing about how far it has grown. Up to half
   of the cap that is what exponential values would hide, and at the cap it is open: up to the bound.
+  A leaf or the newest block that has jumped says so before the level does (`full_leaves`).
   If a new warm-up has followed, its level is taken for what was hidden; unless that lies below
   the level: then values had fallen again, and it says nothing.
+- A first choice by the bulk leaves fewer values above θ than it could see (`Aim.left`).
 - A later phase with the same warm-up and a higher cap has seen part of what this cap took away.
 
 No more values can lie above the cap than the level has caps: that bounds all of it, and with all of
