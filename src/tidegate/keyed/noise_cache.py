@@ -76,9 +76,9 @@ class GroveCache:
 
     def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
         """The noise of one leaf for each key (no key twice), of the open grove, in order."""
-        at = self._in_grove(leaves)
-        self._make_open(codes[self._lacks(codes, at)])
-        found: IntArray = self._noise[self._grove[codes] & 1, codes, at].astype(np.int64)
+        at, where = self._in_grove(leaves), _in_a_row(codes)
+        self._make_open(codes[self._lacks(where, at)])
+        found: IntArray = self._noise[self._grove[where] & 1, codes, at].astype(np.int64)
         ended = (at == self._leaves - 1) | ((leaves + 1) % self._law.leaves == 0)
         self._switch(codes[ended])
         return found
@@ -101,7 +101,7 @@ class GroveCache:
             self._switch(keys[ended])
         return found
 
-    def _lacks(self, codes: IntArray, at: IntArray) -> NDArray[np.bool_]:
+    def _lacks(self, codes: IntArray | slice, at: IntArray) -> NDArray[np.bool_]:
         return np.equal(self._made[codes], 0) & (at >= self._kept[codes])
 
     def _in_grove(self, leaves: IntArray) -> IntArray:
@@ -111,13 +111,15 @@ class GroveCache:
         """The open grove of these keys is used up: the next one opens."""
         if not codes.size:
             return
-        self._grove[codes] += 1
-        self.carry[codes] = self._carried(codes, self._grove[codes])
-        ready = codes[self._made[codes] == 2]
-        self._carries[0, ready] = self._carries[1, ready]
-        self._made[codes] -= 1
-        self._kept[codes] = 0
-        self._waiting[0].add(codes[self._made[codes] == 0])
+        where = _in_a_row(codes)
+        groves = self._grove[where] + 1
+        made = self._made[where] - 1
+        self.carry[where] = self._carried(where, groves)
+        self._grove[where], self._made[where], self._kept[where] = groves, made, 0
+        ready = codes[made == 1]
+        where = _in_a_row(ready)
+        self._carries[0, where] = self._carries[1, where]
+        self._waiting[0].add(codes[made == 0])
         self._waiting[1].add(ready)
 
     def _make_open(self, codes: IntArray) -> None:
@@ -132,7 +134,7 @@ class GroveCache:
             self._carries[1, codes] = self._put(codes, groves, self._carried(codes, groves))
             self._made[codes] = 2
 
-    def _carried(self, codes: IntArray, groves: IntArray) -> FloatArray:
+    def _carried(self, codes: IntArray | slice, groves: IntArray) -> FloatArray:
         """What the groves before these carry on: nothing, where a horizon begins."""
         return np.where(groves % self._a_chunk == 0, 0.0, self._carries[0, codes])
 
@@ -190,6 +192,15 @@ class GroveCache:
         """Where the noise of so many leaves of each key's open grove is, from `at` on."""
         halves = self._grove[codes] & 1
         return np.repeat(halves, counts), np.repeat(codes, counts), _ranges(at, counts)
+
+
+def _in_a_row(codes: IntArray) -> IntArray | slice:
+    """These codes as a slice if they follow each other, as in a tick of a whole fleet: nothing is
+    gathered then.
+    """
+    if not codes.size or codes[-1] - codes[0] != codes.size - 1 or (np.diff(codes) != 1).any():
+        return codes
+    return slice(int(codes[0]), int(codes[-1]) + 1)
 
 
 def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
