@@ -18,7 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate.estimate.mixture.event_mixture import EventMixture, EventPosterior, scatter_of
+from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL_MEAN, LEVEL_VARIANCE
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.truncated_tail import Tail
@@ -143,7 +145,9 @@ class RunOfTheRest(RescaledRun):
     @property
     def unlikely(self) -> float:
         """−log₂ of the likelihood of the likeliest model, up to a constant."""
-        parts = [self._filters] if self._cycle is None else [self._filters, self._cycle]
+        parts: list[KalmanFilters | CycleFilters] = (
+            [self._filters] if self._cycle is None else [self._filters, self._cycle]
+        )
         return min(
             times + 0.5 * math.log2(determinant)
             for part in parts
