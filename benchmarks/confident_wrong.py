@@ -111,7 +111,7 @@ class Tally:
     open_ends: int = 0
     wrong: int = 0
     totals: int = 0  # wrong ones
-    warned: int = 0  # wrong ones with a warning
+    warned: int = 0  # wrong ones with a warning, or said to be of capped values
     widths: list[float] = field(default_factory=list)
 
 
@@ -239,7 +239,7 @@ def judge(tally: Tally, ask: Ask, truth: FloatArray, random: Generator, warned: 
         if missed > max(MISSED * half, 1e-9 * abs(true)) or narrow:
             wrong += 1
             tally.totals += (start, end) == (0, n)
-            tally.warned += warned
+            tally.warned += warned or answer.capped
     tally.wrong += wrong
     return wrong
 

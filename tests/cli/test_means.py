@@ -13,9 +13,7 @@ from tidegate.ledger import Ledger
 
 DAYS, EACH = 4, 600
 RNG = np.random.default_rng(8)
-TIMES = np.sort(
-    np.datetime64("2024-02-01T00:00:00") + RNG.integers(0, DAYS * 86_400, DAYS * EACH)
-)
+TIMES = np.sort(np.datetime64("2024-02-01T00:00:00") + RNG.integers(0, DAYS * 86_400, DAYS * EACH))
 FARES = RNG.gamma(4, 4, TIMES.size).clip(0, 60).round(2)
 CLOCK = ("--time", "when", "--every", "1h", "--start", "2024-02-01")
 MEANS = ("--column", "fare", "--mean", "--epsilon", "8", "--bound", "60", *CLOCK)

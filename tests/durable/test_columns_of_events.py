@@ -101,9 +101,7 @@ def test_the_count_knows_no_values(tmp_path):
         log = folder / "log.csv"
         log.write_text("at,fare\n" + "".join(f"{hour},{value}\n" * 30 for hour in HOURS))
         sinks = {name: column_file(folder / "out.csv", name) for name in SINKS}
-        columns = {
-            name: PIPELINES[name].start(tg.seeded(at)) for at, name in enumerate(PIPELINES)
-        }
+        columns = {name: PIPELINES[name].start(tg.seeded(at)) for at, name in enumerate(PIPELINES)}
         with open_source(log, column=["fare"], time="at", late="keep", events=True) as source:
             transfer_columns(
                 source, columns, sinks, until="2024-02-03", means=True, warn=pytest.fail

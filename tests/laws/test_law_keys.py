@@ -399,7 +399,7 @@ def test_keys_that_choose_together_give_the_bits_of_single_releases(
     values = random.gamma(2, 3, (rows, count))
     values[rows // 2 :] = 18 + random.random((rows // 2, count))
     values[-rows // 4 :, :2] *= 30
-    pipeline = tg.adaptive(3, 1000, horizon=rows)
+    pipeline = tg.adaptive(3, 1000, horizon=rows, resolution="0.1")
     release = tg.keyed(pipeline, keys=range(count)).start(tg.seeded(0), record=record)
     found = release.push(np.tile(np.arange(count), rows), values.reshape(-1))
     assert min(met[each] for each in ("end_warm_ups", "choose_again", "_right_caps", "_hidden"))

@@ -20,6 +20,7 @@ from tidegate.keyed.regroup import regrouped
 from tidegate.lattice import IntArray
 from tidegate.ledger import CapExceeded
 from tidegate.perturb import forest_geometry
+from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.executor_settings import ExecutorPlan
 from tidegate.spark.secret import MasterSecret
@@ -95,6 +96,23 @@ def test_times_belong_to_the_rows_that_are_released(key_file: Path) -> None:
     released = shard.push(rows)
     np.testing.assert_array_equal(released.times, np.tile(np.arange(64, 90), 2))
     np.testing.assert_array_equal(released.positions, np.tile(np.arange(26), 2))
+
+
+def test_a_checkpoint_of_before_decision_0136_goes_on(key_file: Path) -> None:
+    """The same arguments lead to a finer resolution now; a shard keeps what it began with."""
+    today = plan(tg.adaptive(epsilon=1, bound=50, horizon=400), key_file)
+    (coarse,) = earlier_pipelines(today.pipeline)
+    before, epoch = replace(today, pipeline=coarse), MasterSecret(f"file:{key_file}").epoch(QUERY)
+    data = made_up(3, 200)
+    shard = Shard.begin(before, 2, epoch)
+    shard.push(batch(data, 0, 90))
+    state = shard.sealed()
+    for start, end in ((90, 150), (150, 200)):  # and so does what it leaves
+        ours, theirs = (Shard.resume(one, 2, state) for one in (today, before))
+        assert ours.plan == before
+        found = [one.push(batch(data, start, end)).values for one in (ours, theirs)]
+        np.testing.assert_array_equal(*found)
+        state = ours.sealed()
 
 
 def test_state_is_sealed_and_bound_to_its_place(key_file: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ _UPPER = 15.5
 # A θ of at most so many grains, the bound so many times higher, is where a choice began: values may
 # lie anywhere above it.
 _FALLEN, _FAR_BELOW = 4, 64
+_LONGEST = 1 / 4  # of a horizon: a warm-up (as LONGEST in `run`)
 # The mean square of an excess over the square of its mean, and the mean in θ.
 _SQUARE, _EACH = 4.0, 0.5
 # The level may change within a cell by this part of itself and more: what a part of a cell has of
@@ -88,7 +89,10 @@ class EventPosterior(MixturePosterior):
         horizon, first = recorded.perturber.horizon, recorded.blocks[0].layout.length
         stretch = min(horizon, STRETCH * max(recorded.origin, first))
         levels = self._known if levels is None else levels
-        fallen = recorded.threshold <= _FALLEN * recorded.grain and room >= _FAR_BELOW
+        low = recorded.threshold <= _FALLEN * recorded.grain
+        # A warm-up that took its longest found too few events: θ is chance, wherever it lies.
+        chance = recorded.origin == 0 and first >= math.floor(_LONGEST * horizon)
+        fallen = (low or chance) and room >= _FAR_BELOW
         truncated *= horizon / stretch
         return EventTail(levels, self._cap, truncated, room, fallen=fallen)
 

@@ -77,8 +77,7 @@ class Segment:
     ) -> None:
         self.method = method
         self.threshold, self.below = threshold, below
-        self.origin = origin
-        self.epoch = epoch
+        self.origin, self.epoch = origin, epoch
         self.prediction = prediction
         self.end = origin
         self.blocks: deque[Block] = deque()
@@ -107,10 +106,9 @@ class Segment:
     @property
     def recorded(self) -> Recorded:
         """All that estimators answer from, as it is now."""
-        method = self.method
-        facts = method.perturber, self.threshold, method.ceiling, method.step, self.origin, self.end
-        below = self.below, method.depth
-        return Recorded(*facts, self.leaves, self.blocks, *below, method.grain)
+        how, below = self.method, (self.below, self.method.depth, self.method.grain)
+        facts = how.perturber, self.threshold, how.ceiling, how.step, self.origin, self.end
+        return Recorded(*facts, self.leaves, self.blocks, *below)
 
     @property
     def leaves(self) -> RingBuffer:
