@@ -60,6 +60,7 @@ class ReleasedMeans(MeanQueries, ReleasedColumns):
 
     @property
     def ends(self) -> Ends:
+        """Between which public bounds an event counts: means lie there too."""
         lattice = self[self.title].pipeline.lattice
         return float(lattice.lower), float(lattice.bound)
 

@@ -106,5 +106,6 @@ class EventMeansRelease(MeanQueries, NotCopied):
 
     @property
     def ends(self) -> Ends:
+        """Between which public bounds an event counts: means lie there too."""
         lattice = self.sums.pipeline.lattice
         return float(lattice.lower), float(lattice.bound)

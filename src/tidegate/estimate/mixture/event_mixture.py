@@ -30,15 +30,12 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Exact, Flag
 from tidegate.stages import Aim, Block, Excess, Layout, Perturber, Recorded, Saved
 
-# The expected excess over the caps in what is added to every published tick for it. (As in
-# `truncated_tail`, where it is 8·F.)
-_CUT_TIMES = 4.0
-# And how many times as much it may be, at the end of a 95 % interval.
-_UPPER = 15.5
+# The expected excess over the caps in what is added to every published tick for it (8·F in
+# `truncated_tail`); and how many times as much it may be, at the end of a 95 % interval.
+_CUT_TIMES, _UPPER = 4.0, 15.5
 # A θ of at most so many grains, the bound so many times higher, is where a choice began: values may
-# lie anywhere above it.
-_FALLEN, _FAR_BELOW = 4, 64
-_LONGEST = 1 / 4  # of a horizon: a warm-up (as LONGEST in `run`)
+# lie anywhere above it. And a warm-up is at most this part of a horizon (LONGEST in `run`).
+_FALLEN, _FAR_BELOW, _LONGEST = 4, 64, 1 / 4
 # The mean square of an excess over the square of its mean, and the mean in θ.
 _SQUARE, _EACH = 4.0, 0.5
 # The level may change within a cell by this part of itself and more: what a part of a cell has of

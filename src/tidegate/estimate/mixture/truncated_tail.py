@@ -102,8 +102,13 @@ _MARGIN = 1.5
 class Levels(Protocol):
     """Cells and the posterior mean of the sums before them, in θ."""
 
-    edges: IntArray
-    sums: FloatArray
+    @property
+    def edges(self) -> IntArray:
+        """Where cells begin, and where the last one ends."""
+
+    @property
+    def sums(self) -> FloatArray:
+        """The posterior mean of the sum before each edge."""
 
 
 # Where ranges start, and where they end: positions, and the cell in which each lies.
