@@ -49,7 +49,7 @@ def tree(shape: tuple[int, ...], shares: tuple[float, ...], unit: float, edges: 
     rows, variances = [], []
     for nodes, share in zip(shape, shares, strict=True):
         ends = np.linspace(0, edges[-1], _BLOCKS * nodes + 1)
-        for start, end in pairwise(ends):
+        for start, end in pairwise(ends.tolist()):
             inside = np.minimum(high, end) - np.maximum(low, start)
             rows.append(np.clip(inside / np.maximum(high - low, 1e-9), 0, 1))
             variances.append(2 * (unit / share) ** 2)
@@ -162,7 +162,7 @@ if __name__ == "__main__":
     parser.add_argument("--epsilon", type=float, default=1.0)
     given = parser.parse_args()
     found = limits(logs[given.log](), given.epsilon)
-    against = {name: value for name, value, _ in found}["readings"]
+    against = next(value for name, value, _ in found if name == "readings")
     for name, value, which in found:
         times = value / against
         print(f"{name:>15}: RMSE {value**0.5:9,.0f}, {times:.2f} of readings, tree {which}")
