@@ -54,7 +54,7 @@ def test_intervals_after_a_climb_hold_as_often_as_they_say() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_it_does_not_climb_far_above_the_values(seed: int) -> None:
     """Values of 1 to 2 under a bound of 1,000: a step too far at most, for few blocks."""
-    release = tg.adaptive(3, 1000, horizon=16_384).start(tg.seeded(seed))
+    release = tg.adaptive(3, 1000, horizon=16_384, resolution="0.0001").start(tg.seeded(seed))
     release.push(rare(size=2.0))
     climbed = thresholds(release)
     assert max(climbed) <= 2 * 64  # hardly ever more than one step

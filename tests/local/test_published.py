@@ -124,3 +124,11 @@ def test_a_percentile_is_the_first_bin_that_nine_tenths_lie_below():
     assert (
         best_wave_threshold(question, np.array([1.0, 0, 0, 0]), 4.0, 100, Objective.PERCENTILE) == 4
     )
+
+
+def test_a_survey_that_never_ends_leaves_an_empty_answer() -> None:
+    """A fleet below the published hold-out of 65,536: an internal error said so."""
+    found = tg.topl(epsilon=1, bound=12, scheme="published").simulate(np.ones(100), tg.seeded(1))
+    assert found.released.size == 0
+    answer = found.query(0, 0)
+    assert (answer.estimate, answer.low, answer.high) == (0, 0, 0)
