@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,9 +222,25 @@ def check_release_options(source: str, options: dict[str, Any]) -> None:
         raise MissingError(
             f"output: there is no folder {Path(output).parent}. Nothing was read or spent"
         )
+    _check_writable(output)
     protects_users = str(options.get("unit", "")).startswith("user-horizon")
     if protects_users != ("user-column" in options):
         raise SettingError("user-column", "is needed for --unit user-horizon:K, and only there")
+
+
+def _check_writable(output: str) -> None:
+    """Refuse an output that cannot be written before any row is read, so that no ε is spent.
+
+    A look and no promise: the disk may still fill up, or be taken away.
+    """
+    if not output or output == "-":
+        return
+    place = Path(output)
+    for needed in (place.parent, *([place] if place.exists() else [])):
+        if not os.access(needed, os.W_OK):
+            raise SettingError(
+                "output", f"{needed} cannot be written to. Nothing was read or spent"
+            )
 
 
 def close(

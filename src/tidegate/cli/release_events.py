@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import tidegate as tg
+from tidegate.cli.exit_codes_and_signals import complain
 from tidegate.cli.pipeline_from_options import parts_of
 from tidegate.errors import QueryError, SettingError
 from tidegate.record.times.time_ranges_and_tables import Moment, length_of
+from tidegate.run.event_ticks import Ticks
 
 _NOW = "now"
+_MANY = 1 << 40  # ticks of a log without an end
 OPTIONS = ("every", "start", "until", "count", "mean")
 # What readings have, and events do not.
 _UNUSED = (
@@ -64,6 +67,7 @@ def until(options: dict[str, Any]) -> Moment:
 
 def clock(options: dict[str, Any]) -> Moment | Callable[[], Moment]:
     """The same; with --follow, a clock that goes on."""
+    _warn_of_clock_change(options)
     if not options.get("follow"):
         return until(options)
     following = {"until": _NOW, **options}
@@ -73,6 +77,18 @@ def clock(options: dict[str, Any]) -> Moment | Callable[[], Moment]:
         )
     _behind(str(following["until"]))
     return lambda: until(following)
+
+
+def _warn_of_clock_change(options: dict[str, Any]) -> None:
+    """Say before anything is spent that ticks of 1d will not be days of the calendar."""
+    ticks = Ticks(**{name: options[name] for name in ("every", "start", "zone") if name in options})
+    count = _MANY if options.get("follow") else ticks.complete(until(options))
+    if changed := ticks.clock_change(count):
+        complain(
+            f"warning: every: ticks keep their length when clocks change, so from {changed} on "
+            "they are not days of the calendar. For days: --every 1h here, and --every 1d in "
+            "`tidegate query`"
+        )
 
 
 def _behind(given: str) -> int:

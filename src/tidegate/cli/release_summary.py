@@ -190,8 +190,8 @@ def summary_of_left_out(run: DurableRelease | Release) -> list[str]:
         )
     if getattr(run, "waiting", False):
         found.append(
-            "there are events after --until, which were not released. This is for you: it is not "
-            "private, and is not in the output"
+            "there are events after the last tick that is over at --until: they were not released. "
+            "This is for you: it is not private, and is not in the output"
         )
     return found
 

@@ -30,6 +30,7 @@ from tidegate.record.times.sums_over_time import (
     time_range_in_words,
     with_late_rows,
 )
+from tidegate.record.times.ticks_cut_by_ranges import cut_ticks
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable, check_rows
 from tidegate.record.times.time_ranges_and_tables import asked as ends_of
@@ -95,7 +96,7 @@ class KeyedQueries(KeyedVerbs):
                     name: table_between(record, cuts, confidence, note, at)
                     for (name, record), at in zip(records.items(), places, strict=True)
                 },
-                note,
+                " ".join(filter(None, (note, cut_ticks(each, cuts)))),
             )
 
     def _totals(self, every: str, asked: Asked) -> TimeTable:

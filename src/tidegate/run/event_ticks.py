@@ -131,6 +131,18 @@ class Ticks(ThresholdSchedule, Spec):
         """When the ticks [start, end) begin."""
         return self.origin + np.arange(start, end, dtype=np.int64) * self.length
 
+    def clock_change(self, count: int) -> str:
+        """Where the first `count` ticks cease to be days or weeks of the calendar; empty: nowhere.
+
+        Ticks keep their length when clocks change, so all later ones begin an hour off. Looks at
+        one year at most.
+        """
+        if self.length % DAY or self.clock.zone is None:
+            return ""
+        begun = self.times(0, min(count, 366 * DAY // self.length + 2))
+        changed = np.flatnonzero(np.diff(self.clock.local(begun)) != self.length)
+        return self.clock.texts(begun[changed[:1] + 1])[0] if changed.size else ""
+
     def complete(self, until: Moment) -> int:
         """How many ticks are over at this time."""
         try:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate.errors import QueryError
+from tidegate.record.answer_text import with_notes
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.sums_over_time import between_cuts, check_known
+from tidegate.record.times.ticks_cut_by_ranges import cut_ticks
 from tidegate.record.times.time_ranges_and_tables import moments
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ def by_time(
     begin, end = index.positions(first), index.positions(last)
     for number in np.flatnonzero(begin == end)[:1].tolist():
         raise QueryError(f"no row lies in range {number}, counted from 0")
-    return record.answers(begin, end, confidence, as_of)
+    cuts = np.concatenate((first, last))
+    return with_notes(record.answers(begin, end, confidence, as_of), cut_ticks([record], cuts))
 
 
 def joined_ranges(parts: Sequence[Answers]) -> Answers:

@@ -26,6 +26,7 @@ from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.answer_text import with_notes
 from tidegate.record.range_queries_and_answers import Answers
+from tidegate.record.times.ticks_cut_by_ranges import check_part_length, cut_ticks
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges_and_tables import (
     Moment,
@@ -34,6 +35,7 @@ from tidegate.record.times.time_ranges_and_tables import (
     beyond_rows,
     check_rows,
     edges,
+    shortest_part,
 )
 
 if TYPE_CHECKING:
@@ -196,8 +198,9 @@ def known_edges_of_sums(
     the rest of its values would be taken for all of them, and none of them for 0.
 
     Raises:
-        QueryError: `from_` is older than a record, or no part is whole.
+        QueryError: `from_` is older than a record, no part is whole, or parts are shorter than ticks.
     """
+    check_part_length(records, shortest_part(every))
     begin = forgotten_until(records)
     cuts = edges(index, every, from_, to, begin)
     if begin is None:
@@ -285,6 +288,7 @@ def with_late_rows(
     sums = sums.within_bounds(rows) if late else sums
     if late:
         notes.append(f"{late:,} late rows count where their own time lies.")
+    notes.append(cut_ticks(records, cuts))
     if len(records) == 1:
         notes.append(beyond_rows(records[0].time_index, cuts))
     return with_notes(sums, *notes), rows
