@@ -92,7 +92,11 @@ def decoded_key(written: bytes, name: str, setting: str) -> bytes:
             continue
         if len(key) == _KEY_BYTES:
             return key
-    raise SettingError(setting, f"{name} must hold 32 bytes: raw, as 64 hex digits or base64")
+    raise SettingError(
+        setting,
+        f"{name} must hold 32 bytes: raw, as 64 hex digits or base64. To make one: "
+        "head -c 32 /dev/urandom > FILE",
+    )
 
 
 def _base64(text: str) -> bytes:

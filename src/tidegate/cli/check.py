@@ -35,10 +35,10 @@ _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
     "written, and no budget is spent."
 )
-_WIDTHS = (
-    "(Noise: half of a 95 % interval if noise were all and the level hardly moved, by formula. "
-    "Rehearsals: whole releases of these values, against the true total; the interval reaches that "
-    "far from the estimate.)"
+_NOISE = "Noise: half of a 95 % interval if noise were all and the level hardly moved, by formula."
+_REHEARSALS = (
+    " Rehearsals: whole releases of these values, against the true total; the interval reaches "
+    "that far from the estimate."
 )
 _CAP = 0.995  # the quantile at which a release would about cut
 
@@ -200,8 +200,9 @@ def _check_settings(
             f"Warning: --bound {float(bound):g} takes {lost_above:.1%} off a total: no estimate "
             "and no interval has that part."
         )
-    lines += ["", f"Errors to expect, if values are cut {where}:", error_table(errors, streams)]
-    lines.append(_WIDTHS)
+    expected_table = error_table(errors, streams)
+    lines += ["", f"Errors to expect, if values are cut {where}:", expected_table]
+    lines.append(f"({_NOISE}{_REHEARSALS if 'rehearsals' in expected_table else ''})")
     _, taken = profile.above(cap)
     if taken >= MUCH_LOST and cap < float(bound):
         lines.append(

@@ -60,6 +60,7 @@ Released = Annotated[
 ]
 # Bytes of a file that is read once before it is released. Of packed bytes, how many they stand for.
 _READ_FIRST, _PACKED = 1 << 23, 8
+_MOST_PUBLIC_KEYS = 100_000  # in twice as many rows: about 8 kB of memory each
 
 ReleasedColumn = Annotated[
     str | None,
@@ -144,6 +145,34 @@ def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, 
     except TidegateError as error:
         error.add_note("no rows were released, so no epsilon was spent")
         raise
+
+
+def refuse_key_for_each_row(source: str, opening: dict[str, Any]) -> None:
+    """Refuse a file whose rows hardly share a key: a wrong --by would fill the memory.
+
+    Each key is a stream of its own: three million took all of 24 GB, and the run was killed after
+    it had released rows. Looks at keys alone, which are public here; a pipe cannot be read twice.
+    """
+    from tidegate.io import open_source
+    from tidegate.keyed.key_names import key_texts
+
+    if not Path(source).is_file():
+        return
+    keys: set[str | None] = set()
+    left = 2 * _MOST_PUBLIC_KEYS  # rows to look at
+    with open_source(source, **{**opening, "follow": False}) as opened:
+        for batch in opened.batches():
+            keys.update(key_texts(batch.part(0, left).users))
+            left -= min(left, len(batch.values))
+            if len(keys) > _MOST_PUBLIC_KEYS:
+                raise SettingError(
+                    "by",
+                    f"has more than {_MOST_PUBLIC_KEYS:,} keys in the first rows, and each is a "
+                    "stream of its own: is it the column of the keys? If so, declare them: --keys "
+                    "FILE",
+                )
+            if not left:
+                return
 
 
 def plain_size(source: str, format: str | None) -> int:  # noqa: A002  # as elsewhere

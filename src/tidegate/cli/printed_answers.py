@@ -59,6 +59,7 @@ def warned(answers: Answers) -> list[str]:
 
     found = [f"{line} Use {printed_advice(answers)}." for line in cautions(answers)]
     wide = answers.high - answers.low >= 2 * abs(answers.estimate)
+    wide &= answers.end > answers.start  # the sum of no rows is known
     if not found and len(answers) and wide.all():
         found.append("Warning: intervals are wider than the sums: hardly anything is known.")
     return found

@@ -13,7 +13,12 @@ import typer
 import tidegate as tg
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
-from tidegate.cli.file_options import output_format, plain_size, refuse_bad_rows
+from tidegate.cli.file_options import (
+    output_format,
+    plain_size,
+    refuse_bad_rows,
+    refuse_key_for_each_row,
+)
 from tidegate.cli.pipeline_from_options import (
     DEFAULT_PRESET,
     FEW_ROWS,
@@ -86,6 +91,8 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         "events": with_ticks,
         "follow": follow,
     }
+    if "keys-are-public" in options:
+        refuse_key_for_each_row(source, opening)
     specification, held = _keyed_specification(source, options, opening)
     if held is None:
         refuse_bad_rows(source, opening, options)

@@ -1,0 +1,59 @@
+"""Faults that a third stranger met: a wrong column of keys, and sentences about what is not there."""
+
+import pytest
+
+from tests.cli.invoking import run
+from tidegate.cli import file_options
+
+
+@pytest.mark.parametrize("more", [(), ("--state", "state")])
+def test_a_column_that_is_no_key_is_refused_before_it_fills_the_memory(
+    tmp_path, monkeypatch, more
+):
+    """Trips by their number took 21 GB, and the machine killed the run after rows were out."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(file_options, "_MOST_PUBLIC_KEYS", 50)
+    rows = [f"trip{at},{'ABC'[at % 3]},{at % 7}" for at in range(300)]
+    (tmp_path / "trips.csv").write_text("trip,station,v\n" + "\n".join(rows) + "\n")
+    how = ("--column", "v", "--keys-are-public", "--epsilon", 1, "--bound", 10, "-o", "out.csv")
+    said = run("release", "trips.csv", *how, "--by", "trip", *more)
+    assert said.exit_code == 2
+    assert "by: has more than 50 keys in the first rows" in said.stderr and "--keys FILE" in said.stderr
+    assert not (tmp_path / "out.csv").exists() and not (tmp_path / "state").exists()
+    assert run("release", "trips.csv", *how, "--by", "station", *more).exit_code == 0
+
+
+def test_keys_that_come_later_are_no_reason_to_refuse(tmp_path, monkeypatch):
+    """A fleet may grow: only the first rows are looked at."""
+    monkeypatch.setattr(file_options, "_MOST_PUBLIC_KEYS", 50)
+    rows = [f"{'ABC'[at % 3] if at < 100 else at},1" for at in range(180)]
+    (tmp_path / "rows.csv").write_text("who,v\n" + "\n".join(rows) + "\n")
+    how = ("--column", "v", "--by", "who", "--keys-are-public", "--epsilon", 1, "--bound", 2)
+    assert run("release", tmp_path / "rows.csv", *how, "-o", tmp_path / "o.csv").exit_code == 0
+
+
+def test_a_range_without_rows_is_not_called_wide(tmp_path):
+    """The sum of no values is 0, and known."""
+    (tmp_path / "v.csv").write_text("value\n" + "3\n" * 200)
+    how = ("--epsilon", 5, "--bound", 5, "-o", tmp_path / "out.csv")
+    run("release", tmp_path / "v.csv", *how)
+    assert "hardly anything" not in run("query", tmp_path / "out.csv", 7, 7).stdout
+
+
+def test_rehearsals_are_explained_only_where_there_are_some(tmp_path):
+    """Events by key have none in their table, and the note said what they are."""
+    days = [f"2024-01-{1 + at // 24:02}T{at % 24:02}:30,{'AB'[at % 2]},5" for at in range(480)]
+    (tmp_path / "log.csv").write_text("when,ward,v\n" + "\n".join(days) + "\n")
+    asked = ("check", tmp_path / "log.csv", "--column", "v")
+    plain = run(*asked).stdout
+    keyed = run(*asked, "--time", "when", "--by", "ward", "--every", "1h").stdout
+    assert "Rehearsals: whole releases" in plain and "Noise: half of" in plain
+    assert "Rehearsals: whole" not in keyed and "Noise: half of" in keyed
+
+
+def test_a_key_file_that_is_none_says_how_to_make_one(tmp_path):
+    (tmp_path / "v.csv").write_text("value\n1\n")
+    (tmp_path / "key").write_text("secret")
+    how = ("--epsilon", 1, "--bound", 5, "-o", tmp_path / "out.csv", "--state", tmp_path / "state")
+    said = run("release", tmp_path / "v.csv", *how, "--key-file", tmp_path / "key")
+    assert said.exit_code == 2 and "head -c 32 /dev/urandom > FILE" in said.stderr
