@@ -40,7 +40,8 @@ def test_parts_shorter_than_a_tick_are_refused(log, wards):
     for file, every in ((daily, "1h"), (daily, "23h"), (wards, "3h"), (wards, "30min")):
         for form in ((), ("--json",)):
             said = run("query", file, "--every", every, *form)
-            assert said.exit_code == 2 and said.stdout == ""
+            assert said.exit_code == 2
+            assert said.stdout == ""
             assert "shorter than the ticks of this release" in said.stderr
     assert run("query", wards, "--every", "3h", "--total").exit_code == 2
     assert "which are 6h long" in run("query", wards, "--every", "3h").stderr
@@ -52,7 +53,8 @@ def test_readings_keep_parts_without_rows():
     """A row of readings is a value at a time: between two the sum is 0."""
     times = np.arange("2024-01-01", "2024-01-11", dtype="datetime64[D]")
     table = tg.release({"t": times, "v": np.ones(10)}, value="v", time="t", epsilon=5, bound=2)
-    assert len(table.table("12h")) == 19 and not table.table("12h").note
+    assert len(table.table("12h")) == 19
+    assert not table.table("12h").note
 
 
 @pytest.mark.parametrize("by_key", [False, True])

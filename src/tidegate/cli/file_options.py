@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from tidegate.cli.exit_codes_and_signals import complain
@@ -127,10 +128,13 @@ def output_format(
 def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, Any]) -> None:
     """Read a file to its end before anything is released: a bad row late in it costs no epsilon.
 
+    Nor does a misspelt key of JSON Lines, where a row without it counts as missing.
+
     Not a large file, which would be read twice; nor with --state, which continues after a bad row.
 
     Privacy: a row that cannot be read is no input, so no two neighbours differ in this; and a run
-    that is refused publishes nothing, where one that stops at the bad row publishes its place.
+    that is refused publishes nothing, where one that stops at the bad row publishes its place. A
+    key that no row has is refused for the same reason: who sees it holds the file.
     """
     from tidegate.io import open_source
 
@@ -140,8 +144,14 @@ def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, 
         return
     try:
         with open_source(source, **opening) as opened:
-            for _ in opened.batches():
-                pass
+            known: set[int] = set()  # columns with a number
+            columns = 0
+            for batch in opened.batches():
+                each = batch.values, *batch.others
+                columns = len(each)
+                known.update(at for at, one in enumerate(each) if not np.isnan(one).all())
+            if (doubt := getattr(opened, "doubt", "")) and len(known) < columns:
+                raise SettingError("column", f"no row has a number there, and {doubt}")
     except TidegateError as error:
         error.add_note("no rows were released, so no epsilon was spent")
         raise

@@ -240,14 +240,13 @@ def _show_picture(
 ) -> None:
     import numpy as np
 
+    from tidegate.released.plot import label_dates
+
     plt = _pyplot()
     average = _show_average(file, window, _POINTS, confidence)
-    estimate, low, high = (
-        column / window for column in (average.estimate, average.low, average.high)
-    )
+    estimate, low, high = (one / window for one in (average.estimate, average.low, average.high))
     figure, axes = plt.subplots(figsize=(11, 4.5), layout="constrained")
-    of = "\nof capped values" if average.capped else ""
-    band = f"{percent(confidence)} interval of the average{of}"
+    band = f"{percent(confidence)} interval of the average" + "\nof capped values" * average.capped
     # At the middle of each window: a cycle is then where it is in the level.
     middles = np.maximum(average.end - window // 2, average.start + 1)
     along, untimed = file.along(middles), file.record.times is None
@@ -273,6 +272,7 @@ def _show_picture(
     )
     if untimed:
         axes.xaxis.set_major_formatter(lambda position, _: f"{position:,.0f}")
+    label_dates(axes, along)
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     try:

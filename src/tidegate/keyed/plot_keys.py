@@ -10,7 +10,7 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import moving_average, window_of
-from tidegate.released.plot import POINTS, axis_label, places_along
+from tidegate.released.plot import POINTS, axis_label, label_dates, places_along
 from tidegate.tables.optional_libraries import require
 
 # Told apart with any colour vision (Okabe and Ito).
@@ -63,6 +63,7 @@ def draw_keys(
     about = f"Moving average of {window:,} values, {confidence:.0%} band"
     axes.set_title(textwrap.fill(f"{heading}", 90), loc="left", fontsize=10)
     axes.set(xlabel=axis_label(first.times), ylabel="value")
+    label_dates(axes, places_along(first.times, sums[0].end))
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", frameon=False, ncols=4, title=about, alignment="left")
     return axes

@@ -38,6 +38,19 @@ def places_along(times: TimeIndex | None, ends: IntArray) -> NDArray[Any]:
     return local.astype("datetime64[ns]").astype("datetime64[ms]")
 
 
+def label_dates(axes: Any, where: NDArray[Any]) -> None:
+    """Short labels of times, which do not overlap: a day as 29, and Nov where a month begins.
+
+    The labels that matplotlib chooses are whole dates, and two days where months meet.
+    """
+    if where.dtype.kind != "M":  # positions
+        return
+    dates = require("matplotlib.dates", "plot()")
+    locator = dates.AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+
+
 def plot_released(table: ReleasedTable, window: int | None, confidence: float, axes: Any) -> Any:
     """Draw on these axes, or on new ones."""
     record = table.record
@@ -72,6 +85,7 @@ def plot_released(table: ReleasedTable, window: int | None, confidence: float, a
     )
     axes.set_title(textwrap.fill(f"{table.title}. {table.guarantee}", 90), loc="left", fontsize=10)
     axes.set(xlabel=table.axis_label, ylabel="value", xlim=(where[0], where[-1]))
+    label_dates(axes, where)
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", frameon=False, ncols=3)
     return axes

@@ -198,7 +198,8 @@ def known_edges_of_sums(
     the rest of its values would be taken for all of them, and none of them for 0.
 
     Raises:
-        QueryError: `from_` is older than a record, no part is whole, or parts are shorter than ticks.
+        QueryError: `from_` is older than a record, no part is whole, or a part is shorter than a
+            tick.
     """
     check_part_length(records, shortest_part(every))
     begin = forgotten_until(records)
