@@ -170,7 +170,7 @@ def test_events_outside_the_ticks_are_counted_for_the_operator(tmp_path: Path) -
     for state in ([], ["--state", tmp_path / "state"]):
         told = run(*words, "-o", tmp_path / f"{len(state)}.csv", *state).stderr
         assert "dropped 2 events: before --start" in told
-        assert "there are events after --until" in told
+        assert "there are events after the last tick that is over at --until" in told
 
 
 def test_a_cap_at_the_bound_is_said(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from tidegate.cli.exit_codes_and_signals import complain
@@ -136,6 +135,8 @@ def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, 
     that is refused publishes nothing, where one that stops at the bad row publishes its place. A
     key that no row has is refused for the same reason: who sees it holds the file.
     """
+    import numpy as np  # on demand: other commands need their help alone
+
     from tidegate.io import open_source
 
     if "state" in options or "follow" in options or source == "-" or not Path(source).is_file():

@@ -86,7 +86,7 @@ def _rows_by_key(
             for name, one in rows
         ]
         said = [*_warnings_by_key(rows), *_unknown_keys(rows)]
-        note = " ".join(_notes_by_key(rows))
+        note = " ".join(_notes_by_key(file, rows))
         return _json(file, confidence, "answers", answers, note, warnings=said)
     head = ("key", "rows", "sum", f"{percent(confidence)} interval", "std. error")
     lines = [
@@ -102,13 +102,14 @@ def _rows_by_key(
         for name, one in rows
     ]
     notes = [*_warnings_by_key(rows), *_caps_by_key(file, rows), *_unknown_keys(rows)]
-    said = [*_notes_by_key(rows), *_note(file)]
+    said = [*_notes_by_key(file, rows), *_note(file)]
     return "\n".join([table(head, lines), "", *notes, f"{file.guarantee}.", *said])
 
 
-def _notes_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
-    """What the answers say of their range, each sentence once."""
-    return list(dict.fromkeys(one.note for _, one in rows if one is not None and one.note))
+def _notes_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
+    """What the answers say of their range, each sentence once; what holds for the file is left."""
+    said = [one.note.replace(file.unfinished, "").strip() for _, one in rows if one is not None]
+    return list(dict.fromkeys(filter(None, said)))
 
 
 def _unknown_keys(rows: list[tuple[str, Answer | None]]) -> list[str]:

@@ -193,9 +193,7 @@ class EventMixture(Mixture):
     """
 
     KIND: ClassVar[str] = "estimate.EventMixture"
-
-    of_ticks: ClassVar[bool] = True  # a row is the sum of all events of a length of time
-
+    of_ticks: ClassVar[bool] = True  # a row is the sum of all events of a tick
     truncated: Share = Share(default=0)  # again: mypy does not see through inherited descriptors
     period: Periods = Periods(default=None)
     modulated: Flag = Flag(default=False)  # as records of earlier versions are read
