@@ -103,3 +103,32 @@ def test_a_key_that_begins_late_is_released_with_a_warning(tmp_path):
     said = run("release", tmp_path / "v.jsonl", *how)
     assert said.exit_code == 0
     assert "the first row has no key 'x'" in said.stderr
+
+
+def _told(tmp_path, values, *more):
+    (tmp_path / "v.csv").write_text("value\n" + "\n".join(map(str, values)) + "\n")
+    how = ("--epsilon", 1, "--bound", 100, "-o", tmp_path / "out.csv", "--overwrite", *more)
+    said = run("release", tmp_path / "v.csv", "--column", "value", *how)
+    assert said.exit_code == 0
+    return [line for line in said.stderr.splitlines() if line.startswith("tidegate: warning: ")]
+
+
+@pytest.mark.parametrize("number", [int, float])
+def test_what_the_bounds_cut_is_told_to_the_operator(tmp_path, number):
+    """Rare rides of days were 6 % of all hours, and nothing said that no interval had them."""
+    usual = [number(10)] * 990
+    [said] = _told(tmp_path, [*usual, *[number(1100)] * 10], "--horizon", 100)
+    assert "47.8% of the size of all values lies beyond 0 to 100 (--lower, --bound)" in said
+    assert "it is not private, and is not in the output" in said
+    [said] = _told(tmp_path, [*usual, *[number(-100)] * 10], "--horizon", 100)
+    assert "9.2% of the size" in said
+    low = ("--lower", -100, "--horizon", 100)
+    assert not _told(tmp_path, [*usual, *[number(-100)] * 10], *low)
+    assert not _told(tmp_path, usual, "--quiet")
+
+
+def test_missing_values_are_told_to_the_operator(tmp_path):
+    """They count as 0, so a mean is too low: `check` said so, and `release` did not."""
+    [said] = _told(tmp_path, [*[10.5] * 900, *["NaN"] * 100], "--horizon", 100)
+    assert "10.0% of the values were missing, and each counts as 0" in said
+    assert not _told(tmp_path, [*[10.5] * 999, "NaN"], "--horizon", 100)
