@@ -1,6 +1,6 @@
 """Kills releases with keys, with events and of several columns, and compares bytes.
 
-    python kill_keys_driver.py FOLDER SEED KILLS
+    PYTHONPATH=. python tests/keyed/kill_keys_driver.py FOLDER SEED KILLS
 
 As `tests/durable/kill_driver.py`, whose children and ways to die it uses: after the kills of a
 scenario one run goes to the end, and what it wrote must be, byte for byte, what a run wrote that
@@ -10,18 +10,16 @@ was never killed and began from a copy of the same state. Prints one line of JSO
 import os
 import random
 import shutil
-import signal
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "durable"))
-
-import kill_driver as driver
-
+from tests.durable import kill_driver as driver
+from tests.ways_to_die import countdown, die, trial
 from tidegate.cli import release as command
 from tidegate.cli import release_events
 from tidegate.cli.release_by_key import _keyed_specification
@@ -54,17 +52,15 @@ SCENARIOS = {
 def both_commits(number, **how):
     """Of whichever store is used."""
     for owner in (FolderStore, KeyedStore):
-        driver.countdown(owner, "commit", number, **how)
+        countdown(owner, "commit", number, **how)
 
 
 FAULTS = {
-    "output write torn": lambda n: driver.countdown(
-        OutputBytes, "write", n, before=driver.half_of_output
-    ),
-    "after output write": lambda n: driver.countdown(OutputBytes, "write", n, after=driver.dies),
-    "before commit": lambda n: both_commits(n, before=driver.dies),
-    "after commit": lambda n: both_commits(n, after=driver.dies),
-    "charged, not committed": lambda n: driver.countdown(Ledger, "charge", 1, after=driver.dies),
+    "output write torn": lambda n: countdown(OutputBytes, "write", n, before=driver.half_of_output),
+    "after output write": lambda n: countdown(OutputBytes, "write", n, after=die),
+    "before commit": lambda n: both_commits(n, before=die),
+    "after commit": lambda n: both_commits(n, after=die),
+    "charged, not committed": lambda n: countdown(Ledger, "charge", 1, after=die),
 }
 
 
@@ -103,22 +99,6 @@ def outputs(options):
     return [Path(column_file(options["output"], name)) for name in columns]
 
 
-def trial(source, options, rng, faults, seconds):
-    """One run that is to be killed; gives how, or None if it was too fast."""
-    if rng.random() < 0.4:
-        process, kind = driver.child(source, options), "random moment"
-        time.sleep(rng.uniform(0.0, seconds))
-        os.kill(process, signal.SIGKILL)
-    else:
-        kind, number = next(faults), rng.randint(1, 14)
-        process = driver.child(source, options, lambda: FAULTS[kind](number))
-    _, status = os.waitpid(process, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code and code not in (driver.KILLED, -signal.SIGKILL):
-        raise SystemExit(f"a restarted run ended with {code} ({kind})")
-    return kind if code else None
-
-
 def scenario(folder, name, kills, rng, faults):
     folder.mkdir(parents=True)
     source = str(folder.parent / "in.csv")
@@ -133,10 +113,11 @@ def scenario(folder, name, kills, rng, faults):
     command.release(source=source, **unkilled, quiet=True)
     seconds = time.perf_counter() - started
     wanted = [path.read_bytes() for path in outputs(unkilled)]
+    begun = partial(driver.child, source, options)
     kinds, attempts = Counter(), 0
     while sum(kinds.values()) < kills and attempts < 8 * kills:
         attempts += 1
-        kind = trial(source, options, rng, faults, seconds)
+        kind = trial(begun, FAULTS, rng, faults, seconds=(0.0, seconds), calls=14)
         kinds.update([kind] if kind else [])
         for path, text in zip(outputs(options), wanted, strict=True):
             if path.exists():  # whatever was written is the beginning of what will be
