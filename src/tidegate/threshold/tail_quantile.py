@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypedDict, Unpack
 
 import numpy as np
 
