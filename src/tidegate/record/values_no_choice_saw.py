@@ -18,9 +18,9 @@ if all values were cut, says how many values may lie above θ: hardly more than 
   below values that make up half of the stream, say (`may_miss_bulk`). The rest are 0.
 - Values below 0 hide h: ends that lie where they began are open, as most values may be 0.
 - h is 0.8 and more: θ is below nearly all values by chance, or just above them. The same limit.
-- A hold-out chose θ, and it stayed where it began (4 grains at most, which are parts of the bound
-  and no units of the data), far below the bound: as if it had fallen. How much it knew is no part
-  of a record, so nothing else is said of it.
+- A hold-out chose θ, and it stayed where it began (4 grains at most), far below the bound: as if
+  it had fallen, unless a given resolution says that values are whole numbers. How much it knew is
+  no part of a record, so nothing else is said of it.
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
 The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is
@@ -177,8 +177,9 @@ def _unseen_values(segment: Segment, evidence: Evidence, *, lifted: bool = False
 def _fallen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
     method = segment.method
     low = theta <= HARDLY * method.grain and STRAYED * theta <= bound
-    whole = method.step * method.grain >= 1  # a small θ may be right: the data are small numbers
-    if not low or whole or method.estimator.adds_up:  # those speak of capped sums only
+    # A resolution of 1 and more that was given is the unit of the data: a small θ may be right.
+    counts = method.grain == 1 and method.step >= 1
+    if not low or counts or method.estimator.adds_up:  # those speak of capped sums only
         return 0.0
     return _MOST if segment.below else max(_LITTLE, min(1.0, sum(_held(segment))))
 

@@ -63,7 +63,7 @@ ARTIFICIAL, FREE = 10 * COARSE, 16
 # values counts as gathered near one candidate; what noise makes up for, in 1/ε.
 _ASTRAY, _FAR_ASTRAY, _MOSTLY_ZERO = 4, 64, 0.1
 _FAR_BOUND, _GATHERED, _LUCK = 1000, 0.9, 2.5
-_PART_ASTRAY, _PART_FAR = 16, 300  # the same where steps are few, or a part of the bound
+_PART_ASTRAY, _PART_FAR = 64, 300  # the same where steps are few, or a part of the bound
 _WEIGHT = 1 << 12  # weights are multiples of this fraction
 _FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down, and h is what is left
 _LOG = 1 << 20  # and logarithms of this one
@@ -96,7 +96,7 @@ def may_miss_bulk(theta: int, top: int, known: float, share: float) -> bool:
     is cheaper by less than 2.5/ε, noise leaves θ at the bottom in one choice of 7 and more, mostly
     up to 4 times as high as where prices begin, and up to 64 times if nearly all others are 0. Only
     where the bound lies 1,000 times higher still: a θ that fits its bound is mostly right. Where
-    steps are a part of the bound, or few, prices begin at one step: up to 16 steps then, and 300
+    steps are a part of the bound, or few, prices begin at one step: up to 64 steps then, and 300
     times. Free: a function of public facts.
     """
     start, astray, far = FREE, FREE * _ASTRAY, _FAR_BOUND

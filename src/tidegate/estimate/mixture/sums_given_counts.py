@@ -11,7 +11,6 @@ and of numbers is independent, so an error of N̂ is to the smoother a level tha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +21,7 @@ from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL_MEAN, LEVEL_VARIANCE
+from tidegate.estimate.mixture.portable_exp_and_log import one_log
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.truncated_tail import Tail
 from tidegate.lattice import FloatArray, IntArray
@@ -54,7 +54,7 @@ class SumsGivenCounts(EventPosterior):
             run.follow(self._begun, lambda block: left[self._leaves_of(block)])
             found.append((run.unlikely, part * most, run.model_weights))
         self.unlikely, self._scatter, weights = min(found)
-        self.unlikely += self._sums.size * math.log2(recorded.threshold)
+        self.unlikely += self._sums.size * _log2(recorded.threshold)
         self._models = weights, self._scatter, estimator.cycle
 
     def _left(self, recorded: Recorded) -> IntArray:
@@ -93,6 +93,7 @@ _LEAST = 1e-4
 # How much of it is left where numbers are known: all if these tell nothing, little where events are
 # alike. The likeliest is taken.
 SCATTERS = (1.0, 1 / 4, 1 / 16)
+_PER_LOG = 1.4426950408889634  # 1/ln 2
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def unlikely_alone(recorded: Recorded, estimator: EventMixture) -> float:
         return found
 
     run.follow(recorded.blocks, of_block)
-    return run.unlikely + sums.size * math.log2(recorded.threshold << step)
+    return run.unlikely + sums.size * _log2(recorded.threshold << step)
 
 
 class RunOfTheRest(RescaledRun):
@@ -149,7 +150,11 @@ class RunOfTheRest(RescaledRun):
             [self._filters] if self._cycle is None else [self._filters, self._cycle]
         )
         return min(
-            times + 0.5 * math.log2(determinant)
+            times + 0.5 * _log2(determinant)
             for part in parts
             for times, determinant in zip(part.halvings(), part.determinant.tolist(), strict=True)
         )
+
+
+def _log2(value: float) -> float:
+    return one_log(float(value)) * _PER_LOG
