@@ -89,6 +89,11 @@ class KeyedEventRelease(KeyedRelease):
         """
         return self.close_ticks(self.ticks.complete(until))
 
+    @property
+    def ticks_over(self) -> int:
+        """How many ticks are released, of the key that has most."""
+        return max(self._events.positions().tolist(), default=0)
+
     def ends_until(self, until: Moment) -> list[int]:
         """The ticks to close until then, in pieces that fit into memory, for `close_ticks`."""
         end, keys = self.ticks.complete(until), self._open_codes()
