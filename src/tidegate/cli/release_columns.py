@@ -59,6 +59,11 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
         until = release_events.clock(options)
     else:
         pipelines, until = pipelines_of(names, with_length(options, source)), None
+    if "by" in options:
+        from tidegate.cli.release_means_by_key import release_means_by_key
+
+        release_means_by_key(source, options, pipelines, sinks, replaced=replaced)
+        return
     refuse_bad_rows(source, source_options(options), options)
     quiet = bool(options.get("quiet"))
     continues = source == "-" and options.get("stdin", "resent") == "continues"

@@ -31,19 +31,24 @@ class ColumnOnDisk(Context, Protocol):
     _charging: Charging
 
     @property
-    def epoch(self) -> str: ...
+    def epoch(self) -> str:
+        """The public id of its noise."""
 
     @property
-    def guarantee(self) -> Guarantee: ...
+    def guarantee(self) -> Guarantee:
+        """What a row is promised."""
 
     @property
-    def seen(self) -> int: ...
+    def seen(self) -> int:
+        """How many rows it has taken."""
 
     @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """How many rows it has released."""
 
     @property
-    def sealed(self) -> bool: ...
+    def sealed(self) -> bool:
+        """Whether its state is sealed with a key."""
 
 
 Run = TypeVar("Run", bound=ColumnOnDisk)
@@ -71,18 +76,18 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         for run in runs.values():
             run._charging = WithAllColumns(run._charging, self._charging, self._turn)
 
-    @classmethod
+    @staticmethod
     @abstractmethod
-    def _column(cls, folder: Path, wanted: Any, **how: Any) -> Run:
+    def _column(folder: Path, wanted: Any, **how: Any) -> Run:
         """Open the release of one column."""
 
-    @classmethod
+    @staticmethod
     @abstractmethod
-    def _costs(cls, wanted: list[Any]) -> Iterator[Cost]:
+    def _costs(wanted: list[Any]) -> Iterator[Cost]:
         """What all columns together cost a row."""
 
-    @classmethod
-    def _pipeline(cls, wanted: Any) -> Pipeline:
+    @staticmethod
+    def _pipeline(wanted: Any) -> Pipeline:
         """The pipeline of a column."""
         found: Pipeline = wanted
         return found
@@ -134,7 +139,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
             if new_epoch:  # what the cap does not allow gives up nothing
                 first = max(one.holdout for one in every) + 1
                 Charging(ledger, costs, "", name, lock).check(first)
-            runs = {}
+            runs: dict[str, Any] = {}
             for column, within in zip(names, folders, strict=True):
                 run = cls._column(
                     within, pipelines[column], key=key, source=name, new_epoch=new_epoch

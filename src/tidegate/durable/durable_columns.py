@@ -41,12 +41,12 @@ class DurableColumns(ColumnsOnDisk[DurableRelease]):
         source: the name of the source in the ledger.
     """
 
-    @classmethod
-    def _column(cls, folder: Path, wanted: Any, **how: Any) -> DurableRelease:
+    @staticmethod
+    def _column(folder: Path, wanted: Any, **how: Any) -> DurableRelease:
         return DurableRelease.open(folder, wanted, **how)
 
-    @classmethod
-    def _costs(cls, wanted: list[Any]) -> Iterator[Cost]:
+    @staticmethod
+    def _costs(wanted: list[Any]) -> Iterator[Cost]:
         return costs_together(wanted)
 
 

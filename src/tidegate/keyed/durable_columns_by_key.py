@@ -21,15 +21,15 @@ from tidegate.run.pipeline import Pipeline
 class DurableKeyedColumns(ColumnsOnDisk[DurableKeyed]):
     """Made by `DurableKeyedColumns.open(folder, {"fare": tidegate.keyed(…), …})`."""
 
-    @classmethod
-    def _column(cls, folder: Path, wanted: Any, **how: Any) -> DurableKeyed:
+    @staticmethod
+    def _column(folder: Path, wanted: Any, **how: Any) -> DurableKeyed:
         return DurableKeyed.open(folder, wanted, **how)
 
-    @classmethod
-    def _costs(cls, wanted: list[Any]) -> Iterator[Cost]:
+    @staticmethod
+    def _costs(wanted: list[Any]) -> Iterator[Cost]:
         yield Cost("stream", 0, None, sequential(*(one.guarantee for one in wanted)))
 
-    @classmethod
-    def _pipeline(cls, wanted: Any) -> Pipeline:
+    @staticmethod
+    def _pipeline(wanted: Any) -> Pipeline:
         found: Pipeline = wanted.pipeline
         return found

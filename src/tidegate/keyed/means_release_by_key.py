@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.keyed.answers_from_key_records import KeyedQueries
 from tidegate.keyed.event_release import KeyedEventRelease
-from tidegate.keyed.means_by_key import KeyedMeanQueries, SumsGivenCountsByKey
+from tidegate.keyed.means_by_key import KeyedMeanQueries
 from tidegate.keyed.rows import KeyedRows
 from tidegate.keyed.specification import Keyed
 from tidegate.ownership import handing_over
@@ -53,7 +53,6 @@ class KeyedMeansRelease(PairOfReleases, KeyedMeanQueries):
         if not isinstance(sums, KeyedEventRelease) or not isinstance(counts, KeyedEventRelease):
             raise AssertionError("both are event streams")
         super().__init__(sums, counts)
-        self._given = SumsGivenCountsByKey(sums, counts)
 
     @property
     def keys(self) -> list[str]:
@@ -81,4 +80,4 @@ class KeyedMeansRelease(PairOfReleases, KeyedMeanQueries):
     def _both(self, ask: Callable[[KeyedQueries, KeyedQueries], T]) -> T:
         with self._ownership.lock:
             self._ownership.check()  # what a cut-short change released was never handed out
-            return ask(self._given, self.counts)
+            return ask(self.sums, self.counts)

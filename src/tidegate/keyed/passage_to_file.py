@@ -139,9 +139,7 @@ class PassageOnce(KeyedPassage):
     def take(self, batch: Batch) -> None:
         """Release rows, and write them."""
         with self._whole():
-            self._write(
-                self._release.push_rows(batch.users, batch.values, batch.times, self._late)
-            )
+            self._write(self._release.push_rows(batch.users, batch.values, batch.times, self._late))
 
     def close_ticks(self, moment: Moment) -> None:
         """Release the ticks that are over, in pieces."""

@@ -1,4 +1,4 @@
-"""`ReleasedMeansByKey`: the files of one run with --mean and --by, asked for count, sum and mean."""
+"""`ReleasedMeansByKey`: the files of one run with --mean and --by, for count, sum and mean."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import said
 from tidegate.keyed.answers_from_key_records import KeyedQueries
-from tidegate.keyed.means_by_key import KeyedMeanQueries, SumsGivenCountsByKey
+from tidegate.keyed.means_by_key import KeyedMeanQueries
 from tidegate.record.means_of_events import Ends
 from tidegate.released.released_columns import guarantee_together
 from tidegate.released.released_means import ChosenColumn
@@ -33,7 +33,6 @@ class ReleasedMeansByKey(ChosenColumn, KeyedMeanQueries):
     def __init__(self, files: Mapping[str, KeyedFile], column: str | None = None) -> None:
         self._files, self.column = dict(files), column
         self.guarantee = guarantee_together(self._files)
-        self._given: SumsGivenCountsByKey | None = None
 
     def __repr__(self) -> str:
         keys = f"{len(self.keys):,} keys; {self.guarantee}"
@@ -65,9 +64,7 @@ class ReleasedMeansByKey(ChosenColumn, KeyedMeanQueries):
         return ReleasedMeansByKey(self._files, column)
 
     def _both(self, ask: Callable[[KeyedQueries, KeyedQueries], T]) -> T:
-        counts = self._files[COUNT]
-        self._given = self._given or SumsGivenCountsByKey(self._files[self.title], counts)
-        return ask(self._given, counts)
+        return ask(self._files[self.title], self._files[COUNT])
 
     @property
     def ends(self) -> Ends:

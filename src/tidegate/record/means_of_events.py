@@ -24,7 +24,7 @@ from tidegate.record.answer_text import SHOWN, cautions, six_digits
 from tidegate.record.mean_and_ratio import Ratio, ratio
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
-from tidegate.record.sums_given_counts import RecordGivenCounts, given_counts
+from tidegate.record.sums_given_counts import RecordGivenCounts, numbers_tell
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
@@ -249,8 +249,12 @@ class MeanQueries(MeanVerbs):
 
     def _sums_given(self, sums: Record, counts: Record) -> Record:
         """The record of sums, with what the numbers tell."""
-        self._given = given_counts(self._given, sums, counts)
-        return sums if self._given is None else self._given
+        if self._given is None or not self._given.fits(sums, counts):
+            self._given = None
+            if not numbers_tell(sums, counts):
+                return sums
+            self._given = RecordGivenCounts(sums, counts)
+        return self._given
 
     def table(
         self,

@@ -51,15 +51,6 @@ class RecordGivenCounts(Record):
         return self._of == (sums.end, counts.end)
 
 
-def given_counts(
-    known: RecordGivenCounts | None, sums: Record, counts: Record
-) -> RecordGivenCounts | None:
-    """The record of sums with what the numbers tell; None: they tell nothing. Kept if `known`."""
-    if known is not None and known.fits(sums, counts):
-        return known
-    return RecordGivenCounts(sums, counts) if numbers_tell(sums, counts) else None
-
-
 def numbers_tell(sums: Record, counts: Record) -> bool:
     """Whether numbers can tell of these sums: of the same ticks, and known better than they are.
 

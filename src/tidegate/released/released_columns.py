@@ -174,8 +174,13 @@ def columns_beside(path: str | Path) -> list[str]:
 class FileOfColumn(Protocol):
     """A released file, with keys or without."""
 
-    path: Path
-    metadata: dict[str, Any]
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Its public facts."""
 
 
 def open_columns(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from tidegate.estimate.mixture.portable_exp_and_log import one_log
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.truncated_tail import Tail
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.stages import Aim, Block, Noisy, Parts, Ranges, Recorded
+from tidegate.stages import Aim, Block, Noisy, Parts, Recorded
 
 Expected = Callable[[IntArray, IntArray], FloatArray]  # of [start, end), in the unit of the data
 
@@ -83,13 +82,10 @@ class SumsGivenCounts(EventPosterior):
         levels = WholeLevels(edges, self._known.sums + before / unit)
         return self._tail_over(levels, recorded, truncated)
 
-    def parts_of_each(self, others: Sequence[Any], ranges: Sequence[Ranges]) -> list[Parts]:
-        """The parts of this posterior and of `others` of its kind, each over ranges of its own."""
-        found = zip((self, *others), ranges, super().parts_of_each(others, ranges), strict=True)
-        return [
-            replace(parts, estimate=parts.estimate + one._expected(*each))
-            for one, each, parts in found
-        ]
+    def parts(self, starts: IntArray, ends: IntArray) -> Parts:
+        """The sums over [start, end)."""
+        found = super().parts(starts, ends)
+        return replace(found, estimate=found.estimate + self._expected(starts, ends))
 
 
 # The scatter of a tick where nothing is expected of it: models need some.
