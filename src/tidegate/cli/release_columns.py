@@ -55,7 +55,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
         check_release_options(source, {**options, "output": sink})
     with_ticks = release_events.of_events(options)
     if with_ticks:
-        pipelines = _event_pipelines_of(names, options, means=means)
+        pipelines = event_pipelines_of(names, options, means=means)
         until = release_events.clock(options)
     else:
         pipelines, until = pipelines_of(names, with_length(options, source)), None
@@ -101,7 +101,7 @@ def pipelines_of(names: list[str], options: dict[str, Any]) -> dict[str, Pipelin
     return _pipelines(names, options, shares_of(names, shares), build_pipeline)
 
 
-def _event_pipelines_of(
+def event_pipelines_of(
     names: list[str], options: dict[str, Any], *, means: bool
 ) -> dict[str, Pipeline]:
     """The same for events; with means, the last one counts them."""

@@ -42,12 +42,7 @@ def release_means_by_key(
     from tidegate.keyed.durable_columns_by_key import DurableKeyedColumns
     from tidegate.keyed.transfer import transfer_means_by_key
 
-    keys = read_keys(options["keys"])
-    # What a file says about the past is not forgotten.
-    wanted = {
-        name: tg.keyed(replace(pipeline, history=ENDLESS), keys=keys)
-        for name, pipeline in pipelines.items()
-    }
+    wanted = keyed_columns(pipelines, options)
     until = release_events.clock(options)
     opening = {**source_options(options), "by": options["by"]}
     refuse_bad_rows(source, opening, options)
@@ -74,6 +69,16 @@ def release_means_by_key(
         progress.close()
     _summarise(started, results, sinks, options)
     warn_after_release(read, opened, options, replaced=replaced)
+
+
+def keyed_columns(pipelines: dict[str, Pipeline], options: dict[str, Any]) -> dict[str, Keyed]:
+    """A stream of each column for each declared key."""
+    keys = read_keys(options["keys"])
+    # What a file says about the past is not forgotten.
+    return {
+        name: tg.keyed(replace(pipeline, history=ENDLESS), keys=keys)
+        for name, pipeline in pipelines.items()
+    }
 
 
 def _started(specification: Keyed) -> KeyedRelease:
