@@ -231,12 +231,16 @@ class DurablePassage(KeyedPassage):
 
     def close_ticks(self, moment: Moment) -> None:
         """Release and commit the ticks that are over, in pieces."""
-        for end in self._release.ends_until(moment):
-            self.close_to(end)
+        self._close(self._release.ends_until(moment))
 
     def close_to(self, end: int) -> None:
         """The same for the ticks before number `end`."""
-        self._write(self._state.close_ticks(end, self._sink))
+        if isinstance(self._release, KeyedEventRelease):
+            self._close(self._release.ends_before(end))
+
+    def _close(self, ends: list[int]) -> None:
+        for end in ends:
+            self._write(self._state.close_ticks(end, self._sink))
 
     def check_all_read_again(self) -> None:
         """Refuse an input that is shorter than what was read before."""
