@@ -23,15 +23,18 @@ from tests.ways_to_die import countdown, die, trial
 from tidegate.cli import release as command
 from tidegate.cli import release_events
 from tidegate.cli.release_by_key import _keyed_specification
-from tidegate.cli.release_columns import pipelines_of
+from tidegate.cli.release_columns import event_pipelines_of, pipelines_of
+from tidegate.cli.release_means_by_key import keyed_columns
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.durable.state_stores import FolderStore
 from tidegate.io.output_file_or_pipe import OutputBytes
+from tidegate.keyed.durable_columns_by_key import DurableKeyedColumns
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.store import KeyedStore
 from tidegate.ledger import Ledger
 from tidegate.released.released_columns import column_file
+from tidegate.run.column_budgets import COUNT
 
 ROWS = 3000
 TOPS = {"preset": "tops", "holdout": 300, "horizon": 256, "fanout": 4, "skipped": 1}
@@ -45,6 +48,7 @@ SCENARIOS = {
     "keys, adaptive, tabs": {"by": "zone", "keys": "zones.txt", "horizon": 1000, "out": "out.tsv"},
     "events": EVENTS,
     "events by key": {"by": "zone", "keys": "zones.txt", **EVENTS},
+    "means by key": {"by": "zone", "keys": "zones.txt", "mean": True, **EVENTS},
     "several columns": {"columns": ["value", "tip"], "time": "when", **TOPS},
 }  # fmt: skip
 
@@ -78,7 +82,11 @@ def begin(source, options):
     """Store the id of the noise, and read nothing: both runs go on from there."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     one = {**named, "bound": "400", "column": named["column"][0]}
-    if "by" in named:
+    if "mean" in named:
+        pipelines = event_pipelines_of([*named["column"], COUNT], named, means=True)
+        columns = keyed_columns(pipelines, named)
+        opened = DurableKeyedColumns.open(named["state"], columns, key=driver.KEY)
+    elif "by" in named:
         specification, _ = _keyed_specification(source, one, opening={})  # state: none is held
         opened = DurableKeyed.open(named["state"], specification, key=driver.KEY)
     elif "every" in named:
@@ -93,7 +101,7 @@ def begin(source, options):
 
 def outputs(options):
     """All files with rows."""
-    columns = options["column"]
+    columns = [*options["column"], *([COUNT] if "mean" in options else [])]
     if len(columns) == 1:
         return [Path(options["output"])]
     return [Path(column_file(options["output"], name)) for name in columns]
