@@ -14,20 +14,16 @@ import argparse
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 import tidegate as tg
+from benchmarks.judged_answers import Ask, FloatArray, Found, Judged, judged
 
-FloatArray = NDArray[np.float64]
-# What is asked of a release: its total, and ranges of at least this share of it.
-RANGES, SHORTEST = 8, 0.05
-MISSED, FAR, NARROW = 1.0, 0.3, 0.1
 NEW_YEAR = np.datetime64("2024-01-01T00:00", "s")
 
 
@@ -73,7 +69,6 @@ KINDS: dict[str, Callable[[Generator, int], FloatArray]] = {
     ),
 }
 LOOSE = (1.0, 1.3, 3.0, 10.0, 100.0, 1000.0, 10_000.0)  # bounds, in largest values
-Ask = Callable[[int, int], "tg.Answer"]
 Route = Callable[["Drawn"], Iterator[tuple[Ask, FloatArray]]]
 
 
@@ -98,21 +93,6 @@ class Drawn:
         """Arguments of a preset."""
         lower = {"lower": self.lower} if self.lower else {}
         return {"epsilon": self.epsilon, "bound": self.bound, **lower, **more}
-
-
-@dataclass
-class Tally:
-    """What was found in one class."""
-
-    releases: int = 0
-    refused: int = 0
-    asked: int = 0
-    held: int = 0
-    open_ends: int = 0
-    wrong: int = 0
-    totals: int = 0  # wrong ones
-    warned: int = 0  # wrong ones with a warning, or said to be of capped values
-    widths: list[float] = field(default_factory=list)
 
 
 def drawn(seed: int, kind: str | None = None) -> Drawn:
@@ -215,57 +195,29 @@ ROUTES: dict[str, Route] = {
 }
 
 
-def judge(tally: Tally, ask: Ask, truth: FloatArray, random: Generator, warned: bool) -> int:
-    """Ask for the total and some ranges; how many answers were confident and wrong."""
-    n = truth.size
-    running = np.concatenate(([0.0], np.cumsum(truth)))
-    shortest = max(1, int(SHORTEST * n))
-    ranges = [(0, n)]
-    for _ in range(RANGES):
-        length = int(random.integers(shortest, n + 1))
-        start = int(random.integers(0, n - length + 1))
-        ranges.append((start, start + length))
-    wrong = 0
-    for start, end in ranges:
-        true, answer = float(running[end] - running[start]), ask(start, end)
-        half = (answer.high - answer.low) / 2
-        missed = max(answer.low - true, true - answer.high)
-        error = abs(answer.estimate - true)
-        tally.asked += 1
-        tally.held += missed <= 1e-9 * abs(true)
-        tally.open_ends += answer.high - answer.estimate > 4 * (answer.estimate - answer.low)
-        tally.widths.append(half / max(abs(true), 1e-300))
-        narrow = error > FAR * abs(true) and half < NARROW * abs(answer.estimate)
-        if missed > max(MISSED * half, 1e-9 * abs(true)) or narrow:
-            wrong += 1
-            tally.totals += (start, end) == (0, n)
-            tally.warned += warned or answer.capped
-    tally.wrong += wrong
-    return wrong
-
-
-def search(seeds: range, route: str | None, kind: str | None, shown: bool) -> dict[str, Tally]:
+def search(seeds: range, route: str | None, kind: str | None, shown: bool) -> dict[str, Found]:
     """Draw, release and judge; what was found, by route and by kind."""
-    found: dict[str, Tally] = defaultdict(Tally)
+    found: dict[str, Found] = defaultdict(Found)
     for seed in seeds:
         one = drawn(seed, kind)
         name = route or str(one.random.choice([*ROUTES]))
-        tallies = [found["all"], found[f"route {name}"], found[f"kind {one.kind}"]]
-        each = Tally(releases=1)
+        answers: list[Judged] = []
+        refused = False
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
                 for ask, truth in ROUTES[name](one):
                     if truth.size:
-                        judge(each, ask, truth, np.random.default_rng(seed), bool(said))
+                        random = np.random.default_rng(seed)
+                        answers += judged(ask, truth, random, bool(said))
             except (tg.SettingError, tg.QueryError):
-                each.refused = 1
-        for tally in tallies:
-            for fact, value in vars(each).items():
-                setattr(tally, fact, getattr(tally, fact) + value)
-        if shown and each.wrong > each.warned:
+                refused = True
+        for each in ("all", f"route {name}", f"kind {one.kind}"):
+            found[each].add(answers, refused)
+        wrong = [each for each in answers if each.is_wrong]
+        if shown and not all(each.is_warned_of for each in wrong):
             print(
-                f"seed {seed}: {each.wrong} of {each.asked} wrong, {name}, {one.kind}, "
+                f"seed {seed}: {len(wrong)} of {len(answers)} wrong, {name}, {one.kind}, "
                 f"n = {one.values.size}, ε = {one.epsilon:g}, bound {one.bound:g}, largest "
                 f"{np.abs(one.values).max():.3g}, mean {one.values.mean():.3g}"
             )
@@ -285,13 +237,9 @@ def main() -> None:
     first = given.seed * 100_000
     found = search(range(first, first + given.releases), given.route, given.kind, given.shown)
     print(f"{'':28}releases refused answers  held  open  half-width  wrong  totals  warned")
-    for name, one in sorted(found.items(), key=lambda item: (item[0].split()[0], -item[1].wrong)):
-        asked = max(one.asked, 1)
-        width = float(np.median(one.widths)) if one.widths else float("nan")
-        print(
-            f"{name:28}{one.releases:8}{one.refused:8}{one.asked:8}{one.held / asked:6.3f}"
-            f"{one.open_ends / asked:6.2f}{width:12.3g}{one.wrong:7}{one.totals:8}{one.warned:8}"
-        )
+    rows = sorted(found.items(), key=lambda item: (item[0].split()[0], -len(item[1].wrong)))
+    for name, one in rows:
+        print(f"{name:28}{one}")
 
 
 if __name__ == "__main__":

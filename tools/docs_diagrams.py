@@ -45,6 +45,22 @@ def box(axes: Axes, corner: Point, size: Point, lines: tuple[str, str], colour: 
         axes.text(at[0], at[1] - 0.3, text, fontsize=8.5, linespacing=1.35, **middle)
 
 
+def pairs(
+    axes: Axes,
+    columns: tuple[Point, ...],
+    rows: Point,
+    height: float,
+    texts: tuple[tuple[str, str, str], ...],
+) -> None:
+    """Two boxes in each column, one above the other: title, text and colour of each.
+
+    A column is where it begins and how wide it is; `rows` are where the boxes begin.
+    """
+    places = [((x, y), (width, height)) for x, width in columns for y in rows]
+    for (corner, size), (title, text, colour) in zip(places, texts, strict=True):
+        box(axes, corner, size, (title, text), colour)
+
+
 def arrow(axes: Axes, start: Point, end: Point, colour: str, label: str = "") -> None:
     """An arrow, with its label above the middle."""
     style = {"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
@@ -153,12 +169,15 @@ def service(colours: Colours) -> Figure:
     """Who sends what to the service, what is in one transaction, and who may read what."""
     figure, axes = board(2.9)
     blue, ink = colours["blue"], colours["ink"]
-    box(axes, (0.3, 3.5), (3.9, 1.6), ("producer", "values, events,\nkeys, columns"), ORANGE)
-    box(axes, (0.3, 0.7), (3.9, 1.6), ("admin", "streams, tokens,\ncaps"), blue)
-    box(axes, (7.3, 3.5), (4.9, 1.6), ("gate", "checks, charges,\nadds the noise"), ORANGE)
-    box(axes, (7.3, 0.7), (4.9, 1.6), ("one transaction", "ledger, journal,\nsealed state"), blue)
-    box(axes, (15.6, 3.5), (4.1, 1.6), ("reader", "live page, sums,\ntables, metrics"), GREEN)
-    box(axes, (15.6, 0.7), (4.1, 1.6), ("answer", "after the commit:\nonly released rows"), GREEN)
+    texts = (
+        ("producer", "values, events,\nkeys, columns", ORANGE),
+        ("admin", "streams, tokens,\ncaps", blue),
+        ("gate", "checks, charges,\nadds the noise", ORANGE),
+        ("one transaction", "ledger, journal,\nsealed state", blue),
+        ("reader", "live page, sums,\ntables, metrics", GREEN),
+        ("answer", "after the commit:\nonly released rows", GREEN),
+    )
+    pairs(axes, ((0.3, 3.9), (7.3, 4.9), (15.6, 4.1)), (3.5, 0.7), 1.6, texts)
     arrow(axes, (4.2, 4.3), (7.3, 4.3), ink, "JSON, Arrow")
     arrow(axes, (4.2, 1.8), (7.3, 3.7), ink)
     arrow(axes, (9.75, 3.5), (9.75, 2.3), ink)
@@ -196,24 +215,15 @@ def spark_clusters(colours: Colours) -> Figure:
     """Which machine and which disk of a cluster holds what, and how secret that is."""
     figure, axes = board(3.3)
     blue, ink = colours["blue"], colours["ink"]
-    box(axes, (0.3, 4.3), (4.4, 1.8), ("driver", "plan of the query;\nno rows, no key"), blue)
-    box(axes, (0.3, 0.6), (4.4, 1.8), ("secret", "file, variable or KMS:\n32 bytes"), ORANGE)
-    box(axes, (7.6, 4.3), (4.8, 1.8), ("executor", "raw rows and noise,\nin memory"), ORANGE)
-    box(
-        axes,
-        (7.6, 0.6),
-        (4.8, 1.8),
-        ("executor's disk", "shuffles and spills:\nraw, unless Spark encrypts"),
-        ORANGE,
+    texts = (
+        ("driver", "plan of the query;\nno rows, no key", blue),
+        ("secret", "file, variable or KMS:\n32 bytes", ORANGE),
+        ("executor", "raw rows and noise,\nin memory", ORANGE),
+        ("executor's disk", "shuffles and spills:\nraw, unless Spark encrypts", ORANGE),
+        ("sink", "released rows:\nanyone may see them", GREEN),
+        ("checkpoint", "sealed state, on storage\nthat all nodes reach", blue),
     )
-    box(axes, (15.3, 4.3), (4.4, 1.8), ("sink", "released rows:\nanyone may see them"), GREEN)
-    box(
-        axes,
-        (15.3, 0.6),
-        (4.4, 1.8),
-        ("checkpoint", "sealed state, on storage\nthat all nodes reach"),
-        blue,
-    )
+    pairs(axes, ((0.3, 4.4), (7.6, 4.8), (15.3, 4.4)), (4.3, 0.6), 1.8, texts)
     arrow(axes, (4.7, 5.2), (7.6, 5.2), ink, "tasks")
     arrow(axes, (4.7, 2.0), (7.6, 4.5), ORANGE)
     axes.text(4.9, 3.55, "each worker\nreads it", fontsize=8.5, va="center")

@@ -113,3 +113,20 @@ def whole(name: str, value: object, minimum: int) -> int:
     if number > LARGEST:
         raise SettingError(name, f"must be at most 2**62, not {said(number)}")
     return int(number)
+
+
+def shown(number: Fraction) -> str:
+    """Exact and short: a decimal if there is one, else a fraction, else an approximation.
+
+    >>> shown(Fraction(3, 10)), shown(Fraction(2, 3)), shown(Fraction(10**20 + 1, 3 * 10**21))
+    ('0.3', '2/3', '≈0.0333333')
+    """
+    for places in range(13):
+        scaled = abs(number) * 10**places
+        if scaled.denominator == 1:
+            digits = f"{int(scaled):0{places + 1}d}"
+            point = len(digits) - places
+            decimal = digits[:point] + ("." + digits[point:] if places else "")
+            return f"-{decimal}" if number < 0 else decimal
+    text = str(number)
+    return text if len(text) <= 15 else f"≈{float(number):.6g}"

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.adaptive.replayed_mechanisms import ReplayedMechanisms
 from tests.laws.catalogue import bits
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
 from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.ownership import Ownership
-from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
-from tidegate.run import refinement_run
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.release import Release
-from tidegate.threshold import TailQuantile
 
 COUNT, EVERY = 100_000, 8000
 PIPELINE = tg.adaptive(2, 2000, horizon=1 << 17, resolution=1)
@@ -70,30 +68,12 @@ def test_what_stays_follows_from_what_was_released(monkeypatch) -> None:
     values = bursts()[:60_000]
     out, release = released(values, 0)
     assert run_of(release).floor > HIGH
-    heard: list = []
-    replaying: list = []
-
-    def spied(owner, name):
-        original = getattr(owner, name)
-
-        def spy(*arguments, **options):
-            result = original(*arguments, **options)
-            if replaying:
-                return replaying.pop(0)
-            heard.append(result)
-            return result
-
-        monkeypatch.setattr(owner, name, spy)
-
-    spied(RefinementTreesRun, "push")
-    spied(RefinementTreesRun, "rest")
-    spied(refinement_run, "noisy_sum")
-    spied(TailQuantile, "choose_from")
+    mechanisms = ReplayedMechanisms(monkeypatch)
     assert bits(released(values, 0)[0]) == bits(out)
-    replaying.extend(heard)
+    mechanisms.replay()
     again, other = released(np.zeros(values.size), 1)
     assert bits(again) == bits(out)
-    assert not replaying
+    assert not mechanisms.left
     assert run_of(other).floor == run_of(release).floor
 
 

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.adaptive.replayed_mechanisms import ReplayedMechanisms
 from tests.depth import in_turn
 from tests.laws.catalogue import bits, pushed_with_stops
 from tidegate.perturb.adaptive import refinement_trees
-from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
 from tidegate.run import refinement_run
 from tidegate.settings import digest
-from tidegate.threshold import TailQuantile
 
 HORIZON = 600
 PIPELINE = tg.adaptive(epsilon=8, bound=10_000, horizon=HORIZON, resolution=1)
@@ -81,30 +80,12 @@ def test_any_split_and_any_resume_give_the_same_bits(whole, seed: int) -> None:
 def test_everything_else_follows_from_what_was_released(whole, monkeypatch) -> None:
     """Zeros go in, and the mechanisms give what they gave before: the same bits come out."""
     release, out = whole
-    heard: list = []
-    replaying: list = []
-
-    def spied(owner, name):
-        original = getattr(owner, name)
-
-        def spy(*arguments, **options):
-            result = original(*arguments, **options)
-            if replaying:
-                return replaying.pop(0)
-            heard.append(result)
-            return result
-
-        monkeypatch.setattr(owner, name, spy)
-
-    spied(RefinementTreesRun, "push")
-    spied(RefinementTreesRun, "rest")
-    spied(refinement_run, "noisy_sum")
-    spied(TailQuantile, "choose_from")
+    mechanisms = ReplayedMechanisms(monkeypatch)
     assert bits(PIPELINE.start(tg.seeded(5)).push(growing())) == bits(out)
-    replaying = list(heard)
+    mechanisms.replay()
     other = PIPELINE.start(tg.seeded(6))
     assert bits(other.push(np.zeros(out.size))) == bits(out)
-    assert not replaying
+    assert not mechanisms.left
     assert [phase.threshold for phase in other.phases] == [p.threshold for p in release.phases]
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from tests.brokers.conftest import Server
 from tests.brokers.talk import TALKS, VALUES
+from tests.ways_to_die import countdown, die, killed_within
 from tidegate.cli import release_broker
 from tidegate.cli.pipeline_from_options import build_pipeline
 from tidegate.durable import DurableRelease, transfer
@@ -34,36 +35,13 @@ OPTIONS = {
     "epsilon": "1", "bound": "50", "preset": "tops", "horizon": 500, "holdout": 100,
     "quiet": True, "column": "value",
 }  # fmt: skip
-KILLED = 137
-
-
-def die(*_):
-    os._exit(KILLED)
-
-
-def countdown(owner, name, number, *, after):
-    """Replace a method so that its call `number` dies before or after its work."""
-    original = getattr(owner, name)
-    calls = 0
-
-    def patched(*arguments, **options):
-        nonlocal calls
-        calls += 1
-        if calls == number and not after:
-            die()
-        result = original(*arguments, **options)
-        if calls == number:
-            die()
-        return result
-
-    setattr(owner, name, patched)
 
 
 FAULTS = {
-    "before commit": lambda n: countdown(FolderStore, "commit", n, after=False),
-    "after commit": lambda n: countdown(FolderStore, "commit", n, after=True),
-    "before publishing": lambda n: countdown(BrokerSink, "write", n, after=False),
-    "after publishing": lambda n: countdown(BrokerSink, "write", n, after=True),
+    "before commit": lambda n: countdown(FolderStore, "commit", n, before=die),
+    "after commit": lambda n: countdown(FolderStore, "commit", n, after=die),
+    "before publishing": lambda n: countdown(BrokerSink, "write", n, before=die),
+    "after publishing": lambda n: countdown(BrokerSink, "write", n, after=die),
 }
 
 
@@ -162,9 +140,7 @@ def scenario(server, folder, rng, kills, server_kills):
             name = "server"
         elif rng.random() < 0.5:
             process = child(source, options)
-            time.sleep(rng.uniform(0.01, 0.4))
-            os.kill(process, signal.SIGKILL)
-            name = "random moment"
+            name = killed_within(process, rng, 0.01, 0.4)
         else:
             name = rng.choice(faults)
             process = child(source, options, lambda n=name: FAULTS[n](rng.randint(1, 3)))

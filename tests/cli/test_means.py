@@ -148,7 +148,7 @@ def test_what_is_refused(trips, tmp_path):
     for words, problem in (
         ((*MEANS[:7], *output), "mean: needs --every"),
         ((*ALL, *output, "--count"), "count: is part of --mean"),
-        ((*ALL, *output, "--by", "tip"), "by: cannot be used with --mean"),
+        ((*ALL, *output, "--by", "tip"), "by: needs --keys FILE"),
         (("--mean", "--epsilon", "1", "--bound", "9", *CLOCK, *until, *output), "needs --column"),
         (ALL, "output: is needed for several columns"),
         ((*MEANS, *output), "until: is required"),

@@ -12,7 +12,7 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.cli import check_errors
 from tidegate.cli.check_rehearsal import Rehearsal, rehearse
-from tidegate.cli.query_keys_and_simulations import _caps_by_key
+from tidegate.cli.query_keys_and_simulations import caps_by_key
 from tidegate.io import read_metadata
 
 SHOPS = ("north", "south")
@@ -59,7 +59,7 @@ def test_answers_by_key_say_what_answers_without_keys_say(tmp_path):
     file = tg.open(out)
     one = file.query(key="north")
     blind, far = replace(one, unseen=one.estimate), replace(one, limit=200 * one.high)
-    said = "\n".join(_caps_by_key(file, [("a", blind), ("b", far), ("c", one), ("total", far)]))
+    said = "\n".join(caps_by_key(file, [("a", blind), ("b", far), ("c", one), ("total", far)]))
     assert "so upper ends are far (1 of 3 keys)" in said
     assert "which lies far below the bound (1 of 3 keys)" in said
 

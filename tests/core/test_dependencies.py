@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import tidegate
+from tests.fresh_process import printed_by
 
 PACKAGE = Path(tidegate.__file__).parent
 IMPORTED_AS = {"nats_py": "nats", "opentelemetry_sdk": "opentelemetry", "paho_mqtt": "paho"}
@@ -57,7 +57,4 @@ def test_importing_tidegate_imports_little() -> None:
         "assert not hasattr(tidegate, 'no_such_method')\n"
         "print(len(found))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=False, capture_output=True, text=True
-    )
-    assert (done.stdout.strip(), done.stderr) == (str(len(tidegate.__all__)), "")
+    assert printed_by(program).strip() == str(len(tidegate.__all__))

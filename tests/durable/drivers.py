@@ -1,6 +1,7 @@
 """Run a driver that kills releases, in a process of its own, and read what it prints."""
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -20,6 +21,7 @@ def driven(
     with scratch() as folder:  # a kill takes nothing from a disk: that is for the power cuts
         process = subprocess.run(
             [sys.executable, str(driver), str(folder), str(seed), str(kills)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,
             timeout=seconds,

@@ -1,6 +1,6 @@
 """Kills durable releases at random moments and inside writes, and compares bytes (test_kills)
 
-    python kill_driver.py FOLDER SEED KILLS
+    PYTHONPATH=. python tests/durable/kill_driver.py FOLDER SEED KILLS
 
 Everything is imported once; every trial is a forked child that runs the function behind `tidegate
 release` on a file. After the kills of a scenario one run goes to the end, and what it wrote must
@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -26,6 +27,7 @@ import typer
 import zstandard  # noqa: F401  # the same
 
 import tidegate.io
+from tests.ways_to_die import countdown, die, trial
 from tidegate import _atomic_files
 from tidegate.cli import release as command
 from tidegate.cli.pipeline_from_options import build_pipeline
@@ -38,7 +40,6 @@ from tidegate.ledger import Ledger
 from tidegate.ledger.ledger_file import LedgerFile
 
 ROWS, SPLIT = 1600, 100
-KILLED = 137
 KEY = bytes(range(32))
 BASE = {"epsilon": "1", "bound": "1000", "holdout": 240, "horizon": 410, "fanout": 4}
 BASE |= {"preset": "tops", "resolution": "1"}
@@ -111,28 +112,6 @@ class Split:
 # -- the ways to die -------------------------------------------------------------------------------
 
 
-def die():
-    os._exit(KILLED)
-
-
-def countdown(owner, name, number, before=None, after=None):
-    """Replace a function so that its call `number` dies before, after or inside its work."""
-    original = getattr(owner, name)
-    calls = 0
-
-    def patched(*arguments, **options):
-        nonlocal calls
-        calls += 1
-        if calls == number and before is not None:
-            before(*arguments)
-        result = original(*arguments, **options)
-        if calls == number and after is not None:
-            after(*arguments)
-        return result
-
-    setattr(owner, name, patched)
-
-
 def half_of_output(outgoing, data):
     view = memoryview(data)
     os.write(outgoing._descriptor, view[: len(view) // 2])
@@ -141,10 +120,6 @@ def half_of_output(outgoing, data):
 
 def half_of_ledger(chain, data):
     os.write(chain._file.fileno(), data[: len(data) // 2])
-    die()
-
-
-def dies(*_):
     die()
 
 
@@ -176,20 +151,20 @@ def commit_sees_kill(number):
 
 FAULTS = {
     "output write torn": lambda n: countdown(OutputBytes, "write", n, before=half_of_output),
-    "after output write": lambda n: countdown(OutputBytes, "write", n, after=dies),
-    "before commit": lambda n: countdown(FolderStore, "commit", n, before=dies),
-    "after commit": lambda n: countdown(FolderStore, "commit", n, after=dies),
+    "after output write": lambda n: countdown(OutputBytes, "write", n, after=die),
+    "before commit": lambda n: countdown(FolderStore, "commit", n, before=die),
+    "after commit": lambda n: countdown(FolderStore, "commit", n, after=die),
     "inside commit": commit_sees_kill,
-    "before charge": lambda n: countdown(Ledger, "charge", 1 + n % 2, before=dies),
-    "charged, not committed": lambda n: countdown(Ledger, "charge", 1 + n % 2, after=dies),
+    "before charge": lambda n: countdown(Ledger, "charge", 1 + n % 2, before=die),
+    "charged, not committed": lambda n: countdown(Ledger, "charge", 1 + n % 2, after=die),
     "ledger entry torn": lambda n: countdown(
         LedgerFile, "_write", 1 + n % 2, before=half_of_ledger
     ),
     "in replay": lambda n: replay_dies(1 + n % 3),
-    "after mending": lambda n: countdown(output_recovery, "_mend_output", 1 + n % 2, after=dies),
-    "before rename": lambda n: countdown(_atomic_files, "rename", 1 + n % 3, before=dies),
-    "after rename": lambda n: countdown(_atomic_files, "rename", 1 + n % 3, after=dies),
-    "recognising": lambda n: countdown(Batch, "__init__", 4 * n, before=dies),
+    "after mending": lambda n: countdown(output_recovery, "_mend_output", 1 + n % 2, after=die),
+    "before rename": lambda n: countdown(_atomic_files, "rename", 1 + n % 3, before=die),
+    "after rename": lambda n: countdown(_atomic_files, "rename", 1 + n % 3, after=die),
+    "recognising": lambda n: countdown(Batch, "__init__", 4 * n, before=die),
 }
 
 
@@ -239,26 +214,6 @@ def finish(source, options):
         )
 
 
-def trial(source, options, rng, faults):
-    """One run that is to be killed; gives how, or None if it was too fast."""
-    if rng.random() < 0.4:
-        process = child(source, options)
-        time.sleep(rng.uniform(0.001, 0.030))
-        os.kill(process, signal.SIGKILL)
-        kind = "random moment"
-    else:
-        kind = next(faults)
-        number = rng.randint(1, 12)
-        process = child(source, options, lambda: FAULTS[kind](number))
-    _, status = os.waitpid(process, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code in (KILLED, -signal.SIGKILL):
-        return kind
-    if code:
-        raise SystemExit(f"a restarted run ended with {code} ({kind})")
-    return None
-
-
 def facts_of(folder, options, key):
     """What must agree besides the output: the ledger, but for its times and the hashes of these."""
     ledger = Ledger.open(folder / "state" / "ledger.jsonl", read_only=True)
@@ -295,7 +250,9 @@ def scenario(folder, name, kills, rng, faults):
     attempts = 0
     while sum(kinds.values()) < kills and attempts < 6 * kills:
         attempts += 1
-        kind = trial(source, options, rng, faults)
+        kind = trial(
+            partial(child, source, options), FAULTS, rng, faults, seconds=(0.001, 0.030), calls=12
+        )
         kinds.update([kind] if kind else [])
         output = Path(options["output"])
         if extension in ("csv", "jsonl") and output.exists():

@@ -238,6 +238,7 @@ def test_killed_at_any_moment_every_row_is_released_once():
         places = (
             "durable/transfer",
             "durable/durable_columns",
+            "durable/columns_on_disk",
             "durable/commit",
             "durable/output_writer",
         )

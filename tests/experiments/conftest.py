@@ -7,11 +7,15 @@ import pytest
 from experiments import cells, datasets
 
 
-@pytest.fixture(autouse=True)
-def forgotten() -> None:
+def forget() -> None:
     """What was loaded from one folder must not be found under another."""
     datasets.whole.cache_clear()
     cells.checksum.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> None:
+    forget()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from experiments.figures import Method, figures
 from experiments.results import COLUMNS
 from experiments.scoring import METRICS
 from tests.depth import at_the_gate
+from tests.experiments.conftest import forget
 
 ROOT = Path(__file__).parent.parent.parent
 SMALL = ["smooth", "--quick", "--runs", "1", "--datasets", "pos"]
@@ -34,6 +35,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole figure, quick, and its page."""
     folder = tmp_path_factory.mktemp("results")
     few = ["--quick", "--datasets", "pos", "dns"]  # one that is mirrored, one that is not
+    forget()  # this is set up before any fixture of a single test
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_DATA", str(tmp_path_factory.mktemp("no data")))
         assert main(["run", "smooth", *few, "--workers", "1", "--results", str(folder)]) == 0
@@ -45,6 +47,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of one small run."""
     folder = tmp_path_factory.mktemp("small")
+    forget()  # this is set up before any fixture of a single test
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_DATA", str(tmp_path_factory.mktemp("no data")))
         assert main(["run", *SMALL, "--workers", "1", "--results", str(folder)]) == 0

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from tests.depth import in_turn
+from tests.fresh_process import printed_by
 
 # In a process of its own: the peak of a process never falls. `prepare` has all imports and
 # first allocations behind it before the level is taken.
@@ -44,11 +43,7 @@ print(json.dumps([before, peak()]))
     in_turn([("csv", 2_600_000), ("csv.zst", 2_600_000), ("parquet", 5_000_000)], 0),
 )
 def test_memory_is_bounded(tmp_path, kind, rows):
-    result = subprocess.run(
-        [sys.executable, "-c", PROGRAM, kind, str(tmp_path), str(rows)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    before, after = json.loads(result.stdout)
+    before, after = json.loads(printed_by(PROGRAM, kind, tmp_path, rows))
     # The numbers alone are 21 to 40 MB, and their text 39.
     assert after - before < 20
     for file in tmp_path.iterdir():
@@ -72,4 +67,4 @@ def test_what_is_imported_and_when(tmp_path):
         "    assert found.tolist() == values.tolist()\n"
         "assert 'pyarrow' in sys.modules and 'pandas' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program, f"{tmp_path}/released."], check=True)
+    assert printed_by(program, f"{tmp_path}/released.") == ""

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.fresh_process import printed_by
 from tidegate.io import (
     KINDS,
     ClosedPipeError,
@@ -78,10 +79,7 @@ def test_standard_output_of_a_process():
         ("csv", "position,value\n0,10.5\n1,12\n"),
         ("jsonl", '{"position":0,"value":10.5}\n{"position":1,"value":12}\n'),
     ):
-        result = subprocess.run(
-            [sys.executable, "-c", program, kind], capture_output=True, text=True, check=True
-        )
-        assert result.stdout == f"before\n{rows}after\n"
+        assert printed_by(program, kind) == f"before\n{rows}after\n"
     program += "sys.stdout.flush()\n"
     end = program.replace("[10.5, 12]", "[1.0] * 1000000")
     process = subprocess.Popen(

@@ -1,6 +1,6 @@
 """Kills releases with keys, with events and of several columns, and compares bytes.
 
-    python kill_keys_driver.py FOLDER SEED KILLS
+    PYTHONPATH=. python tests/keyed/kill_keys_driver.py FOLDER SEED KILLS
 
 As `tests/durable/kill_driver.py`, whose children and ways to die it uses: after the kills of a
 scenario one run goes to the end, and what it wrote must be, byte for byte, what a run wrote that
@@ -10,30 +10,31 @@ was never killed and began from a copy of the same state. Prints one line of JSO
 import os
 import random
 import shutil
-import signal
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "durable"))
-
-import kill_driver as driver
-
+from tests.durable import kill_driver as driver
+from tests.ways_to_die import countdown, die, trial
 from tidegate.cli import release as command
 from tidegate.cli import release_events
 from tidegate.cli.release_by_key import _keyed_specification
-from tidegate.cli.release_columns import pipelines_of
+from tidegate.cli.release_columns import event_pipelines_of, pipelines_of
+from tidegate.cli.release_means_by_key import keyed_columns
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.durable.state_stores import FolderStore
 from tidegate.io.output_file_or_pipe import OutputBytes
+from tidegate.keyed.durable_columns_by_key import DurableKeyedColumns
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.store import KeyedStore
 from tidegate.ledger import Ledger
 from tidegate.released.released_columns import column_file
+from tidegate.run.column_budgets import COUNT
 
 ROWS = 3000
 TOPS = {"preset": "tops", "holdout": 300, "horizon": 256, "fanout": 4, "skipped": 1}
@@ -47,6 +48,7 @@ SCENARIOS = {
     "keys, adaptive, tabs": {"by": "zone", "keys": "zones.txt", "horizon": 1000, "out": "out.tsv"},
     "events": EVENTS,
     "events by key": {"by": "zone", "keys": "zones.txt", **EVENTS},
+    "means by key": {"by": "zone", "keys": "zones.txt", "mean": True, **EVENTS},
     "several columns": {"columns": ["value", "tip"], "time": "when", **TOPS},
 }  # fmt: skip
 
@@ -54,17 +56,15 @@ SCENARIOS = {
 def both_commits(number, **how):
     """Of whichever store is used."""
     for owner in (FolderStore, KeyedStore):
-        driver.countdown(owner, "commit", number, **how)
+        countdown(owner, "commit", number, **how)
 
 
 FAULTS = {
-    "output write torn": lambda n: driver.countdown(
-        OutputBytes, "write", n, before=driver.half_of_output
-    ),
-    "after output write": lambda n: driver.countdown(OutputBytes, "write", n, after=driver.dies),
-    "before commit": lambda n: both_commits(n, before=driver.dies),
-    "after commit": lambda n: both_commits(n, after=driver.dies),
-    "charged, not committed": lambda n: driver.countdown(Ledger, "charge", 1, after=driver.dies),
+    "output write torn": lambda n: countdown(OutputBytes, "write", n, before=driver.half_of_output),
+    "after output write": lambda n: countdown(OutputBytes, "write", n, after=die),
+    "before commit": lambda n: both_commits(n, before=die),
+    "after commit": lambda n: both_commits(n, after=die),
+    "charged, not committed": lambda n: countdown(Ledger, "charge", 1, after=die),
 }
 
 
@@ -82,7 +82,11 @@ def begin(source, options):
     """Store the id of the noise, and read nothing: both runs go on from there."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     one = {**named, "bound": "400", "column": named["column"][0]}
-    if "by" in named:
+    if "mean" in named:
+        pipelines = event_pipelines_of([*named["column"], COUNT], named, means=True)
+        columns = keyed_columns(pipelines, named)
+        opened = DurableKeyedColumns.open(named["state"], columns, key=driver.KEY)
+    elif "by" in named:
         specification, _ = _keyed_specification(source, one, opening={})  # state: none is held
         opened = DurableKeyed.open(named["state"], specification, key=driver.KEY)
     elif "every" in named:
@@ -97,26 +101,10 @@ def begin(source, options):
 
 def outputs(options):
     """All files with rows."""
-    columns = options["column"]
+    columns = [*options["column"], *([COUNT] if "mean" in options else [])]
     if len(columns) == 1:
         return [Path(options["output"])]
     return [Path(column_file(options["output"], name)) for name in columns]
-
-
-def trial(source, options, rng, faults, seconds):
-    """One run that is to be killed; gives how, or None if it was too fast."""
-    if rng.random() < 0.4:
-        process, kind = driver.child(source, options), "random moment"
-        time.sleep(rng.uniform(0.0, seconds))
-        os.kill(process, signal.SIGKILL)
-    else:
-        kind, number = next(faults), rng.randint(1, 14)
-        process = driver.child(source, options, lambda: FAULTS[kind](number))
-    _, status = os.waitpid(process, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code and code not in (driver.KILLED, -signal.SIGKILL):
-        raise SystemExit(f"a restarted run ended with {code} ({kind})")
-    return kind if code else None
 
 
 def scenario(folder, name, kills, rng, faults):
@@ -133,10 +121,11 @@ def scenario(folder, name, kills, rng, faults):
     command.release(source=source, **unkilled, quiet=True)
     seconds = time.perf_counter() - started
     wanted = [path.read_bytes() for path in outputs(unkilled)]
+    begun = partial(driver.child, source, options)
     kinds, attempts = Counter(), 0
     while sum(kinds.values()) < kills and attempts < 8 * kills:
         attempts += 1
-        kind = trial(source, options, rng, faults, seconds)
+        kind = trial(begun, FAULTS, rng, faults, seconds=(0.0, seconds), calls=14)
         kinds.update([kind] if kind else [])
         for path, text in zip(outputs(options), wanted, strict=True):
             if path.exists():  # whatever was written is the beginning of what will be

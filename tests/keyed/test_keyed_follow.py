@@ -17,7 +17,8 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.io import open_source
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.keyed.transfer import KeyedTransferred, transfer_durably, transfer_keyed
+from tidegate.keyed.passage_to_file import KeyedTransferred
+from tidegate.keyed.transfer import transfer_durably, transfer_keyed
 
 PATIENCE = 60.0
 READINGS = tg.tops(epsilon=1, bound=50, holdout=4, horizon=64, fanout=4)

@@ -9,12 +9,13 @@ protected. The lattice cuts at the public bounds; here the chosen ends lie withi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.fixed_below_bound import FixedBelowBound
 from tests.laws.catalogue import bits, length, plain_pipelines
 
 # Trees of a guided release have caps of their own, up to the bound.
@@ -23,20 +24,6 @@ PLAIN = {
     for name, one in plain_pipelines().items()
     if one.estimator.adds_up or one.perturber.irregular
 }
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Within(tg.threshold.Fixed):
-    """A fixed threshold far below the bound: stages must truncate, not the lattice."""
-
-    KIND = "tests.laws.test_law_ends.Within"
-
-    @property
-    def bound(self):
-        return 10 * self.value
-
-    def choose(self, values, lattice, keystream):
-        return int(self.value / lattice.resolution)
 
 
 def begun(pipeline: tg.Pipeline, seed: int, held: np.ndarray) -> tg.Release:
@@ -49,7 +36,7 @@ def begun(pipeline: tg.Pipeline, seed: int, held: np.ndarray) -> tg.Release:
 def test_what_lies_beyond_an_end_counts_as_that_end(name: str) -> None:
     pipeline = PLAIN[name]
     if not pipeline.holdout:
-        pipeline = replace(pipeline, threshold=Within(value=12))
+        pipeline = replace(pipeline, threshold=FixedBelowBound(value=12))
     lattice, random = pipeline.lattice, np.random.default_rng(5)
     held = random.integers(-4 if pipeline.lower else 0, 8, size=pipeline.holdout)
     for seed in range(400):

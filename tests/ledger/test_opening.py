@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fresh_process import printed_by
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import Ledger, LedgerError
 
@@ -43,9 +44,7 @@ def test_permissions_that_the_operator_chose_stay(path: Path) -> None:
 def test_a_second_writer_is_refused(path: Path, ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="in use by another release or command"):
         Ledger.open(path)
-    shown = subprocess.run(
-        [sys.executable, "-c", OTHER_PROCESS, str(path)], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    shown = printed_by(OTHER_PROCESS, path).splitlines()
     assert shown[0] == "1"  # looking is allowed
     assert "wait for it or stop it" in shown[1]
     assert "read_only=True" in shown[1]

@@ -21,7 +21,8 @@ from tidegate.noise import (
 )
 from tidegate.noise.laplace_from_words import discrete_laplace_from, words_for
 from tidegate.perturb.position_noise import MeasurementNoise, PositionNoise
-from tidegate.perturb.sampled_values import CENTRE, WHOLE, Stretch, one_by_one
+from tidegate.perturb.rounding_by_addition import CENTRE, WHOLE
+from tidegate.perturb.sampled_values import Stretch, one_by_one
 from tidegate.state_as_bytes import state_of
 from tidegate.units import Window
 

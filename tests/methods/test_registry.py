@@ -1,7 +1,6 @@
 """The files of `tidegate.methods` are the list: everything that names methods is taken from it."""
 
 import json
-import subprocess
 import sys
 from inspect import signature
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tidegate as tg
+from tests.fresh_process import printed_by
 from tidegate import methods, released
 from tidegate.cli.app import app
 from tidegate.cli.pipeline_from_options import PRESETS, build_pipeline
@@ -147,10 +147,7 @@ def test_stored_settings_find_the_stages_of_a_method():
         "found = tidegate.Pipeline.from_settings(json.load(sys.stdin))\n"
         "print(type(found.perturber).__name__)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], input=settings, capture_output=True, text=True, check=False
-    )
-    assert (done.stdout.strip(), done.stderr) == ("AdaptiveSampling", "")
+    assert printed_by(program, given=settings).strip() == "AdaptiveSampling"
 
 
 def test_nodes_of_adaptive_trees_are_whole_numbers():

@@ -6,7 +6,6 @@ Each planted fault must push the bound over the claim. Runs go end to end throug
 top trees, or blocks, holds a run in each.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.fixed_below_bound import FixedBelowBound
 from tidegate.perturb import hierarchy_and_flat
 from tidegate.perturb.forest_perturber import ForestRun
 
@@ -21,23 +21,9 @@ THETA = 20
 TREES = 30_000
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Lax(tg.threshold.Fixed):
-    """A fixed threshold below a larger bound, so that only the perturber truncates."""
-
-    KIND = "tests.privacy.test_audit.Lax"
-
-    @property
-    def bound(self):
-        return 10 * self.value
-
-    def choose(self, values, lattice, keystream):
-        return int(self.value)
-
-
 def release_of(perturber, seed, **settings):
     pipeline = tg.Pipeline(
-        threshold=Lax(value=THETA),
+        threshold=FixedBelowBound(value=THETA),
         perturber=perturber,
         estimator=tg.estimate.Unsmoothed(),
         **settings,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import subprocess
-import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.fresh_process import printed_by
 from tests.laws.catalogue import bits
 from tidegate.lattice import Lattice
 
@@ -376,5 +375,4 @@ def test_the_core_imports_none_of_them() -> None:
         "release.push([1, 2]); release.push(3);"
         "print([*{'pandas', 'polars', 'pyarrow', 'duckdb', 'pyspark'} & set(sys.modules)])"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    assert printed_by(code).strip() == "[]"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.fresh_process import printed_by
 from tests.laws.catalogue import bits
 from tidegate.durable import transfer
 
@@ -252,5 +251,4 @@ def test_a_picture_has_level_average_and_band(tmp_path: Path) -> None:
 
 def test_importing_the_core_reads_no_files() -> None:
     code = "import sys, tidegate; print('tidegate.io' in sys.modules, tidegate.open.__name__)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["False", "open_released"]
+    assert printed_by(code).split() == ["False", "open_released"]

@@ -27,13 +27,11 @@ import { VolatileStorage } from "./storage/volatile.js";
 import { nameField } from "./wire.js";
 import { secureWords } from "./words.js";
 
-/** @typedef {import("./delivery.js").Delivered} Delivered */
-/** @typedef {import("./delivery.js").DeliveryOptions} DeliveryOptions */
-/** @typedef {import("./fraction.js").Exact} Exact */
-/** @typedef {import("./fraction.js").Fraction} Fraction */
-/** @typedef {import("./memory.js").Pin} Pin */
-/** @typedef {import("./storage/storage.js").Storage} Storage */
-/** @typedef {import("./words.js").Words} Words */
+/** @import { Delivered, DeliveryOptions } from "./delivery.js" */
+/** @import { Exact, Fraction } from "./fraction.js" */
+/** @import { Pin } from "./memory.js" */
+/** @import { Storage } from "./storage/storage.js" */
+/** @import { Words } from "./words.js" */
 
 /**
  * @typedef {object} ClientOptions

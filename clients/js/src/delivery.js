@@ -13,8 +13,8 @@ import { text } from "./options.js";
 import { outcomesOf, roundOf } from "./task_messages.js";
 import { secureWords } from "./words.js";
 
-/** @typedef {import("./client.js").Client} Client */
-/** @typedef {import("./messages.js").Report} Report */
+/** @import { Client } from "./client.js" */
+/** @import { Report } from "./messages.js" */
 
 /**
  * What became of a report.

@@ -3,8 +3,8 @@
 import { RefusedError, SettingError } from "./errors.js";
 import { Lattice } from "./lattice.js";
 
-/** @typedef {import("./fraction.js").Fraction} Fraction */
-/** @typedef {import("./messages.js").Announcement} Announcement */
+/** @import { Fraction } from "./fraction.js" */
+/** @import { Announcement } from "./messages.js" */
 
 /**
  * Refuse what asks for more than `epsilon`, or about values beyond the bounds.

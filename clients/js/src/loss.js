@@ -10,7 +10,7 @@
 import { RefusedError } from "./errors.js";
 import { ceilingShift, exponentialBounds } from "./exponential.js";
 
-/** @typedef {import("./fraction.js").Fraction} Fraction */
+/** @import { Fraction } from "./fraction.js" */
 
 /** How many words of 32 bits there are: what `crypto.getRandomValues` draws from. */
 export const WORDS = 2 ** 32;

@@ -11,8 +11,7 @@ import { RefusedError } from "./errors.js";
 import { Fraction } from "./fraction.js";
 import { StorageError } from "./storage/storage.js";
 
-/** @typedef {import("./storage/storage.js").SecretKey} SecretKey */
-/** @typedef {import("./storage/storage.js").Storage} Storage */
+/** @import { SecretKey, Storage } from "./storage/storage.js" */
 
 /**
  * A line of the local ledger: what was reported in a round, and what it cost.

@@ -7,7 +7,7 @@ import { questionFromPlain } from "./questions/index.js";
 import { wholeField } from "./questions/question.js";
 import { common, exactField, lowerField, nameField, naming, present, read, VERSION } from "./wire.js";
 
-/** @typedef {import("./questions/question.js").Question} Question */
+/** @import { Question } from "./questions/question.js" */
 
 const ZERO = new Fraction(0n);
 

@@ -100,13 +100,6 @@ export class Client {
     left(): Promise<Fraction>;
     #private;
 }
-export type Delivered = import("./delivery.js").Delivered;
-export type DeliveryOptions = import("./delivery.js").DeliveryOptions;
-export type Exact = import("./fraction.js").Exact;
-export type Fraction = import("./fraction.js").Fraction;
-export type Pin = import("./memory.js").Pin;
-export type Storage = import("./storage/storage.js").Storage;
-export type Words = import("./words.js").Words;
 export type ClientOptions = {
     /**
      * the most that one report may cost
@@ -119,16 +112,16 @@ export type ClientOptions = {
     /**
      * the least value there is: 0, the default, or below it
      */
-    lower?: import("./fraction.js").Exact | undefined;
+    lower?: Exact | undefined;
     /**
      * the step between values; by default that of the round
      */
-    resolution?: import("./fraction.js").Exact | undefined;
+    resolution?: Exact | undefined;
     /**
      * the most that all reports of this device may cost together; by default
      * as much as one report
      */
-    lifetime?: import("./fraction.js").Exact | undefined;
+    lifetime?: Exact | undefined;
     /**
      * where reports are remembered
      */
@@ -145,7 +138,14 @@ export type ClientOptions = {
     /**
      * words that are not random, only to simulate and with `VolatileStorage`
      */
-    words?: import("./words.js").Words | undefined;
+    words?: Words | undefined;
 };
+import type { DeliveryOptions } from "./delivery.js";
+import type { Delivered } from "./delivery.js";
 import { Report } from "./messages.js";
 import { Announcement } from "./messages.js";
+import type { Pin } from "./memory.js";
+import type { Fraction } from "./fraction.js";
+import type { Exact } from "./fraction.js";
+import type { Storage } from "./storage/storage.js";
+import type { Words } from "./words.js";

@@ -56,8 +56,6 @@ export class Task {
     send(reports: Report[]): Promise<string[]>;
     #private;
 }
-export type Client = import("./client.js").Client;
-export type Report = import("./messages.js").Report;
 /**
  * What became of a report.
  */
@@ -87,3 +85,5 @@ export type Answer = {
     body: string;
     retryAfter: number;
 };
+import type { Client } from "./client.js";
+import type { Report } from "./messages.js";

@@ -1,5 +1,5 @@
-/** @typedef {import("./fraction.js").Fraction} Fraction */
-/** @typedef {import("./messages.js").Announcement} Announcement */
+/** @import { Fraction } from "./fraction.js" */
+/** @import { Announcement } from "./messages.js" */
 /**
  * Refuse what asks for more than `epsilon`, or about values beyond the bounds.
  *
@@ -17,6 +17,6 @@ export function checkAnnouncement(asked: Announcement, { epsilon, lower, bound, 
     bound: Fraction;
     resolution: Fraction | undefined;
 }): Lattice;
-export type Fraction = import("./fraction.js").Fraction;
-export type Announcement = import("./messages.js").Announcement;
+import type { Announcement } from "./messages.js";
+import type { Fraction } from "./fraction.js";
 import { Lattice } from "./lattice.js";

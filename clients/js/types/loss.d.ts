@@ -14,7 +14,7 @@ export function leastWeight(largest: number, epsilon: Fraction): bigint;
  * @returns {void}
  */
 export function checkLoss(columns: Iterable<[number, number]>, epsilon: Fraction): void;
-/** @typedef {import("./fraction.js").Fraction} Fraction */
+/** @import { Fraction } from "./fraction.js" */
 /** How many words of 32 bits there are: what `crypto.getRandomValues` draws from. */
 export const WORDS: number;
-export type Fraction = import("./fraction.js").Fraction;
+import type { Fraction } from "./fraction.js";

@@ -53,8 +53,6 @@ export class Memory {
     keyed(purpose: string, text: string): Promise<string>;
     #private;
 }
-export type SecretKey = import("./storage/storage.js").SecretKey;
-export type Storage = import("./storage/storage.js").Storage;
 /**
  * A line of the local ledger: what was reported in a round, and what it cost.
  */
@@ -85,3 +83,4 @@ export type Pin = {
     time: string;
 };
 import { Fraction } from "./fraction.js";
+import type { Storage } from "./storage/storage.js";

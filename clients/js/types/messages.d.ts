@@ -60,7 +60,7 @@ export class Announcement {
      *
      * @readonly
      */
-    readonly question: import("./questions/question.js").Question;
+    readonly question: Question;
     /**
      * What `JSON.stringify` writes: one spelling for one announcement.
      *
@@ -120,5 +120,5 @@ export class Report {
      */
     toJSON(): Record<string, unknown>;
 }
-export type Question = import("./questions/question.js").Question;
 import { Fraction } from "./fraction.js";
+import type { Question } from "./questions/question.js";

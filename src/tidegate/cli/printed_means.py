@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidegate.record.record import Record
     from tidegate.released.released_means import ReleasedMeans
 
-_PARTS = (COUNT, "sum", "mean")
+PARTS = (COUNT, "sum", "mean")
 _ENDS = ("estimate", "low", "high")
 
 
@@ -36,9 +36,9 @@ def printed_means(
     for column in columns:
         one = means.of(column)
         _, sums = ask(one.sums)
-        found = means_of(sums, counts, one.ends)
+        ratios = means_of(sums, counts, one.ends)
         parts: dict[str, Mapping[str, Any]]
-        parts = {COUNT: _ends_of(counts), "sum": _ends_of(sums), "mean": found}
+        parts = {COUNT: _ends_of(counts), "sum": _ends_of(sums), "mean": ratios}
         for at, name in enumerate(ranges):
             row: dict[str, Any] = {"range": name, "column": column}
             for part, ends in parts.items():
@@ -51,9 +51,9 @@ def printed_means(
     note = list(dict.fromkeys(filter(None, notes)))
     if as_json:
         facts = {"guarantee": means.guarantee, "confidence": counts.confidence}
-        plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+        found = [{name: plain(value) for name, value in row.items()} for row in rows]
         return json.dumps(
-            {**facts, "warnings": said, "note": " ".join(note), "means": plain},
+            {**facts, "warnings": said, "note": " ".join(note), "means": found},
             indent=1,
             ensure_ascii=False,
         )
@@ -62,7 +62,7 @@ def printed_means(
     for column in columns:
         head = ("range", COUNT, interval, f"sum of {column}", interval, f"mean {column}", interval)
         cells = [
-            (row["range"], *(cell for part in _PARTS for cell in _cells(row, part)))
+            (row["range"], *(cell for part in PARTS for cell in cells_of(row, part)))
             for row in rows
             if row["column"] == column
         ]
@@ -74,11 +74,13 @@ def _ends_of(answers: Answers) -> dict[str, Any]:
     return {end: getattr(answers, end) for end in _ENDS}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """What JSON has for it: null, where it is not known."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _cells(row: dict[str, Any], part: str) -> tuple[str, str]:
+def cells_of(row: Mapping[str, Any], part: str) -> tuple[str, str]:
+    """The estimate and the interval of a count, a sum or a mean, as text."""
     estimate, low, high = (row[part], row[f"{part}_low"], row[f"{part}_high"])
     if math.isnan(estimate):
         return "not known", ""

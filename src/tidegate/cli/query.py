@@ -121,10 +121,11 @@ def query(
             raise SettingError("range", "ask by position or by time, not both")
         from tidegate.keyed.released_file import (  # on demand: `--help` needs none
             KeyedFile,
+            open_all_means,
             open_one_file,
         )
+        from tidegate.keyed.released_means_by_key import ReleasedMeansByKey
         from tidegate.released.checked_metadata import SimulationError
-        from tidegate.released.released_means import open_means
 
         positions = asked_ranges(start, end, ranges)
 
@@ -150,7 +151,17 @@ def query(
                 printed_answers.printed_ratio(released, ratio, sums, format, as_json=as_json)
             )
             return
-        if column is None and (means := open_means(released, format)) is not None:
+        where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
+        wanted = (key or None), every, confidence
+        if column is None and (means := open_all_means(released, format)) is not None:
+            if isinstance(means, ReleasedMeansByKey):
+                from tidegate.cli.printed_means_by_key import printed_means_by_key
+
+                _check_one_stream(ranges, as_of)
+                typer.echo(
+                    printed_means_by_key(means, where, *wanted, total=total, as_json=as_json)
+                )
+                return
             from tidegate.cli.printed_means import printed_means
 
             if key or total:
@@ -169,10 +180,7 @@ def query(
         if isinstance(file, KeyedFile):
             from tidegate.cli.query_keys_and_simulations import answered_by_key
 
-            if ranges is not None or as_of is not None:
-                raise SettingError("ranges", "and --as-of need a file with one stream")
-            where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
-            wanted = (key or None), every, confidence
+            _check_one_stream(ranges, as_of)
             typer.echo(answered_by_key(file, where, *wanted, total=total, as_json=as_json))
             return
         if key or total:
@@ -188,6 +196,11 @@ def query(
     typer.echo(
         _query_as_json(file, answers, note) if as_json else _query_as_text(file, answers, note)
     )
+
+
+def _check_one_stream(ranges: str | None, as_of: int | None) -> None:
+    if ranges is not None or as_of is not None:
+        raise SettingError("ranges", "and --as-of need a file with one stream")
 
 
 def asked_ranges(start: int | None, end: int | None, ranges: str | None) -> Ranged:

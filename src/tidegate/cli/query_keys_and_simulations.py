@@ -33,9 +33,8 @@ def answered_by_key(
     as_json: bool,
 ) -> str:
     """The answer as text: for people, or one JSON object."""
+    check_every(where, every, total=total)
     if every is not None:
-        if where["start"] is not None or where["end"] is not None:
-            raise SettingError("every", "needs --from and --to, not positions")
         times = {"from_": where["from_"], "to": where["to"]}
         if total:
             one = file.totals(every, keys=keys, confidence=confidence, **times)
@@ -44,8 +43,6 @@ def answered_by_key(
         columns = found.columns()
         columns["time"] = [time for part in found.parts.values() for time in part.times]
         return _table_by_key(file, columns, confidence, found.note, as_json=as_json)
-    if total:
-        raise SettingError("total", "needs --every: without it, the total is the last row")
     names = keys or file.keys
     rows: list[tuple[str, Answer | None]] = []
     for name in names:
@@ -61,6 +58,14 @@ def answered_by_key(
     if len(known) > 1:
         rows.append(("total", file.query(keys=known, confidence=confidence, **where)))
     return _rows_by_key(file, rows, confidence, as_json=as_json)
+
+
+def check_every(where: dict[str, Any], every: str | None, *, total: bool) -> None:
+    """Refuse what does not go with a table by time, or without one."""
+    if every is not None and (where["start"] is not None or where["end"] is not None):
+        raise SettingError("every", "needs --from and --to, not positions")
+    if total and every is None:
+        raise SettingError("total", "needs --every: without it, the total is the last row")
 
 
 def _refuse_range(file: KeyedFile, where: dict[str, Any], confidence: float) -> None:
@@ -85,8 +90,8 @@ def _rows_by_key(
             }
             for name, one in rows
         ]
-        said = [*_warnings_by_key(rows), *_unknown_keys(rows)]
-        note = " ".join(_notes_by_key(file, rows))
+        said = [*warnings_by_key(rows), *unknown_keys(rows)]
+        note = " ".join(notes_by_key(file, rows))
         return _json(file, confidence, "answers", answers, note, warnings=said)
     head = ("key", "rows", "sum", f"{percent(confidence)} interval", "std. error")
     lines = [
@@ -101,18 +106,18 @@ def _rows_by_key(
         )
         for name, one in rows
     ]
-    notes = [*_warnings_by_key(rows), *_caps_by_key(file, rows), *_unknown_keys(rows)]
-    said = [*_notes_by_key(file, rows), *_note(file)]
+    notes = [*warnings_by_key(rows), *caps_by_key(file, rows), *unknown_keys(rows)]
+    said = [*notes_by_key(file, rows), *_note(file)]
     return "\n".join([table(head, lines), "", *notes, f"{file.guarantee}.", *said])
 
 
-def _notes_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
+def notes_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
     """What the answers say of their range, each sentence once; what holds for the file is left."""
     said = [one.note.replace(file.unfinished, "").strip() for _, one in rows if one is not None]
     return list(dict.fromkeys(filter(None, said)))
 
 
-def _unknown_keys(rows: list[tuple[str, Answer | None]]) -> list[str]:
+def unknown_keys(rows: list[tuple[str, Answer | None]]) -> list[str]:
     """How many keys have no answer."""
     unknown = sum(one is None for _, one in rows)
     if not unknown:
@@ -122,7 +127,7 @@ def _unknown_keys(rows: list[tuple[str, Answer | None]]) -> list[str]:
     return [f"{have} no sum (of {keys:,}): too few rows in this range, or in its warm-up."]
 
 
-def _warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
+def warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
     """What is doubtful about the sums of keys, and of how many keys."""
     known = [one for name, one in rows if one is not None and name != "total"]
     wide = "the interval is wider than the sum: hardly anything is known"
@@ -138,7 +143,7 @@ def _warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
     ]
 
 
-def _caps_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
+def caps_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
     """Where values were cut, and what upper ends assume."""
     known = [one for name, one in rows if one is not None and name != "total"]
     if not known or (file.pipeline.ticks is not None and file.pipeline.lattice.bound == 1):

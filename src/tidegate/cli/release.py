@@ -30,7 +30,7 @@ from tidegate.run.pipeline import Pipeline
 
 if TYPE_CHECKING:  # files and durable state are imported when they are needed: start-up counts
     from tidegate.durable import DurableRelease, Transferred
-    from tidegate.durable.durable_columns import DurableColumns
+    from tidegate.durable.columns_on_disk import ColumnsOnDisk
     from tidegate.run.release import Release
 
 
@@ -62,8 +62,8 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
         if len(options.get("column", ())) > 1 or options.get("mean"):
             from tidegate.cli.release_columns import release_columns
 
-            if "by" in options:
-                raise SettingError("by", "needs exactly one --column")
+            if "by" in options and not options.get("mean"):
+                raise SettingError("by", "needs exactly one --column, or --mean")
             if of_broker(source, options):
                 raise SettingError("column", "can be given only once with a broker")
             warn_of_released(source, options.get("format"))
@@ -174,7 +174,7 @@ def _opened_to_release(pipeline: Pipeline, options: dict[str, Any]) -> DurableRe
     return run
 
 
-def tell_unsealed(run: DurableRelease | DurableColumns, options: dict[str, Any]) -> None:
+def tell_unsealed(run: DurableRelease | ColumnsOnDisk[Any], options: dict[str, Any]) -> None:
     """Say, once, that whoever reads the state reads raw values."""
     if not run.sealed and not run.seen and not options.get("quiet"):
         complain(

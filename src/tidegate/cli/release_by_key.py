@@ -11,14 +11,9 @@ import numpy as np
 import typer
 
 import tidegate as tg
-from tidegate.cli import release_events
+from tidegate.cli import file_options, release_events
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
-from tidegate.cli.file_options import (
-    output_format,
-    plain_size,
-    refuse_bad_rows,
-    refuse_key_for_each_row,
-)
+from tidegate.cli.file_options import output_format, plain_size, refuse_bad_rows
 from tidegate.cli.pipeline_from_options import (
     DEFAULT_PRESET,
     FEW_ROWS,
@@ -35,12 +30,12 @@ from tidegate.keyed import Keyed, KeyedRelease
 if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
     from tidegate.io import Batch
     from tidegate.io.held_source import HeldSource
-    from tidegate.keyed.transfer import KeyedTransferred
+    from tidegate.keyed.passage_to_file import KeyedTransferred
     from tidegate.lattice import IntArray
 
 _GO_WITHOUT = ("user-column", "stdin", "emit")
 _HELD = 1 << 26  # bytes of a file that is read once; in memory a row takes 16, with a time 24
-_ENDLESS = 1 << 60  # what a file says about the past is not forgotten
+ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 
 
 def check_by_key(options: Mapping[str, Any]) -> None:
@@ -92,7 +87,7 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         "follow": follow,
     }
     if "keys-are-public" in options:
-        refuse_key_for_each_row(source, opening)
+        file_options.refuse_key_for_each_row(source, opening)
     specification, held = _keyed_specification(source, options, opening)
     if held is None:
         refuse_bad_rows(source, opening, options)
@@ -116,24 +111,30 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
             with told_what_is_left([release], options.get("output")):
                 result = transfer_keyed(read, release, options.get("output"), **into)
         progress.close()
-    if result.dropped:  # never hidden: the operator must know
-        complain(
-            f"dropped {result.dropped:,} rows whose key is not in {options['keys']}. This number "
-            "is for you: it is not private, and is not in the output"
-        )
-        if with_ticks and result.dropped == result.read:
-            complain(
-                "warning: no event has a declared key. Are they spelt as in the input (leading "
-                "zeros, spaces, another column)? This is for you, too"
-            )
+    tell_dropped(result, options, events=with_ticks)
     if not result.released:
-        complain(_nothing_released_by_key(result, events=with_ticks))
+        complain(nothing_released_by_key(result, events=with_ticks))
         raise typer.Exit(NOTHING)
     if not quiet:
         summarise_keys(release, result)
         read.tell()
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
+
+
+def tell_dropped(result: KeyedTransferred, options: Mapping[str, Any], *, events: bool) -> None:
+    """Say how many rows had no declared key: never hidden, the operator must know."""
+    if not result.dropped:
+        return
+    complain(
+        f"dropped {result.dropped:,} rows whose key is not in {options['keys']}. This number "
+        "is for you: it is not private, and is not in the output"
+    )
+    if events and result.dropped == result.read:
+        complain(
+            "warning: no event has a declared key. Are they spelt as in the input (leading "
+            "zeros, spaces, another column)? This is for you, too"
+        )
 
 
 def _durably_by_key(
@@ -175,7 +176,7 @@ def _keyed_specification(
             "the threshold, and are not released",
         )
     specification = tg.keyed(
-        replace(pipeline, history=_ENDLESS),
+        replace(pipeline, history=ENDLESS),
         keys=keys,
         keys_are_public=keys is None,
         threshold=shared,
@@ -275,7 +276,8 @@ def _rows_of_declared(
         return None
 
 
-def _nothing_released_by_key(result: Any, *, events: bool) -> str:
+def nothing_released_by_key(result: Any, *, events: bool) -> str:
+    """Why there is no output."""
     if events:  # how many there were is not said
         return "nothing was released: no tick is over at --until. No output was written"
     if not result.read:

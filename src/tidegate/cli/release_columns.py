@@ -55,10 +55,15 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
         check_release_options(source, {**options, "output": sink})
     with_ticks = release_events.of_events(options)
     if with_ticks:
-        pipelines = _event_pipelines_of(names, options, means=means)
+        pipelines = event_pipelines_of(names, options, means=means)
         until = release_events.clock(options)
     else:
         pipelines, until = pipelines_of(names, with_length(options, source)), None
+    if "by" in options:
+        from tidegate.cli.release_means_by_key import release_means_by_key
+
+        release_means_by_key(source, options, pipelines, sinks, replaced=replaced)
+        return
     refuse_bad_rows(source, source_options(options), options)
     quiet = bool(options.get("quiet"))
     continues = source == "-" and options.get("stdin", "resent") == "continues"
@@ -96,7 +101,7 @@ def pipelines_of(names: list[str], options: dict[str, Any]) -> dict[str, Pipelin
     return _pipelines(names, options, shares_of(names, shares), build_pipeline)
 
 
-def _event_pipelines_of(
+def event_pipelines_of(
     names: list[str], options: dict[str, Any], *, means: bool
 ) -> dict[str, Pipeline]:
     """The same for events; with means, the last one counts them."""

@@ -45,12 +45,8 @@ def check_mean(options: dict[str, Any]) -> None:
         raise SettingError(
             "mean", "needs --every: of readings, `tidegate query --every` has means already"
         )
-    for name, why in (
-        ("count", "is part of --mean: leave it out"),
-        ("by", "cannot be used with --mean: release sums, and --count, whose epsilons add up"),
-    ):
-        if options.get(name):
-            raise SettingError(name, why)
+    if options.get("count"):
+        raise SettingError("count", "is part of --mean: leave it out")
     if not options.get("column"):
         raise SettingError("mean", "needs --column, the values whose mean is asked")
 

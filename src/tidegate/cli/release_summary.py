@@ -139,31 +139,31 @@ def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
         complain(f"{named}warning: {warning}")
 
 
-def summarise_keys(release: Any, result: Any) -> None:
-    """Print the summary of a release with keys."""
+def summarise_keys(release: Any, result: Any, named: str = "") -> None:
+    """Print the summary of a release with keys; `named` says of which column."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
     if release.specification.pipeline.ticks is None:
         read = result.read - result.dropped  # the others are told apart, to the operator
-        complain(f"released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
+        complain(f"{named}released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
     else:
-        ticks = result.released // max(1, result.keys)
-        complain(f"released {ticks:,} ticks of {result.keys:,} keys")  # how many events is not said
+        ticks = result.released // max(1, result.keys)  # how many events there were is not said
+        complain(f"{named}released {ticks:,} ticks of {result.keys:,} keys")
     if release.threshold is not None:
-        complain(f"larger values count as {release.threshold:g}, for all keys")
-    complain(f"spent: {release.guarantee}")
+        complain(f"{named}larger values count as {release.threshold:g}, for all keys")
+    complain(f"{named}spent: {release.guarantee}")
     for line in _crowded_keys(release) if result.keys <= _MOST_KEYS else []:
-        complain(line)
+        complain(f"{named}{line}")
     if result.unmeasured:
         advice = "--shared-threshold chooses one for all"
         if release.specification.pipeline.ticks is not None:
             advice = "Longer ticks (--every), or fewer keys, would help"
         complain(
-            f"warning: {_keys_have(result.unmeasured)} too few rows for a threshold of their own: "
-            f"little is known about them. {advice}"
+            f"{named}warning: {_keys_have(result.unmeasured)} too few rows for a threshold of "
+            f"their own: little is known about them. {advice}"
         )
     for warning in setting_warnings(release.specification.pipeline):
-        complain(f"warning: {warning}")
+        complain(f"{named}warning: {warning}")
 
 
 def _keys_have(count: int) -> str:

@@ -10,39 +10,66 @@ the function below), and most programs have no keys.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tidegate._names_on_demand import names_on_demand
 from tidegate.errors import SettingError
 
 if TYPE_CHECKING:
     from tidegate.keyed.event_release import KeyedEventRelease
+    from tidegate.keyed.means_release_by_key import KeyedMeans, KeyedMeansRelease
     from tidegate.keyed.release import KeyedRelease
     from tidegate.keyed.rows import KeyedRows
     from tidegate.keyed.specification import Keyed
+    from tidegate.run.event_means import EventMeans
     from tidegate.run.pipeline import Pipeline
 
-__all__ = ["Keyed", "KeyedEventRelease", "KeyedRelease", "KeyedRows", "keyed"]
+__all__ = [
+    "Keyed",
+    "KeyedEventRelease",
+    "KeyedMeans",
+    "KeyedMeansRelease",
+    "KeyedRelease",
+    "KeyedRows",
+    "keyed",
+]
 
 _HOMES = {
     "Keyed": "specification",
     "KeyedEventRelease": "event_release",
+    "KeyedMeans": "means_release_by_key",
+    "KeyedMeansRelease": "means_release_by_key",
     "KeyedRelease": "release",
     "KeyedRows": "rows",
 }
 
 
+@overload
 def keyed(
     pipeline: Pipeline,
     *,
     keys: Iterable[Any] | None = None,
     keys_are_public: bool = False,
     threshold: str = "per key",
-) -> Keyed:
+) -> Keyed: ...
+
+
+@overload
+def keyed(pipeline: EventMeans, *, keys: Iterable[Any]) -> KeyedMeans: ...
+
+
+def keyed(
+    pipeline: Pipeline | EventMeans,
+    *,
+    keys: Iterable[Any] | None = None,
+    keys_are_public: bool = False,
+    threshold: str = "per key",
+) -> Keyed | KeyedMeans:
     """Many streams of one pipeline: one for each key, such as a zone, a meter or a shop.
 
     Args:
-        pipeline: what releases each of the streams; every key gets all of its budget.
+        pipeline: what releases each of the streams; every key gets all of its budget. With
+            `event_means`, counts, sums and means of events by key.
         keys: all keys that there can be: texts or whole numbers. Rows of others are dropped, and
             counted for the operator (`KeyedRelease.dropped`).
         keys_are_public: take every key that comes. Which keys come, and how many rows each has, is
@@ -64,8 +91,15 @@ def keyed(
     """
     from tidegate.keyed.key_names import declared_keys
     from tidegate.keyed.specification import UNDECLARED_KEYS, Keyed
+    from tidegate.run.event_means import EventMeans
     from tidegate.run.pipeline import Pipeline
 
+    if isinstance(pipeline, EventMeans):
+        from tidegate.keyed.means_release_by_key import KeyedMeans
+
+        given: dict[str, Any] = {"keys_are_public": keys_are_public, "threshold": threshold}
+        given["keys"] = None if keys is None else declared_keys(keys)
+        return KeyedMeans(keyed(pipeline.sums, **given), keyed(pipeline.counts, **given))
     if not isinstance(pipeline, Pipeline):
         raise SettingError("pipeline", "must be a pipeline such as tidegate.adaptive(...)")
     if keys_are_public and keys is not None:

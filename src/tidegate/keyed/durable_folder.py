@@ -10,8 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tidegate.durable.charging import charging_in
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import resumed_source
+from tidegate.guarantee import Guarantee
 from tidegate.io import Batch
 from tidegate.io.file_kind_and_row_count import kind_of
 from tidegate.keyed.committed_release import CommittedKeyed, changing
@@ -74,10 +76,32 @@ class DurableKeyed(CommittedKeyed):
 
         open_keyed_store(store, allowed if new_epoch else None)
         try:
-            return cls(specification, store, key=key, source=source, cap=cap, anew=new_epoch)
+            found = cls(specification, store, key=key, source=source, cap=cap, anew=new_epoch)
+            found._charging = charging_in(store.folder, found._charging)
+            return found
         except BaseException:
             store.close()
             raise
+
+    @property
+    def epoch(self) -> str:
+        """The public id of the noise."""
+        return self.release.epoch
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to every row, in this epoch."""
+        return self.release.guarantee
+
+    @property
+    def position(self) -> int:
+        """How many rows are released, of all keys."""
+        return self.release.position
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the state is sealed with a key."""
+        return self._key is not None
 
     def _resumed(self, body: dict[str, Any]) -> None:
         self._output = body["output"]

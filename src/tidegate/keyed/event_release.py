@@ -89,9 +89,18 @@ class KeyedEventRelease(KeyedRelease):
         """
         return self.close_ticks(self.ticks.complete(until))
 
+    @property
+    def ticks_over(self) -> int:
+        """How many ticks are released, of the key that has most."""
+        return max(self._events.positions().tolist(), default=0)
+
     def ends_until(self, until: Moment) -> list[int]:
         """The ticks to close until then, in pieces that fit into memory, for `close_ticks`."""
-        end, keys = self.ticks.complete(until), self._open_codes()
+        return self.ends_before(self.ticks.complete(until))
+
+    def ends_before(self, end: int) -> list[int]:
+        """The same for the ticks before number `end`."""
+        keys = self._open_codes()
         first = min(self._events.positions()[keys].tolist(), default=end)
         size = max(1, _AT_ONCE // max(1, len(keys)))
         return [*range(first + size, end, size), end] if end > first else []

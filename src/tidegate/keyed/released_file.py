@@ -23,12 +23,14 @@ from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_facts import KeyFacts, read_facts
 from tidegate.keyed.query_table_plot import PlottedKeys
 from tidegate.keyed.released_file_index import KeyIndex, read_blocks
+from tidegate.keyed.released_means_by_key import ReleasedMeansByKey
 from tidegate.keyed.rows import KeyedRows
 from tidegate.record.record import Record
-from tidegate.released.released_columns import columns_beside
+from tidegate.released.released_columns import column_file, columns_beside
 from tidegate.released.released_file import ReleasedFile
-from tidegate.released.released_means import ReleasedMeans, open_means
+from tidegate.released.released_means import ReleasedMeans, columns_of_means, open_means
 from tidegate.released.scan_into_block_sums import DAMAGED
+from tidegate.run.column_budgets import COUNT
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of
 from tidegate.state_as_bytes import MALFORMED
@@ -187,13 +189,13 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
 def open_released(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
-) -> ReleasedFile | KeyedFile | ReleasedMeans:
+) -> ReleasedFile | KeyedFile | ReleasedMeans | ReleasedMeansByKey:
     """Open a file that `tidegate release` wrote: CSV, JSON Lines or Parquet, compressed or not.
 
     The first time reads the file once and keeps an index beside it; later ones take a moment. A
     file with many keys (`tidegate release --by`) is a `KeyedFile`: `.query(key=…)`,
     `.table("1d")` by key, `.totals("1d")`. Of a run with `--mean`, give the output that was named:
-    `ReleasedMeans` answers for count, sum and mean.
+    `ReleasedMeans` answers for count, sum and mean, `ReleasedMeansByKey` by key.
 
     Args:
         path: the file; its metadata lies inside (Parquet) or beside it (`.meta.json`).
@@ -204,8 +206,23 @@ def open_released(
     """
     if not isinstance(path, str | os.PathLike):
         raise SettingError("path", f"must be the path of a released file, not {said(path)}")
-    means = open_means(path, format)
+    means = open_all_means(path, format)
     return open_one_file(path, format) if means is None else means
+
+
+def open_all_means(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> ReleasedMeans | ReleasedMeansByKey | None:
+    """Open the files of a run with --mean, with keys or without; None: there are none."""
+    names = columns_of_means(path, format)
+    if names is None:
+        return None
+    if not isinstance(open_one_file(column_file(path, COUNT), format), KeyedFile):
+        return open_means(path, format)
+    found = {name: open_one_file(column_file(path, name), format) for name in names}
+    files = {name: file for name, file in found.items() if isinstance(file, KeyedFile)}
+    return ReleasedMeansByKey(files)
 
 
 def open_one_file(

@@ -1,33 +1,34 @@
 """From a source with keys through a keyed release into a file.
 
 `transfer_keyed` does it once; `transfer_durably`, with durable state, exactly once whatever happens
-in between. A file is pushed in large pieces, since every push costs each of its keys something; a
-source that grows is released as it comes.
+in between; `transfer_keyed_columns` several columns at once. A file is pushed in large pieces,
+since every push costs each of its keys something; a source that grows is released as it comes.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tidegate._context_managers import uninterrupted
-from tidegate.durable.folder_lock import StateError
-from tidegate.durable.output_writer import Format, Output
+from tidegate.durable.durable_columns import with_ones
+from tidegate.durable.output_writer import Format
 from tidegate.errors import SettingError, TidegateError
-from tidegate.io import Batch, SinkError, Source
-from tidegate.io.file_kind_and_row_count import kind_of
+from tidegate.io import Batch, Source
+from tidegate.keyed.durable_columns_by_key import DurableKeyedColumns
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.keyed.key_names import key_texts
-from tidegate.keyed.keyed_facts import keyed_facts
-from tidegate.keyed.keyed_sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
+from tidegate.keyed.passage_to_file import (
+    DurablePassage,
+    KeyedPassage,
+    KeyedTransferred,
+    PassageOnce,
+)
 from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.rows import KeyedRows
 from tidegate.record.times.time_ranges_and_tables import Moment
+from tidegate.run.column_budgets import COUNT, facts_of_all_columns
 from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times
 
@@ -71,6 +72,7 @@ def _joined(batches: list[Batch]) -> Batch:
         times=Times(np.concatenate([one.ticks for one in times]), times[0].clock)
         if times
         else None,
+        others=tuple(map(np.concatenate, zip(*(one.others for one in batches), strict=True))),
     )
 
 
@@ -80,20 +82,12 @@ class _Following:
     Args:
         source: it is followed if it can say that it is idle.
         until: a clock, of events whose ticks end as it goes on.
-        close: releases the ticks up to then.
-        show: writes the facts about the output as it is; False if there are no rows so far.
+        passages: of each column; the clock is read once for all.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        until: Until,
-        close: Callable[[Moment], None],
-        show: Callable[[], bool],
-    ) -> None:
-        self._until, self._close, self._show = until, close, show
+    def __init__(self, source: Source, until: Until, passages: Sequence[KeyedPassage]) -> None:
+        self._until, self._passages = until, passages
         self._next = 0.0  # when facts may be written again
-        self.news = False
         if source.fraction() is None and hasattr(source, "when_idle"):
             source.when_idle(self._idle)
 
@@ -101,9 +95,18 @@ class _Following:
         if callable(self._until):
             self._close(self._until())
         now = time.monotonic()
-        if self.news and now >= self._next and self._show():
-            self.news = False
-            self._next = now + _REST * (time.monotonic() - now)
+        if now < self._next:
+            return
+        for passage in self._passages:
+            if passage.news and passage.show():
+                passage.news = False
+                self._next = now + _REST * (time.monotonic() - now)
+
+    def _close(self, moment: Moment) -> None:
+        # Not in one column before another has read again what it took: events would be late there.
+        if not any(passage.behind for passage in self._passages):
+            for passage in self._passages:
+                passage.close_ticks(moment)
 
     def finish(self) -> None:
         """The source is at its end: close the last ticks."""
@@ -112,25 +115,50 @@ class _Following:
             self._close(last)
 
 
-@dataclass(frozen=True)
-class KeyedTransferred:
-    """How far a keyed release has come.
+def _transferred(
+    source: Source,
+    passages: Sequence[KeyedPassage],
+    columns: Callable[[Batch], Sequence[Batch]],
+    progress: Callable[[int], None] | None,
+    until: Until,
+) -> list[KeyedTransferred]:
+    """Read a source to its end, through all passages: batch by batch, tick by tick."""
+    following = _Following(source, until, passages)
+    try:
+        _level(passages)
+        for batch in gathered_for_transfer(source):
+            for passage, part in zip(passages, columns(batch), strict=True):
+                passage.take(part)
+            if progress is not None:
+                progress(len(batch))
+        for passage in passages:
+            if isinstance(passage, DurablePassage):
+                passage.check_all_read_again()
+        following.finish()
+        return [passage.complete() for passage in passages]
+    except (TidegateError, KeyboardInterrupt) as error:
+        for passage in passages:
+            passage.fail(error)
+        raise
+    finally:
+        for passage in passages:
+            passage.abort()
 
-    Attributes:
-        read: rows that were taken, dropped ones included.
-        released: rows that there are.
-        dropped: rows whose key was not declared. For the operator: not private.
-        keys: keys that have rows.
-        unmeasured: keys whose warm-up or hold-out is not over.
-        held: how many more rows a shared hold-out needs.
+
+def _level(passages: Sequence[KeyedPassage]) -> None:
+    """Close the ticks that one column had closed before a kill, and the next one had not.
+
+    No event came in between. One that comes now is late in all columns then, or in none.
     """
+    durable = [one for one in passages if isinstance(one, DurablePassage)]
+    newest = max((one.ticks_over for one in durable), default=0)
+    for one in durable:
+        if one.ticks_over < newest:
+            one.close_to(newest)
 
-    read: int
-    released: int
-    dropped: int
-    keys: int
-    unmeasured: int
-    held: int
+
+def _alone(batch: Batch) -> list[Batch]:
+    return [batch]
 
 
 def transfer_keyed(
@@ -150,74 +178,8 @@ def transfer_keyed(
     Of events, the ticks that are over `until` then are released at the end; `until` may be a clock,
     for a source that follows a file: then ticks are released as it goes on.
     """
-    if release.seen:
-        raise SettingError(
-            "release",
-            "has taken rows already, which the file would lack. Transfer with a new release, or "
-            "with a DurableKeyed (`transfer_durably`)",
-        )
-    sink: TextKeyedSink | ParquetKeyedSink | None = None
-    # Signals wait until rows are written: an interrupted push could not be described, and a torn
-    # file not be completed.
-    whole = uninterrupted if Output.to(output).regular else nullcontext
-
-    def write(rows: KeyedRows) -> None:
-        nonlocal sink
-        if len(rows):
-            kind = format() if callable(format) else format
-            sink = sink or open_keyed_sink(output, format=kind, clock=release.clock)
-            sink.write(rows)
-            following.news = True
-
-    def close_ticks(moment: Moment) -> None:
-        for end in release.ends_until(moment):
-            with whole():
-                write(release.close_ticks(end))
-
-    def show() -> bool:
-        return sink is not None and sink.show(keyed_facts(release, complete=False))
-
-    following = _Following(source, until, close_ticks, show)
-    try:
-        for batch in gathered_for_transfer(source):
-            with whole():
-                write(release.push_rows(batch.users, batch.values, batch.times, late))
-            if progress is not None:
-                progress(len(batch))
-        following.finish()
-        with whole():
-            unmeasured = release.unmeasured()
-            release.finish()
-            if sink is not None:
-                sink.complete(keyed_facts(release, complete=True))
-    except (TidegateError, KeyboardInterrupt):
-        if sink is not None and not release.cut_short:
-            with whole(), suppress(SinkError):  # the error that is under way says more
-                sink.complete(keyed_facts(release, complete=False))
-        raise
-    finally:
-        if sink is not None:
-            sink.abort()  # does nothing to a file that is complete
-    return transfer_outcome(release, unmeasured)
-
-
-def transfer_outcome(release: KeyedRelease, unmeasured: int) -> KeyedTransferred:
-    """How far a release has come."""
-    return KeyedTransferred(
-        release.seen,
-        release.position,
-        release.dropped,
-        len(release.released_keys()),
-        unmeasured,
-        release.holding,
-    )
-
-
-_DIFFERS = (
-    "the input differs from what was read before. Reusing noise on changed data would reveal the "
-    "change. Give the same input from its beginning, or use another state folder and output, which "
-    "is charged on top"
-)
+    passage = PassageOnce(release, output, format=format, late=late)
+    return _transferred(source, [passage], _alone, progress, until)[0]
 
 
 def transfer_durably(
@@ -225,12 +187,12 @@ def transfer_durably(
     state: DurableKeyed,
     output: str | Path,
     *,
-    format: str | None = None,  # noqa: A002  # as in open_sink
+    format: str | None = None,  # noqa: A002  # as in open_keyed_sink
     late: str = "refuse",
     progress: Callable[[int], None] | None = None,
     until: Until = None,
 ) -> KeyedTransferred:
-    """Read a source from its beginning, release what is new, and complete the output.
+    """The same with durable state; rows that were read before are recognised, and passed over.
 
     Of events, the ticks that are over `until` then are released at the end; a clock as in
     `transfer_keyed`.
@@ -238,61 +200,48 @@ def transfer_durably(
     Whatever the moment of a crash: open the state again and make the same call, and every row is in
     the output once, with the noise that it had.
     """
-    if output in (None, "-"):
-        raise SettingError("output", "must be a file where --by has --state")
-    if not kind_of(output, format).recoverable:
-        raise SettingError("output", "must be a plain CSV or JSONL file where --by has --state")
-    place, release = Path(output), state.release
-    state.format = format
-    sink = state.begun(place)
-    state.expect(place)
-    skip, recogniser = release.seen, None
+    passage = DurablePassage(state, output, format=format, late=late)
+    return _transferred(source, [passage], _alone, progress, until)[0]
 
-    def write(rows: KeyedRows) -> None:
-        nonlocal sink
-        if len(rows) and sink is None:
-            opened = open_keyed_sink(place, format=format, clock=release.clock, append_at=0)
-            sink = opened  # type: ignore[assignment]  # only text can be continued
-        if len(rows):
-            sink.write(rows)  # type: ignore[union-attr]
-            following.news = True
 
-    def close_ticks(moment: Moment) -> None:
-        for end in [] if skip else release.ends_until(moment):
-            write(state.close_ticks(end, sink))
+def transfer_means_by_key(
+    source: Source,
+    releases: DurableKeyedColumns | Mapping[str, KeyedRelease],
+    sinks: Mapping[str, str | Path],
+    *,
+    format: str | None = None,  # noqa: A002  # as in open_keyed_sink
+    progress: Callable[[int], None] | None = None,
+    until: Moment | Callable[[], Moment],
+) -> dict[str, KeyedTransferred]:
+    """The same for sums and the number of one log's events: each goes to a file of its own.
 
-    def show() -> bool:
-        return sink is not None and sink.show(keyed_facts(release, complete=False))
+    A clock is read once for all, so that they have the same ticks; each event is in all of them, or
+    late in all, after a kill too.
 
-    following = _Following(source, until, close_ticks, show)
+    Args:
+        source: from `tidegate.io.open_source(path, by=…, column=[…])`, in the order of `releases`.
+        releases: `DurableKeyedColumns`, or a new release for each column. The last one is called
+            `COUNT`, and takes a 1 for each row.
+        sinks: the file of each column.
+        format, progress, until: as in `transfer_keyed`.
+    """
+    columns: Mapping[str, Any]
+    columns = releases.runs if isinstance(releases, DurableKeyedColumns) else releases
+    if [*columns][-1:] != [COUNT] or len(columns) < 2:
+        raise SettingError("means", f"need event streams, the last of them called {COUNT!r}")
+    promises = {name: one.guarantee for name, one in columns.items()}
+    more = {"together": facts_of_all_columns(promises, means=True)}
+    passages: list[PassageOnce | DurablePassage] = []
     try:
-        for batch in gathered_for_transfer(source):
-            known = min(skip, len(batch))
-            if known:
-                recogniser = recogniser or state.recogniser()
-                old = batch.part(0, known)
-                units = release.specification.pipeline.lattice.units(old.values)
-                if not recogniser.push(units, key_texts(old.users), old.times and old.times.ticks):
-                    raise StateError(_DIFFERS)
-                skip -= known
-            if known < len(batch):
-                write(state.push(batch.part(known), late, sink))
-            if progress is not None:
-                progress(len(batch))
-        if skip:
-            raise StateError(
-                "the input ends before the place where the last run stopped. Give the whole input "
-                "again"
-            )
-        following.finish()
-        if sink is not None:
-            sink.complete(keyed_facts(release, complete=True))
-    except TidegateError as error:
-        # Only what is committed may leave: not even a threshold of a push that was not.
-        if sink is not None and state.settled and not isinstance(error, SinkError):
-            sink.complete(keyed_facts(release, complete=False))
+        for name, one in columns.items():
+            kind: Any = DurablePassage if isinstance(one, DurableKeyed) else PassageOnce
+            passages.append(kind(one, sinks[name], format=format, more={**more, "column": name}))
+    except TidegateError as error:  # the files of those before are as they were
+        for passage in passages:
+            passage.fail(error)
+            passage.abort()
         raise
-    finally:
-        if sink is not None:
-            sink.abort()
-    return transfer_outcome(release, release.unmeasured())
+    found = _transferred(
+        source, passages, lambda batch: with_ones(batch).by_column(), progress, until
+    )
+    return dict(zip(columns, found, strict=True))

@@ -19,7 +19,7 @@ ranges do not. A source has spent the maximum over positions of the sum.
 ...         _ = ledger.charge(**charge, stage="stream", start=70000)
 Traceback (most recent call last):
     ...
-tidegate.ledger.entries.CapExceeded: meters: with this charge of ε = 0.1 the total would be 0.2, ...
+tidegate.ledger.errors.CapExceeded: meters: with this charge of ε = 0.1 the total would be 0.2, ...
 
 What it guarantees, what it does not: see `Ledger`. POSIX only (it locks with `flock`).
 """
@@ -27,15 +27,14 @@ What it guarantees, what it does not: see `Ledger`. POSIX only (it locks with `f
 from tidegate.ledger.composition import ChargedRange
 from tidegate.ledger.entries import (
     CapChange,
-    CapExceeded,
     Charge,
     Closing,
     Declaration,
     Entry,
-    LedgerError,
     Note,
     Opening,
 )
+from tidegate.ledger.errors import CapExceeded, LedgerError
 from tidegate.ledger.ledger import Ledger
 
 __all__ = [

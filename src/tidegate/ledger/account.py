@@ -15,7 +15,6 @@ from tidegate.guarantee import OF_USERS, Guarantee
 from tidegate.ledger import composition
 from tidegate.ledger.entries import (
     CapChange,
-    CapExceeded,
     Charge,
     Closing,
     Declaration,
@@ -23,6 +22,7 @@ from tidegate.ledger.entries import (
     chargeable,
     check_text,
 )
+from tidegate.ledger.errors import CapExceeded
 
 
 class Account:

@@ -1,4 +1,4 @@
-"""The entries of a ledger, their encoding, and its errors."""
+"""The entries of a ledger, and their encoding."""
 
 from __future__ import annotations
 
@@ -7,61 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, cast
 
-from tidegate.errors import NAME, RefusedError, SettingError, shortened
+from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact, positive, said
 from tidegate.guarantee import Guarantee
 
 Clock = Callable[[], datetime]
 _MOST = 10**30  # the ε of a charge: sums of many of them are numbers still
-
-
-class LedgerError(RefusedError):
-    """A ledger cannot be used: damaged, rolled back, locked, or not a ledger.
-
-    Attributes:
-        path: the ledger.
-        problem: what is wrong.
-        entry: the number of the wrong entry, counted from 1 like lines; None: the whole file.
-    """
-
-    def __init__(self, path: Path, problem: str, entry: int | None = None) -> None:
-        super().__init__(path, problem, entry)  # all of them, so that it can be pickled
-        self.path = path
-        self.problem = problem
-        self.entry = entry
-
-    def _message(self) -> str:
-        place = "" if self.entry is None else f", entry {self.entry}"
-        return f"{self.path}{place}: {self.problem}"
-
-
-class CapExceeded(RefusedError):  # noqa: N818  # what happened, as its callers say it
-    """A charge was refused because of the cap. Nothing was written, nothing may be released.
-
-    Attributes:
-        source: whose budget it is.
-        charged: the ε of the refused charge.
-        total: what the source would have spent, at its most expensive position.
-        cap: what it may spend.
-    """
-
-    def __init__(self, source: str, charged: Fraction, total: Fraction, cap: Fraction) -> None:
-        super().__init__(source, charged, total, cap)
-        self.source = source
-        self.charged = charged
-        self.total = total
-        self.cap = cap
-
-    def _message(self) -> str:
-        return (
-            f"{shortened(self.source, NAME)}: with this charge of ε = {shown(self.charged)} the "
-            f"total would be {shown(self.total)}, above the cap of {shown(self.cap)}; nothing "
-            "was charged, so release nothing. A smaller epsilon or positions that were charged "
-            "less may fit; the cap is raised by `tidegate ledger DIR --set-cap X` (Ledger.set_cap)"
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,23 +212,6 @@ def chargeable(guarantee: Guarantee) -> Guarantee:
     if not 0 <= delta < 1:
         raise SettingError("delta", f"must be at least 0 and below 1, not {said(delta)}")
     return replace(guarantee, epsilon=epsilon, delta=delta)
-
-
-def shown(number: Fraction) -> str:
-    """Exact and short: a decimal if there is one, else a fraction, else an approximation.
-
-    >>> shown(Fraction(3, 10)), shown(Fraction(2, 3)), shown(Fraction(10**20 + 1, 3 * 10**21))
-    ('0.3', '2/3', '≈0.0333333')
-    """
-    for places in range(13):
-        scaled = abs(number) * 10**places
-        if scaled.denominator == 1:
-            digits = f"{int(scaled):0{places + 1}d}"
-            point = len(digits) - places
-            decimal = digits[:point] + ("." + digits[point:] if places else "")
-            return f"-{decimal}" if number < 0 else decimal
-    text = str(number)
-    return text if len(text) <= 15 else f"≈{float(number):.6g}"
 
 
 def system_time() -> datetime:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from tidegate._hash_chain import START, link
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.ledger.entries import LedgerError
+from tidegate.ledger.errors import LedgerError
 
 VERSION = 1
 _KEY_BYTES = 32

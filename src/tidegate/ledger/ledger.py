@@ -14,11 +14,9 @@ from tidegate.exact_numbers import Number, positive, said, whole
 from tidegate.guarantee import Guarantee
 from tidegate.ledger.account import Declarations
 from tidegate.ledger.entries import (
-    CapExceeded,
     Charge,
     Clock,
     Entry,
-    LedgerError,
     charge_facts,
     chargeable,
     check_text,
@@ -26,6 +24,7 @@ from tidegate.ledger.entries import (
     system_time,
     time_text,
 )
+from tidegate.ledger.errors import CapExceeded, LedgerError
 from tidegate.ledger.hashed_lines import VERSION, HashedLines, chain_key
 from tidegate.ledger.ledger_file import LedgerFile
 from tidegate.ledger.ledger_report import as_text, report

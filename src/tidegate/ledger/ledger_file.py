@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidegate import _atomic_files
 from tidegate._atomic_files import Inherited
-from tidegate.ledger.entries import LedgerError
+from tidegate.ledger.errors import LedgerError
 from tidegate.ledger.hashed_lines import DAMAGED, DECODER, FOREIGN, HashedLines, Link
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SettingError
-from tidegate.ledger.entries import shown
+from tidegate.exact_numbers import shown
 from tidegate.tables.plain_text import table
 
 if TYPE_CHECKING:

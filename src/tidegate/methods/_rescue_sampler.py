@@ -38,14 +38,8 @@ from tidegate.methods._rescue_budget import (
     rough_share,
 )
 from tidegate.perturb.position_noise import USUAL_SCALES
-from tidegate.perturb.sampled_values import (
-    CENTRE,
-    WHOLE,
-    Measurements,
-    Stretch,
-    near_integers,
-    one_by_one,
-)
+from tidegate.perturb.rounding_by_addition import CENTRE, WHOLE, near_integers
+from tidegate.perturb.sampled_values import Measurements, Stretch, one_by_one
 from tidegate.stages.noisy import Filtered
 
 _NEARLY_HALF = 0.5 - 2.0**-20  # of what is rounded down

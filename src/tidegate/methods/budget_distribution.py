@@ -15,14 +15,8 @@ from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.perturb.irregular_spans import check_scale
 from tidegate.perturb.position_noise import USUAL_SCALES, PositionNoise
-from tidegate.perturb.sampled_values import (
-    CENTRE,
-    WHOLE,
-    Measurements,
-    Stretch,
-    near_integers,
-    one_by_one,
-)
+from tidegate.perturb.rounding_by_addition import CENTRE, WHOLE, near_integers
+from tidegate.perturb.sampled_values import Measurements, Stretch, one_by_one
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole

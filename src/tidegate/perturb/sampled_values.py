@@ -25,10 +25,6 @@ Numbers = list[float] | FloatArray | IntArray
 Measurements = tuple[list[int] | IntArray, Numbers, Numbers]
 
 
-# Added and taken away, they round a float to a whole number: one that is at least 0, and any.
-WHOLE, CENTRE = 2.0**52, 1.5 * 2.0**52
-
-
 _AT_ONCE = 1 << 13  # values of a sweep: more are no faster, and take memory
 
 
@@ -118,15 +114,6 @@ def _joined(parts: list[tuple[IntArray, ...]]) -> tuple[IntArray, ...]:
     if not parts:
         return tuple(np.zeros((3, 0), dtype=np.int64))
     return tuple(map(np.concatenate, zip(*parts, strict=True)))
-
-
-def near_integers(rest: FloatArray, doubt: float) -> list[int]:
-    """Where rounding left so little, or so nearly 1, that another number may be the right one."""
-    rest = np.abs(rest - 0.5)
-    if rest.max(initial=0.0) <= 0.5 - doubt:
-        return []
-    found: list[int] = np.flatnonzero(rest > 0.5 - doubt).tolist()
-    return found
 
 
 class _Sampling(OneLayoutBlocks, Protocol):

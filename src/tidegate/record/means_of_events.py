@@ -146,26 +146,30 @@ class MeansTable(Tabular):
         return found
 
     def __repr__(self) -> str:
-        said = filter(None, (*cautions(self.sums.answers), self.note))
-        return "\n".join([self._about, plain_text.table(*self._cells()), *said])
+        return "\n".join([self._about, plain_text.table(*self.cells(SHOWN)), *self.said])
 
     def _repr_html_(self) -> str:
-        said = html.lines([*cautions(self.sums.answers), self.note])
-        return f"<div><strong>{self._about}</strong>{html.table(*self._cells())}{said}</div>"
+        shown = html.table(*self.cells(SHOWN))
+        return f"<div><strong>{self._about}</strong>{shown}{html.lines(self.said)}</div>"
+
+    @property
+    def said(self) -> list[str]:
+        """What to fear of these answers; may be empty."""
+        return [line for line in (*cautions(self.sums.answers), self.note) if line]
 
     @property
     def _about(self) -> str:
         sure = f"{self.sums.answers.confidence:.0%}"
         return f"{len(self):,} counts, sums and means with {sure} intervals"
 
-    def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The head and the first rows of a table."""
+    def cells(self, most: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The head and the first rows of a table, as text."""
         parts = ("count", "sum", "mean")
         names = [f"{part}{end}" for part in parts for end in ("", "_low", "_high")]
         columns = self.columns()
         rows = [
             (self.times[at], *(_shown(float(columns[name][at])) for name in names))
-            for at in range(min(len(self), SHOWN))
+            for at in range(min(len(self), most))
         ]
         if more := len(self) - len(rows):
             rows.append(("…", f"{more:,} more", *[""] * (len(names) - 1)))
@@ -176,17 +180,23 @@ def _shown(number: float) -> str:
     return "not known" if math.isnan(number) else six_digits(number)
 
 
-class MeanQueries(ABC):
-    """Answers for count, sum and mean from two streams of one log, whose records `_both` gives.
+def means_table(sums: TimeTable, counts: TimeTable, ends: Ends) -> MeansTable:
+    """The table of both.
 
-    Sums are answered with what the numbers tell (`sums_given_counts`), where these are known well.
+    Raises:
+        QueryError: they speak of different ticks.
     """
+    if not np.array_equal(sums.edges, counts.edges) or not np.array_equal(sums.rows, counts.rows):
+        raise QueryError(_APART)
+    return MeansTable(sums, counts, ends)
 
-    _given: RecordGivenCounts | None = None  # of the last question
+
+class MeanVerbs(ABC):
+    """Count, sum and mean of a range of two streams of one log."""
 
     @abstractmethod
-    def _both(self, ask: Callable[[Record, Record], T]) -> T:
-        """Ask the records of sums and of numbers; under the lock that guards them, if there is."""
+    def _asked(self, *where: Any, **how: Any) -> tuple[Answer, Answer]:
+        """The sum and the number of a range."""
 
     @property
     @abstractmethod
@@ -194,7 +204,7 @@ class MeanQueries(ABC):
         """The public bounds of a value."""
 
     def query(self, *where: Any, **how: Any) -> CountSumMean:
-        """Count, sum and mean of a range, which is asked as in `Release.query`."""
+        """Count, sum and mean of a range, which is asked as a sum is."""
         total, count = self._asked(*where, **how)
         if count.low > 0:
             return CountSumMean(count, total, mean_of(total, count, self.ends))
@@ -215,6 +225,19 @@ class MeanQueries(ABC):
             QueryError: the number of events may be 0.
         """
         return mean_of(*self._asked(*where, **how), self.ends)
+
+
+class MeanQueries(MeanVerbs):
+    """Answers for count, sum and mean from two streams of one log, whose records `_both` gives.
+
+    Sums are answered with what the numbers tell (`sums_given_counts`), where these are known well.
+    """
+
+    _given: RecordGivenCounts | None = None  # of the last question
+
+    @abstractmethod
+    def _both(self, ask: Callable[[Record, Record], T]) -> T:
+        """Ask the records of sums and of numbers; under the lock that guards them, if there is."""
 
     def _asked(self, *where: Any, **how: Any) -> tuple[Answer, Answer]:
         return self._both(
@@ -255,8 +278,4 @@ class MeanQueries(ABC):
         sums, counts = self._both(
             lambda sums, counts: (ask(self._sums_given(sums, counts)), ask(counts))
         )
-        if not np.array_equal(sums.edges, counts.edges) or not np.array_equal(
-            sums.rows, counts.rows
-        ):
-            raise QueryError(_APART)
-        return MeansTable(sums, counts, self.ends)
+        return means_table(sums, counts, self.ends)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -171,6 +171,18 @@ def columns_beside(path: str | Path) -> list[str]:
     return sorted(one.name for one in place.parent.glob(f"{escape(stem)}.*.{escape(extensions)}"))
 
 
+class FileOfColumn(Protocol):
+    """A released file, with keys or without."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Its public facts."""
+
+
 def open_columns(
     path: str | Path,
     names: list[str],
@@ -190,10 +202,19 @@ def open_columns(
         if not Path(column_file(path, name)).exists() and (there := _named_columns(path)):
             raise QueryError(f"there is no released column {name!r} there: {', '.join(there)}")
     files = {name: ReleasedFile.open(column_file(path, name), format) for name in names}
+    return ReleasedColumns(files, guarantee_together(files))
+
+
+def guarantee_together(files: Mapping[str, FileOfColumn]) -> str:
+    """What the files of several columns promise together.
+
+    Raises:
+        QueryError: they are not of one run.
+    """
     said = [file.metadata.get("together") for file in files.values()]
     if not said or any(one != said[0] or not isinstance(one, dict) for one in said):
         raise QueryError("these columns were not released by one run: their sums do not compare")
     for name, file in files.items():
         if file.metadata.get("column") != name:
             raise QueryError(f"{file.path} is not of the column {name!r}")
-    return ReleasedColumns(files, str((said[0] or {}).get("guarantee", "")))
+    return str((said[0] or {}).get("guarantee", ""))

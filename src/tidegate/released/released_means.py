@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -15,23 +16,15 @@ from tidegate.run.column_budgets import COUNT
 T = TypeVar("T")
 
 
-class ReleasedMeans(MeanQueries, ReleasedColumns):
-    """What `tidegate release --mean` wrote: `means["fare"]` has sums, `means["count"]` numbers.
-
-    `query`, `mean` and `table` speak of the column of values; if there are several, `of("tip")`
-    says which.
-    """
+class ChosenColumn:
+    """Which of the columns of a run with --mean `query`, `mean` and `table` speak of."""
 
     column: str | None = None
 
-    def of(self, column: str) -> ReleasedMeans:
-        """The same for the means of another column."""
-        if column == COUNT or column not in self.names:
-            known = ", ".join(name for name in self.names if name != COUNT)
-            raise QueryError(f"there is no mean of {column!r}; there are: {known}")
-        found = ReleasedMeans(self._columns, self.guarantee)
-        found.column = column
-        return found
+    @property
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The columns, the count among them."""
 
     @property
     def title(self) -> str:
@@ -45,6 +38,31 @@ class ReleasedMeans(MeanQueries, ReleasedColumns):
             names = ", ".join(columns)
             raise QueryError(f"say of which column, such as of({columns[0]!r}): {names}")
         return self.column or columns[0]
+
+    def _check_column(self, column: str) -> None:
+        if column == COUNT or column not in self.names:
+            known = ", ".join(name for name in self.names if name != COUNT)
+            raise QueryError(f"there is no mean of {column!r}; there are: {known}")
+
+
+class ReleasedMeans(ChosenColumn, MeanQueries, ReleasedColumns):
+    """What `tidegate release --mean` wrote: `means["fare"]` has sums, `means["count"]` numbers.
+
+    `query`, `mean` and `table` speak of the column of values; if there are several, `of("tip")`
+    says which.
+    """
+
+    @property
+    def names(self) -> list[str]:
+        """The columns, the count last."""
+        return list(self._columns)
+
+    def of(self, column: str) -> ReleasedMeans:
+        """The same for the means of another column."""
+        self._check_column(column)
+        found = ReleasedMeans(self._columns, self.guarantee)
+        found.column = column
+        return found
 
     def __repr__(self) -> str:
         names = ", ".join(self.names)
@@ -70,6 +88,18 @@ def open_means(
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> ReleasedMeans | None:
     """Open the files that one run with --mean wrote under this name; None: there are none."""
+    names = columns_of_means(path, format)
+    if names is None:
+        return None
+    opened = open_columns(path, names, format)
+    return ReleasedMeans(opened._columns, opened.guarantee)
+
+
+def columns_of_means(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002  # as in open_source
+) -> list[str] | None:
+    """The columns of a run with --mean, the count last; None: this is none."""
     from tidegate.io import read_metadata  # on demand: answers in memory read no files
 
     if Path(path).exists() or not Path(count := column_file(path, COUNT)).exists():
@@ -79,8 +109,4 @@ def open_means(
         return None
     columns = facts.get("columns")
     names = [str(name) for name in columns if name != COUNT] if isinstance(columns, dict) else []
-    if not names:
-        return None
-    names.append(COUNT)
-    opened = open_columns(path, names, format)
-    return ReleasedMeans(opened._columns, opened.guarantee)
+    return [*names, COUNT] if names else None

@@ -42,39 +42,34 @@ class EventMeans:
         return EventMeansRelease(self.sums.start(randomness), self.counts.start(randomness))
 
 
-class EventMeansRelease(MeanQueries, NotCopied):
-    """The releases of sum and count at work on one log.
+class PairOfReleases(NotCopied):
+    """The releases of sum and count at work on one log: both change, or none may go on.
 
     Attributes:
         sums: of the values per tick. It has rows, a record and snapshots of its own.
         counts: the numbers of events per tick; the same.
     """
 
+    sums: Any
+    counts: Any
+
     def __init__(self, sums: Any, counts: Any) -> None:
-        if not isinstance(sums, EventRelease) or not isinstance(counts, EventRelease):
-            raise AssertionError("both are event streams")
         self._ownership = Ownership("release of means")
         self.sums, self.counts = sums, counts
 
     def __repr__(self) -> str:
-        return f"<EventMeansRelease position={self.sums.position}; {self.guarantee}>"
+        return f"<{type(self).__name__} position={self.sums.position}; {self.guarantee}>"
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised to every event of the log."""
         return sequential(self.sums.guarantee, self.counts.guarantee)
 
-    @handing_over
-    def push(self, times: Any, values: Any) -> None:
-        """Take events. An event without a value counts as one of value 0."""
-        if isinstance(times, Iterator):  # both read them
-            times = list(times)
-        self._change(lambda: self.sums.push(times, values), lambda: self.counts.push(times))
-
-    @handing_over
-    def advance(self, until: Moment) -> tuple[Rows, Rows]:
-        """Release every tick that is over: the sums, and the numbers."""
-        return self._change(lambda: self.sums.advance(until), lambda: self.counts.advance(until))
+    @property
+    def ends(self) -> Ends:
+        """Between which public bounds an event counts: means lie there too."""
+        lattice = self.sums.pipeline.lattice
+        return float(lattice.lower), float(lattice.bound)
 
     def _change(
         self, sums: Callable[[], First], counts: Callable[[], Second]
@@ -99,13 +94,28 @@ class EventMeansRelease(MeanQueries, NotCopied):
                 self._ownership.refuse()
             raise
 
+
+class EventMeansRelease(PairOfReleases, MeanQueries):
+    """Sums and numbers of one log without keys. Made by `EventMeans.start`."""
+
+    def __init__(self, sums: Any, counts: Any) -> None:
+        if not isinstance(sums, EventRelease) or not isinstance(counts, EventRelease):
+            raise AssertionError("both are event streams")
+        super().__init__(sums, counts)
+
+    @handing_over
+    def push(self, times: Any, values: Any) -> None:
+        """Take events. An event without a value counts as one of value 0."""
+        if isinstance(times, Iterator):  # both read them
+            times = list(times)
+        self._change(lambda: self.sums.push(times, values), lambda: self.counts.push(times))
+
+    @handing_over
+    def advance(self, until: Moment) -> tuple[Rows, Rows]:
+        """Release every tick that is over: the sums, and the numbers."""
+        return self._change(lambda: self.sums.advance(until), lambda: self.counts.advance(until))
+
     def _both(self, ask: Callable[[Record, Record], First]) -> First:
         with self._ownership.lock:
             self._ownership.check()  # what a cut-short change released was never handed out
             return ask(self.sums._growing_record(), self.counts._growing_record())
-
-    @property
-    def ends(self) -> Ends:
-        """Between which public bounds an event counts: means lie there too."""
-        lattice = self.sums.pipeline.lattice
-        return float(lattice.lower), float(lattice.bound)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidegate import _atomic_files
 from tidegate.durable import StorageError
-from tidegate.ledger.entries import LedgerError
+from tidegate.ledger.errors import LedgerError
 
 NAME = "ledger.jsonl"
 _OTHER = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, insert, select
 
-from tidegate.ledger.entries import LedgerError
+from tidegate.ledger.errors import LedgerError
 from tidegate.ledger.hashed_lines import HashedLines, Link
 from tidegate.service import database_schema
 from tidegate.service.database import Database

@@ -10,35 +10,34 @@ that were declared. A shard gets every row of the clock, so it releases with or 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from tidegate.errors import SnapshotError
 from tidegate.exact_numbers import exact
 from tidegate.keyed import KeyedEventRelease, keyed
 from tidegate.ledger import CapExceeded
-from tidegate.sealing import seal
 from tidegate.settings import digest
 from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.shard import EPSILON, NAME, GivenEpoch, unsealed
+from tidegate.spark.sealed_shard import SealedShard
+from tidegate.spark.shard import EPSILON, NAME, GivenEpoch
 from tidegate.spark.shard_operators import SealedStateProcessor, query_id
-from tidegate.state_as_bytes import understood
 from tidegate.timestamps import Times
 
-_CONTENT = "spark events"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = 1000  # of a microsecond, in which Spark counts
 
 
-class EventShard:
+class EventShard(SealedShard):
     """The event logs of the declared keys of one shard. Made by `begin` or `resume`."""
 
+    CONTENT: ClassVar[str] = "spark events"
+
     def __init__(self, plan: ExecutorPlan, number: int, release: KeyedEventRelease) -> None:
-        self.plan, self.number, self.release = plan, number, release
+        super().__init__(plan, number)
+        self.release = release
 
     @classmethod
     def begin(cls, plan: ExecutorPlan, number: int, names: list[str], query: str) -> EventShard:
@@ -48,32 +47,21 @@ class EventShard:
         return cls(plan, number, _of_events(release))
 
     @classmethod
-    def resume(cls, plan: ExecutorPlan, number: int, data: bytes) -> EventShard:
-        """Go on from sealed bytes.
+    def identity(cls, plan: ExecutorPlan) -> str:
+        """Of pipeline and number of shards."""
+        return digest({"events": plan.pipeline.settings(), "shards": plan.shards}).hex()
 
-        Raises:
-            SnapshotError: they were tampered with, or belong to another shard or other settings.
-        """
-        with understood():
-            wanted = {"content": _CONTENT, "settings": _identity(plan), "shard": number}
-            try:
-                body = unsealed(plan, data, wanted)
-            except SnapshotError:
-                for earlier in plan.earlier:
-                    with suppress(SnapshotError):
-                        return cls.resume(earlier, number, data)
-                raise
-            specification = keyed(plan.pipeline, keys=body["names"])
-            release = specification.resume(body["keys"].tobytes())
-            return cls(plan, number, _of_events(release))
+    @classmethod
+    def restored(cls, plan: ExecutorPlan, number: int, body: dict[str, Any]) -> EventShard:
+        """With its keys."""
+        specification = keyed(plan.pipeline, keys=body["names"])
+        release = specification.resume(body["keys"].tobytes())
+        return cls(plan, number, _of_events(release))
 
-    def sealed(self) -> bytes:
-        """The whole state. The shard must not be used after it."""
-        public = {"content": _CONTENT, "settings": _identity(self.plan), "shard": self.number}
-        public |= {"label": self.plan.label}
-        names = list(self.release.keys)
+    def body(self) -> dict[str, Any]:
+        """The keys and their event logs."""
         keys = np.frombuffer(self.release.snapshot(brief=True), dtype=np.uint8)
-        return seal(public, {"names": names, "keys": keys}, self.plan.secret.sealing_key())
+        return {"names": list(self.release.keys), "keys": keys}
 
     def take(self, rows: pd.DataFrame) -> pd.DataFrame:
         """A batch: take its events, then release the ticks that its clock has closed.
@@ -110,10 +98,6 @@ class EventShard:
                 "epsilon": str(self.plan.epsilon),
             }
         )
-
-
-def _identity(plan: ExecutorPlan) -> str:
-    return digest({"events": plan.pipeline.settings(), "shards": plan.shards}).hex()
 
 
 def _of_events(release: Any) -> KeyedEventRelease:

@@ -8,28 +8,24 @@ Everything that is secret is in the sealed bytes: Spark stores them in RocksDB, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidegate.errors import SnapshotError
 from tidegate.exact_numbers import exact
 from tidegate.keyed import KeyedRelease
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ledger import CapExceeded
 from tidegate.randomness import Epoch
-from tidegate.sealing import seal, unseal
 from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.release_labels import check_label_of_state
+from tidegate.spark.sealed_shard import SealedShard
 from tidegate.spark.sequence_numbers import NOTHING_YET, InputRows, OrderedRows, in_order
-from tidegate.state_as_bytes import understood
 from tidegate.tables.repeated_items import RepeatedItems
 
 
@@ -47,9 +43,6 @@ def with_spent(shard: Shard, names: Sequence[str], amounts: Sequence[str]) -> No
     for name, amount in zip(names, amounts, strict=True):
         before = shard.spent.get(name, Fraction(0))
         shard.spent[name] = before + exact("epsilon", amount)
-
-
-_CONTENT = "spark shard"
 
 
 @dataclass(frozen=True)
@@ -78,39 +71,19 @@ class GivenEpoch:
         return self.epoch
 
 
-def unsealed(plan: ExecutorPlan, data: bytes, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of the sealed state of a shard whose public part is as `wanted`.
-
-    Raises:
-        SnapshotError: it was tampered with, or belongs to another shard or other settings.
-    """
-    public, body = unseal(data, plan.secret.sealing_key())
-    if public.get("content") != wanted["content"]:
-        raise SnapshotError("this is not the state of such a shard")
-    check_label_of_state(public.get("label"), plan.label)
-    if public["settings"] != wanted["settings"]:
-        raise SnapshotError(
-            "the checkpoint belongs to another pipeline or another number of shards. Change the "
-            "number with tidegate.spark.reshard; other settings, and event streams, need a new "
-            "checkpoint, which is charged on top"
-        )
-    if public["shard"] != wanted["shard"]:
-        raise SnapshotError("the state of a shard was moved to another one")
-    return body
-
-
-class Shard:
+class Shard(SealedShard):
     """Made by `begin` or `resume`.
 
     Attributes:
-        number: of the shard; bound into the sealed state.
         spent: ε that keys spent in earlier epochs, for the cap.
     """
+
+    CONTENT: ClassVar[str] = "spark shard"
 
     def __init__(
         self, plan: ExecutorPlan, number: int, release: KeyedRelease, last: IntArray
     ) -> None:
-        self.plan, self.number = plan, number
+        super().__init__(plan, number)
         self.release = release
         self._last = last  # of each key by code, its newest sequence number
         self._codes = {name: code for code, name in enumerate(release.keys)}
@@ -124,40 +97,29 @@ class Shard:
         return cls(plan, number, release, np.zeros(0, dtype=np.int64))
 
     @classmethod
-    def resume(cls, plan: ExecutorPlan, number: int, data: bytes) -> Shard:
-        """Go on from sealed bytes.
+    def identity(cls, plan: ExecutorPlan) -> str:
+        """Of pipeline and number of shards."""
+        return plan.identity
 
-        Raises:
-            SnapshotError: they were tampered with, or belong to another shard or other settings.
-        """
-        with understood():
-            wanted = {"content": _CONTENT, "settings": plan.identity, "shard": number}
-            try:
-                body = unsealed(plan, data, wanted)
-            except SnapshotError:
-                for earlier in plan.earlier:
-                    with suppress(SnapshotError):
-                        return cls.resume(earlier, number, data)
-                raise
-            release = plan.specification.resume(body["keys"].tobytes())
-            release.restore_noise(body["noise"])
-            shard = cls(plan, number, release, body["last"].copy())
-            shard.spent = {key: Fraction(amount) for key, amount in body["spent"].items()}
-            return shard
+    @classmethod
+    def restored(cls, plan: ExecutorPlan, number: int, body: dict[str, Any]) -> Shard:
+        """With its noise, the newest sequence numbers and what keys have spent."""
+        release = plan.specification.resume(body["keys"].tobytes())
+        release.restore_noise(body["noise"])
+        shard = cls(plan, number, release, body["last"].copy())
+        shard.spent = {key: Fraction(amount) for key, amount in body["spent"].items()}
+        return shard
 
-    def sealed(self) -> bytes:
-        """The whole state. The shard must not be used after it."""
-        public = {"content": _CONTENT, "settings": self.plan.identity, "shard": self.number}
-        public |= {"label": self.plan.label}
+    def body(self) -> dict[str, Any]:
+        """The keyed release, its noise, sequence numbers and what keys have spent."""
         noise = self.release.noise_kept(np.arange(len(self._codes)), self._rows)
         keys = self.release.snapshot(brief=True)
-        body = {
+        return {
             "noise": noise,
             "keys": np.frombuffer(keys, dtype=np.uint8),
             "last": self._last[: len(self._codes)],
             "spent": {key: str(amount) for key, amount in self.spent.items()},
         }
-        return seal(public, body, self.plan.secret.sealing_key())
 
     @property
     def names(self) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypedDict, Unpack
 
 import numpy as np
 
@@ -39,6 +39,17 @@ RATIOS = ((100, "1.25"), (30, "1.5"), (0, "2"))
 NEAR = 16
 PARTS = 1 << 8  # of a value that counts in part; 53 bits of θ leave room for no more
 _DIGITS = 40  # enough for any bound to be hit exactly
+
+
+class PublicFacts(TypedDict, total=False):
+    """What is public about a choice: see `TailQuantile.choose_from`; defaults are in `scores`."""
+
+    at_least: int
+    positive: int | None
+    climbing_from: int
+    climbing_to: int | None
+    first: bool
+    late_price: Fraction | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -202,42 +213,21 @@ class TailQuantile(Spec):
         values: IntArray,
         lattice: Lattice,
         keystream: Keystream,
-        *,
-        at_least: int = 1,
-        positive: int | None = None,
-        climbing_from: int = 1,
-        first: bool = False,
+        **facts: Unpack[PublicFacts],
     ) -> int:
-        """θ in lattice units.
-
-        `at_least` is a public lower limit, such as a cap that released sums have shown to be full;
-        `positive`, `climbing_from` and `first` as in `choose_from`.
-        """
-        return self.choose_from(
-            self.above(values, lattice),
-            lattice,
-            keystream,
-            at_least=at_least,
-            positive=positive,
-            climbing_from=climbing_from,
-            first=first,
-        )
+        """θ in lattice units; `facts` as in `choose_from`."""
+        return self.choose_from(self.above(values, lattice), lattice, keystream, **facts)
 
     def choose_from(
         self,
         above: IntArray,
         lattice: Lattice,
         keystream: Keystream,
-        *,
-        at_least: int = 1,
-        positive: int | None = None,
-        climbing_from: int = 1,
-        climbing_to: int | None = None,
-        first: bool = False,
-        late_price: Fraction | None = None,
+        **facts: Unpack[PublicFacts],
     ) -> int:
         """Choose θ from counts instead of values.
 
+        `at_least` is a public lower limit, such as a cap that released sums have shown to be full.
         `positive` is how many of them are thought to lie above 0, a public number: half as many can
         pay for the climb from the smallest candidate, which is why the price depends on it. That
         candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
@@ -246,8 +236,7 @@ class TailQuantile(Spec):
         values could not pay for a climb, their bulk chooses (`bulk_of_values`). `late_price`: at
         most so much for a factor of e, in 1/ε (`price_of_thresholds.late_price`).
         """
-        facts = at_least, positive, climbing_from, climbing_to, first, late_price
-        grid, scores, denominator = self.scores(above, lattice, *facts)
+        grid, scores, denominator = self.scores(above, lattice, **facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return self.outcome(int(grid[best]), lattice)
 

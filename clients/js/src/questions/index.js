@@ -8,7 +8,7 @@ import { WaveQuestion } from "./wave.js";
 
 export { TailQuestion, ValueQuestion, WaveQuestion };
 
-/** @typedef {import("./question.js").Question} Question */
+/** @import { Question } from "./question.js" */
 
 /** @type {Map<string, (plain: Record<string, unknown>) => Question>} */
 const FORMS = new Map();

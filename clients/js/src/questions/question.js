@@ -2,8 +2,8 @@
 
 import { SettingError } from "../errors.js";
 
-/** @typedef {import("../words.js").Words} Words */
-/** @typedef {import("../fraction.js").Fraction} Fraction */
+/** @import { Fraction } from "../fraction.js" */
+/** @import { Words } from "../words.js" */
 
 /**
  * A device throws words away until one is below the total. A message with a total below this could

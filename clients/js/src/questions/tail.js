@@ -4,8 +4,8 @@ import { SettingError } from "../errors.js";
 import { checkLoss, WORDS } from "../loss.js";
 import { field, LARGEST, LARGEST_TEXT, numberWithin, wholeField } from "./question.js";
 
-/** @typedef {import("./question.js").Words} Words */
-/** @typedef {import("./question.js").Fraction} Fraction */
+/** @import { Fraction } from "../fraction.js" */
+/** @import { Words } from "../words.js" */
 
 /** The forms of a message. */
 export const [ABOVE, BELOW] = ["tail", "tail-below"];

@@ -13,8 +13,8 @@ import {
   wholeField,
 } from "./question.js";
 
-/** @typedef {import("./question.js").Words} Words */
-/** @typedef {import("./question.js").Fraction} Fraction */
+/** @import { Fraction } from "../fraction.js" */
+/** @import { Words } from "../words.js" */
 
 const MOST_CELLS = 2 ** 15; // the largest table of Tidegate has half as many
 

@@ -4,8 +4,8 @@ import { SettingError } from "../errors.js";
 import { checkLoss, WORDS } from "../loss.js";
 import { drawn, LEAST_TOTAL, wholeField } from "./question.js";
 
-/** @typedef {import("./question.js").Words} Words */
-/** @typedef {import("./question.js").Fraction} Fraction */
+/** @import { Fraction } from "../fraction.js" */
+/** @import { Words } from "../words.js" */
 
 const MOST_STEPS = 2 ** 37; // times the number of bins, exact as a float
 const MOST_BINS = 2 ** 16;

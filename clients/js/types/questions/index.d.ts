@@ -5,7 +5,7 @@
  * @returns {Question}
  */
 export function questionFromPlain(plain: unknown): Question;
-export type Question = import("./question.js").Question;
+import type { Question } from "./question.js";
 import { TailQuestion } from "./tail.js";
 import { ValueQuestion } from "./value.js";
 import { WaveQuestion } from "./wave.js";

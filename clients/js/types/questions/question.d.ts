@@ -59,8 +59,8 @@ export function isWhole(value: unknown): value is number;
  * @returns {number}
  */
 export function numberWithin(value: unknown, name: string): number;
-/** @typedef {import("../words.js").Words} Words */
-/** @typedef {import("../fraction.js").Fraction} Fraction */
+/** @import { Fraction } from "../fraction.js" */
+/** @import { Words } from "../words.js" */
 /**
  * A device throws words away until one is below the total. A message with a total below this could
  * keep it busy for ever: refused.
@@ -105,5 +105,5 @@ export type Question = {
      */
     toJSON: () => Record<string, unknown>;
 };
-export type Words = import("../words.js").Words;
-export type Fraction = import("../fraction.js").Fraction;
+import type { Words } from "../words.js";
+import type { Fraction } from "../fraction.js";

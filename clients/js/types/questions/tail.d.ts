@@ -57,5 +57,5 @@ export class TailQuestion {
      */
     toJSON(): Record<string, unknown>;
 }
-export type Words = import("./question.js").Words;
-export type Fraction = import("./question.js").Fraction;
+import type { Fraction } from "../fraction.js";
+import type { Words } from "../words.js";

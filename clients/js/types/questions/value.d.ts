@@ -63,5 +63,5 @@ export class ValueQuestion {
     toJSON(): Record<string, unknown>;
     #private;
 }
-export type Words = import("./question.js").Words;
-export type Fraction = import("./question.js").Fraction;
+import type { Fraction } from "../fraction.js";
+import type { Words } from "../words.js";

@@ -59,5 +59,5 @@ export class WaveQuestion {
      */
     toJSON(): Record<string, unknown>;
 }
-export type Words = import("./question.js").Words;
-export type Fraction = import("./question.js").Fraction;
+import type { Fraction } from "../fraction.js";
+import type { Words } from "../words.js";

@@ -16,12 +16,7 @@ from tidegate.io.brokers.gaps import Gaps
 from tidegate.tables import optional_libraries as libraries
 
 PORTS = {"nats": 4222, "mqtt": 1883, "redis": 6379, "kafka": 9092}
-_FORMS = {
-    "nats": "nats://host:4222/STREAM/subject",
-    "mqtt": "mqtt://host:1883/topic",
-    "redis": "redis://host:6379/0/stream",
-    "kafka": "kafka://host:9092/topic/partition",
-}
+PATHS = {"nats": "STREAM/subject", "mqtt": "topic", "redis": "0/stream", "kafka": "topic/partition"}
 
 
 def is_broker(place: object) -> bool:
@@ -51,7 +46,9 @@ class Address:
     def read(cls, text: str, setting: str) -> Address:
         """The parts of an address as a user writes it."""
         scheme = text.partition("://")[0]
-        wrong = SettingError(setting, f"must look like {_FORMS.get(scheme, _FORMS['nats'])}")
+        known = scheme if scheme in PORTS else "nats"
+        form = f"{known}://host:{PORTS[known]}/{PATHS[known]}"
+        wrong = SettingError(setting, f"must look like {form}")
         try:
             split = urlsplit(text)
             port = split.port or PORTS[scheme]

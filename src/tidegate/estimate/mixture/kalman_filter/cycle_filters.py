@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tidegate.estimate.mixture.kalman_filter.filter_means import hand_on
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, Harmonics
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
@@ -206,14 +207,7 @@ class CycleFilters:
 
     def open_leaf(self, leaf: Leaf) -> None:
         """As `KalmanFilters.open_leaf`."""
-        if leaf.inner is None:
-            return
-        response, share = self._response, leaf.inner_share
-        if leaf.outer is not None:
-            response[OUTER] = 0.0
-        response[INNER] = share * response[OUTER]
-        if share:
-            response[OUTER] -= response[INNER]
+        hand_on(self._response, leaf, leaf.inner_share)
 
     def join_open_nodes(self) -> None:
         """As `KalmanFilters.join_open_nodes`."""

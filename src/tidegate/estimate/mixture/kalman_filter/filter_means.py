@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaves
-from tidegate.estimate.mixture.kalman_filter.state_space_models import (
-    GROWING,
-    INNER,
-    LEAF,
-    LEVEL,
-    OUTER,
-    SIZE,
-    SWING,
-    StateTransition,
-)
+from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, Leaves
+from tidegate.estimate.mixture.kalman_filter.state_space_models import StateTransition
 from tidegate.lattice import FloatArray, IntArray
+
+
+def hand_on(means: FloatArray, leaf: Leaf | Leaves, share: float | FloatArray) -> None:
+    """What `KalmanFilters.open_leaf` does to means, and to all that is linear in them.
+
+    A node that begins with the leaf has noise of mean 0, but for the `share` that an inner one gets
+    of the noise that is left in the outer one.
+    """
+    if leaf.inner is None:
+        return
+    if leaf.outer is not None:
+        means[entry.OUTER] = 0.0
+    np.multiply(means[entry.OUTER], share, means[entry.INNER])
+    if isinstance(share, np.ndarray) or share:
+        means[entry.OUTER] -= means[entry.INNER]
 
 
 class FilterMeans:
@@ -28,28 +35,20 @@ class FilterMeans:
 
     def __init__(self, columns: IntArray) -> None:
         self._columns = columns
-        self.values: FloatArray = np.zeros((SIZE, columns.size))
+        self.values: FloatArray = np.zeros((entry.SIZE, columns.size))
 
     def open_leaf(self, leaf: Leaves) -> None:
         """As `KalmanFilters.open_leaf`."""
-        if leaf.inner is None:
-            return
-        values, share = self.values, leaf.inner_share
-        if leaf.outer is not None:
-            values[OUTER] = 0.0
-        if isinstance(share, float):  # nothing is handed on
-            values[INNER] = values[OUTER] * share
-            return
-        np.multiply(values[OUTER], share[self._columns], values[INNER])
-        values[OUTER] -= values[INNER]
+        share = leaf.inner_share
+        hand_on(self.values, leaf, share if isinstance(share, float) else share[self._columns])
 
     def predict(self, over: StateTransition) -> None:
         """Over one cell: m ← F·m."""
         values, columns = self.values, self._columns
         by_level, by_swing = over.growth[:, 0][:, columns]
-        growth = values[LEVEL] * by_level + values[SWING] * by_swing
-        values[:GROWING] += growth
-        values[SWING] *= over.decay[SWING, LEVEL][columns]
+        growth = values[entry.LEVEL] * by_level + values[entry.SWING] * by_swing
+        values[: entry.GROWING] += growth
+        values[entry.SWING] *= over.decay[entry.SWING, entry.LEVEL][columns]
 
     def update(
         self,
@@ -61,10 +60,10 @@ class FilterMeans:
         """Update with these sums, given h, P·h and s of the covariances; gives the innovations."""
         values, columns = self.values, self._columns
         by_leaf, by_inner = narrow[:, columns]
-        short: FloatArray = values[INNER] * by_inner + values[LEAF] * by_leaf
+        short: FloatArray = values[entry.INNER] * by_inner + values[entry.LEAF] * by_leaf
         short -= measured  # −e
-        values[INNER] -= measured
+        values[entry.INNER] -= measured
         values -= projected[:, columns] * (short / variances[columns])
-        values[LEAF] = 0.0
+        values[entry.LEAF] = 0.0
         innovations: FloatArray = -short
         return innovations

@@ -10,15 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.state_space_models import (
-    INNER,
-    LEAF,
-    LEVEL,
-    OUTER,
-    SIZE,
-    SUM,
-    SWING,
-)
+from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
 from tidegate.estimate.mixture.smoother.block_batches import BlockBatch
 from tidegate.lattice import FloatArray
 
@@ -63,8 +55,8 @@ def smoothed_inside_blocks(
         after: λ of the level and the swing where it ends.
     """
     which, (before, level, swing) = batch.which, begun
-    leaf, adjoint = len(batch.innovations), np.zeros((SIZE, batch.numbers.size))
-    adjoint[LEVEL], adjoint[SWING] = after
+    leaf, adjoint = len(batch.innovations), np.zeros((entry.SIZE, batch.numbers.size))
+    adjoint[entry.LEVEL], adjoint[entry.SWING] = after
     sums, levels = found = np.empty((2, len(batch.steps), which.size))
     for cell in range(len(batch.steps) - 1, -1, -1):
         if cell < len(batch.steps) - 1:
@@ -77,7 +69,9 @@ def smoothed_inside_blocks(
             gains, share = batch.passed.gains[cell].take(which, 1), measured.share[which]
             _adjoint_of_leaf(adjoint, gains, share, missed / batch.passed.variances[cell][which])
         rows = (batch.passed.sum_rows[cell], batch.passed.level_rows[cell])
-        answered = zip(found, batch.sums_and_levels[cell], (SUM, LEVEL), rows, strict=True)
+        answered = zip(
+            found, batch.sums_and_levels[cell], (entry.SUM, entry.LEVEL), rows, strict=True
+        )
         for of, own, row, covariances in answered:
             by_level, by_swing = batch.responses[cell, row].take(which, 1)
             total = own + by_level * level
@@ -92,13 +86,13 @@ def smoothed_inside_blocks(
 def _adjoint_inside_cell(adjoint: FloatArray, entries: FloatArray) -> None:
     """Fᵀ·λ, for the `entries` of F of each block."""
     kept, left, handed, length, swing_sum, decay = entries
-    grown = adjoint[LEAF] + adjoint[INNER]
-    adjoint[LEVEL] += length * grown
-    adjoint[SWING] *= decay
-    adjoint[SWING] += swing_sum * grown
-    adjoint[OUTER] *= left
-    adjoint[OUTER] += handed * adjoint[INNER]
-    adjoint[INNER] *= kept
+    grown = adjoint[entry.LEAF] + adjoint[entry.INNER]
+    adjoint[entry.LEVEL] += length * grown
+    adjoint[entry.SWING] *= decay
+    adjoint[entry.SWING] += swing_sum * grown
+    adjoint[entry.OUTER] *= left
+    adjoint[entry.OUTER] += handed * adjoint[entry.INNER]
+    adjoint[entry.INNER] *= kept
 
 
 def _adjoint_of_leaf(
@@ -106,8 +100,8 @@ def _adjoint_of_leaf(
 ) -> None:
     """Uᵀ·λ − h·e/s for U = I − K·hᵀ with the row of the closed leaf 0; `scaled` is e/s."""
     met = scaled
-    for row in (INNER, LEVEL, SWING, OUTER):
+    for row in (entry.INNER, entry.LEVEL, entry.SWING, entry.OUTER):
         met = met + gains[row] * adjoint[row]
     inner = share * met
-    adjoint[LEAF] = inner - met
-    adjoint[INNER] -= inner
+    adjoint[entry.LEAF] = inner - met
+    adjoint[entry.INNER] -= inner

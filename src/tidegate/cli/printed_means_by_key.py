@@ -1,0 +1,136 @@
+"""Print count, sum and mean of events by key: `tidegate query` of a run with --mean and --by."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tidegate.cli.printed_means import PARTS, cells_of, plain
+from tidegate.cli.query_keys_and_simulations import (
+    caps_by_key,
+    check_every,
+    notes_by_key,
+    unknown_keys,
+    warnings_by_key,
+)
+from tidegate.errors import QueryError
+from tidegate.run.column_budgets import COUNT
+from tidegate.tables.plain_text import percent, table
+
+if TYPE_CHECKING:
+    from tidegate.keyed.released_means_by_key import ReleasedMeansByKey
+    from tidegate.record.means_of_events import CountSumMean, MeansTable
+
+Row = dict[str, Any]
+_ENDS = ("estimate", "low", "high")
+
+
+def printed_means_by_key(
+    means: ReleasedMeansByKey,
+    where: dict[str, Any],
+    keys: list[str] | None,
+    every: str | None,
+    confidence: float,
+    *,
+    total: bool,
+    as_json: bool,
+) -> str:
+    """Count, sum and mean of each key, or of their total; column by column."""
+    check_every(where, every, total=total)
+    found: dict[str, list[Row]] = {}
+    said: list[str] = []
+    notes: list[str] = []
+    for column in (name for name in means.names if name != COUNT):
+        one = means.of(column)
+        if every is None:
+            found[column], doubts = _of_range(one, where, keys, confidence)
+        else:
+            times = {"from_": where["from_"], "to": where["to"], "confidence": confidence}
+            found[column], doubts = _by_time(one, every, keys, times, total=total)
+        said += [f"{column}: {line}" for line in doubts]
+        notes += [one[name].unfinished for name in (column, COUNT)]
+    notes = list(dict.fromkeys(filter(None, notes)))
+    if as_json:
+        rows = [{"column": column, **row} for column, part in found.items() for row in part]
+        clean = [{name: plain(value) for name, value in row.items()} for row in rows]
+        facts = {"guarantee": means.guarantee, "confidence": confidence, "warnings": said}
+        facts |= {"note": " ".join(notes), "means": clean}
+        return json.dumps(facts, indent=1, ensure_ascii=False)
+    interval = f"{percent(confidence)} interval"
+    blocks = []
+    for column, rows in found.items():
+        places = [name for name in ("key", "from", "ticks") if name in rows[0]]
+        head = (*places, COUNT, interval, f"sum of {column}", interval, f"mean {column}", interval)
+        cells = [
+            (
+                *(str(row[name]) for name in places),
+                *(cell for part in PARTS for cell in cells_of(row, part)),
+            )
+            for row in rows
+        ]
+        blocks += [table(head, cells), ""]
+    return "\n".join([*blocks, f"{means.guarantee}, all columns together.", *said, *notes])
+
+
+def _of_range(
+    means: ReleasedMeansByKey, where: dict[str, Any], keys: list[str] | None, confidence: float
+) -> tuple[list[Row], list[str]]:
+    """A row for each key, and one for their total; what is doubtful about the sums."""
+    answers: list[tuple[str, CountSumMean | None]] = []
+    for name in keys or means.keys:
+        try:
+            answers.append((name, means.query(key=name, confidence=confidence, **where)))
+        except QueryError:
+            if keys is not None:  # it was asked for
+                raise
+            answers.append((name, None))
+    known = [name for name, answer in answers if answer is not None]
+    if not known:
+        means.query(confidence=confidence, **where)  # it says what is wrong with the range
+    if len(known) > 1:
+        answers.append(("total", means.query(keys=known, confidence=confidence, **where)))
+    sums = [(name, None if one is None else one.sum) for name, one in answers]
+    file = means[means.title]
+    doubts = [
+        *warnings_by_key(sums), *caps_by_key(file, sums), *unknown_keys(sums),
+        *notes_by_key(file, sums),
+    ]  # fmt: skip
+    return [{"key": name, **_facts(one)} for name, one in answers], doubts
+
+
+def _facts(one: CountSumMean | None) -> Row:
+    ticks = None if one is None else one.count.end - one.count.start
+    row: Row = {"ticks": ticks}
+    parts = (None, None, None) if one is None else (one.count, one.sum, one.mean)
+    for name, part in zip(PARTS, parts, strict=True):
+        for end in _ENDS:
+            label = name if end == "estimate" else f"{name}_{end}"
+            row[label] = math.nan if part is None else float(getattr(part, end))
+    return row
+
+
+def _by_time(
+    means: ReleasedMeansByKey,
+    every: str,
+    keys: list[str] | None,
+    times: dict[str, Any],
+    *,
+    total: bool,
+) -> tuple[list[Row], list[str]]:
+    """A row for each key and part of the range, or for each part of the total."""
+    if total:
+        whole = means.totals(every, keys=keys, **times)
+        return list(_rows(whole)), whole.said
+    found = means.table(every, keys=keys, **times)
+    rows = [{"key": key, **row} for key, part in found.parts.items() for row in _rows(part)]
+    return rows, [found.note] if found.note else []
+
+
+def _rows(found: MeansTable) -> Iterator[Row]:
+    columns = {name: column.tolist() for name, column in found.columns().items()}
+    columns = {"from": found.times, **columns}
+    del columns["time"]
+    for row in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, row, strict=True))
