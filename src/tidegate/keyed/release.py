@@ -23,13 +23,14 @@ from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.two_sided_caps import Ends, choose_caps
 from tidegate.settings import digest
-from tidegate.tables.table_input import refuse_times
+from tidegate.tables.table_input import refuse_text_for_numbers, refuse_times
 from tidegate.timestamps import Times, read_times
 
 if TYPE_CHECKING:
     from tidegate.keyed.specification import Keyed
 
 Found = TypeVar("Found")
+_FORM = "push(keys, values, times)"
 
 
 class KeyedRelease(ReadableKeyed):
@@ -80,7 +81,9 @@ class KeyedRelease(ReadableKeyed):
         Raises:
             InputError: a value is not a number, a time none, or a key has ended.
         """
-        refuse_times(values, "push(keys, values, times)", self._seen)
+        first = self._first_position
+        refuse_times(values, _FORM, first)
+        refuse_text_for_numbers(values, keys, _FORM, first)
         return self.push_rows(keys, values, times, late)
 
     def push_rows(
@@ -116,12 +119,19 @@ class KeyedRelease(ReadableKeyed):
                 ownership.refuse()
             raise
 
+    @property
+    def _first_position(self) -> int:
+        """The position of the next row in messages.
+
+        Where rows are dropped, no message may count them: positions are those within the push.
+        """
+        return self._seen if self.specification.keys is None else 0
+
     def _checked(
         self, keys: Any, values: Any, times: Any
     ) -> tuple[NDArray[Any], IntArray, Times | None]:
         """Numbers, codes and times; the only place where a push is refused."""
-        # Where rows are dropped, no message may count them: positions are those within the push.
-        first = self._seen if self.specification.keys is None else 0
+        first = self._first_position
         numbers = self._pipeline.lattice.numbers(values, first)
         when: Times | None = None
         if times is not None:

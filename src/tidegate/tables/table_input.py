@@ -186,6 +186,21 @@ def refuse_numbers(times: Any, form: str, position: int = 0) -> None:
         )
 
 
+def refuse_text_for_numbers(values: Any, keys: Any, form: str, position: int = 0) -> None:
+    """Refuse texts where values belong if numbers are where keys belong: they were swapped."""
+    if _kind_of_column(keys) == "numbers" and _is_text(values):
+        raise InputError(f"values at position {position} are text, not numbers: write {form}")
+
+
+def _is_text(column: Any) -> bool:
+    """Whether the first entry of a column is text; a generator is not looked at."""
+    if isinstance(column, str):
+        return True
+    if isinstance(column, list | tuple | np.ndarray) or library_of(column) in ("pandas", "polars"):
+        return isinstance(next((one for one in islice(column, 1)), None), str)
+    return False
+
+
 def are_times(column: Any) -> bool:
     """Whether a column holds times, as far as its type or its first entry tells."""
     return _kind_of_column(column) == "times"
