@@ -53,6 +53,12 @@ def printed_remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str)
     ]
 
 
+def notes_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
+    """What the answers say of their range, each sentence once, but for what holds for the file."""
+    said = [one.note.replace(file.unfinished, "").strip() for _, one in rows if one]
+    return list(dict.fromkeys(filter(None, said)))
+
+
 def warned(answers: Answers) -> list[str]:
     """Warnings about the answers alone."""
     from tidegate.record.answer_text import cautions  # on demand: `--help` needs no numbers

@@ -7,15 +7,14 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidegate.cli.printed_answers import notes_by_key
 from tidegate.cli.printed_means import PARTS, cells_of, plain
 from tidegate.cli.query_keys_and_simulations import (
+    AskedByKey,
     caps_by_key,
-    check_every,
-    notes_by_key,
     unknown_keys,
     warnings_by_key,
 )
-from tidegate.errors import QueryError
 from tidegate.run.column_budgets import COUNT
 from tidegate.tables.plain_text import percent, table
 
@@ -27,32 +26,22 @@ Row = dict[str, Any]
 _ENDS = ("estimate", "low", "high")
 
 
-def printed_means_by_key(
-    means: ReleasedMeansByKey,
-    where: dict[str, Any],
-    keys: list[str] | None,
-    every: str | None,
-    confidence: float,
-    *,
-    total: bool,
-    as_json: bool,
-) -> str:
+def printed_means_by_key(means: ReleasedMeansByKey, asked: AskedByKey) -> str:
     """Count, sum and mean of each key, or of their total; column by column."""
-    check_every(where, every, total=total)
+    asked.check()
+    confidence = asked.confidence
     found: dict[str, list[Row]] = {}
     said: list[str] = []
     notes: list[str] = []
     for column in (name for name in means.names if name != COUNT):
         one = means.of(column)
-        if every is None:
-            found[column], doubts = _of_range(one, where, keys, confidence)
-        else:
-            times = {"from_": where["from_"], "to": where["to"], "confidence": confidence}
-            found[column], doubts = _by_time(one, every, keys, times, total=total)
+        found[column], doubts = (
+            _of_range(one, asked) if asked.every is None else _by_time(one, asked.every, asked)
+        )
         said += [f"{column}: {line}" for line in doubts]
         notes += [one[name].unfinished for name in (column, COUNT)]
     notes = list(dict.fromkeys(filter(None, notes)))
-    if as_json:
+    if asked.as_json:
         rows = [{"column": column, **row} for column, part in found.items() for row in part]
         clean = [{name: plain(value) for name, value in row.items()} for row in rows]
         facts = {"guarantee": means.guarantee, "confidence": confidence, "warnings": said}
@@ -74,23 +63,13 @@ def printed_means_by_key(
     return "\n".join([*blocks, f"{means.guarantee}, all columns together.", *said, *notes])
 
 
-def _of_range(
-    means: ReleasedMeansByKey, where: dict[str, Any], keys: list[str] | None, confidence: float
-) -> tuple[list[Row], list[str]]:
+def _of_range(means: ReleasedMeansByKey, asked: AskedByKey) -> tuple[list[Row], list[str]]:
     """A row for each key, and one for their total; what is doubtful about the sums."""
-    answers: list[tuple[str, CountSumMean | None]] = []
-    for name in keys or means.keys:
-        try:
-            answers.append((name, means.query(key=name, confidence=confidence, **where)))
-        except QueryError:
-            if keys is not None:  # it was asked for
-                raise
-            answers.append((name, None))
-    known = [name for name, answer in answers if answer is not None]
-    if not known:
-        means.query(confidence=confidence, **where)  # it says what is wrong with the range
-    if len(known) > 1:
-        answers.append(("total", means.query(keys=known, confidence=confidence, **where)))
+
+    def refuse() -> None:
+        means.query(confidence=asked.confidence, **asked.where)  # it says what is wrong
+
+    answers = asked.of_each(means.query, means.keys, refuse)
     sums = [(name, None if one is None else one.sum) for name, one in answers]
     file = means[means.title]
     doubts = [
@@ -112,18 +91,13 @@ def _facts(one: CountSumMean | None) -> Row:
 
 
 def _by_time(
-    means: ReleasedMeansByKey,
-    every: str,
-    keys: list[str] | None,
-    times: dict[str, Any],
-    *,
-    total: bool,
+    means: ReleasedMeansByKey, every: str, asked: AskedByKey
 ) -> tuple[list[Row], list[str]]:
     """A row for each key and part of the range, or for each part of the total."""
-    if total:
-        whole = means.totals(every, keys=keys, **times)
+    if asked.total:
+        whole = means.totals(every, **asked.times)
         return list(_rows(whole)), whole.said
-    found = means.table(every, keys=keys, **times)
+    found = means.table(every, **asked.times)
     rows = [{"key": key, **row} for key, part in found.parts.items() for row in _rows(part)]
     return rows, [found.note] if found.note else []
 

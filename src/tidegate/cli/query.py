@@ -152,15 +152,14 @@ def query(
             )
             return
         where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
-        wanted = (key or None), every, confidence
+        wanted = where, (key or None), every, confidence, total, as_json
         if column is None and (means := open_all_means(released, format)) is not None:
             if isinstance(means, ReleasedMeansByKey):
                 from tidegate.cli.printed_means_by_key import printed_means_by_key
+                from tidegate.cli.query_keys_and_simulations import AskedByKey
 
                 _check_one_stream(ranges, as_of)
-                typer.echo(
-                    printed_means_by_key(means, where, *wanted, total=total, as_json=as_json)
-                )
+                typer.echo(printed_means_by_key(means, AskedByKey(*wanted)))
                 return
             from tidegate.cli.printed_means import printed_means
 
@@ -178,10 +177,10 @@ def query(
             typer.echo(said)
             return
         if isinstance(file, KeyedFile):
-            from tidegate.cli.query_keys_and_simulations import answered_by_key
+            from tidegate.cli.query_keys_and_simulations import AskedByKey, answered_by_key
 
             _check_one_stream(ranges, as_of)
-            typer.echo(answered_by_key(file, where, *wanted, total=total, as_json=as_json))
+            typer.echo(answered_by_key(file, AskedByKey(*wanted)))
             return
         if key or total:
             raise SettingError("key", "this file has no keys: it was released without --by")

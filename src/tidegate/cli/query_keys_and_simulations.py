@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tidegate.cli.printed_answers import capped, printed_advice, printed_times, warned
+from tidegate.cli.printed_answers import capped, notes_by_key, printed_advice, printed_times, warned
 from tidegate.errors import QueryError, SettingError
 from tidegate.io import SourceError
 from tidegate.tables.plain_text import percent, shown, table
@@ -19,53 +20,75 @@ if TYPE_CHECKING:
     from tidegate.record.answer import Answer
     from tidegate.released.checked_metadata import SimulationError
 
+A = TypeVar("A")
 _SHOWN = ("estimate", "low", "high", "standard_error")
 
 
-def answered_by_key(
-    file: KeyedFile,
-    where: dict[str, Any],
-    keys: list[str] | None,
-    every: str | None,
-    confidence: float,
-    *,
-    total: bool,
-    as_json: bool,
-) -> str:
+class AskedByKey(NamedTuple):
+    """What is asked of a file with keys, as options say it."""
+
+    where: dict[str, Any]  # start and end, or from_ and to
+    keys: list[str] | None
+    every: str | None
+    confidence: float
+    total: bool
+    as_json: bool
+
+    def check(self) -> None:
+        """Refuse what does not go with a table by time, or without one."""
+        if self.every is not None and (
+            self.where["start"] is not None or self.where["end"] is not None
+        ):
+            raise SettingError("every", "needs --from and --to, not positions")
+        if self.total and self.every is None:
+            raise SettingError("total", "needs --every: without it, the total is the last row")
+
+    @property
+    def times(self) -> dict[str, Any]:
+        """Of a table by time."""
+        return {
+            "keys": self.keys,
+            "from_": self.where["from_"],
+            "to": self.where["to"],
+            "confidence": self.confidence,
+        }
+
+    def of_each(
+        self, query: Callable[..., A], keys: Sequence[str], refuse: Callable[[], object]
+    ) -> list[tuple[str, A | None]]:
+        """A row for each key (None: it knows nothing of this range), and one for their total."""
+        rows: list[tuple[str, A | None]] = []
+        for name in self.keys or keys:
+            try:
+                rows.append((name, query(key=name, confidence=self.confidence, **self.where)))
+            except QueryError:
+                if self.keys is not None:  # it was asked for
+                    raise
+                rows.append((name, None))
+        known = [name for name, answer in rows if answer is not None]
+        if not known:
+            refuse()
+        if len(known) > 1:
+            rows.append(("total", query(keys=known, confidence=self.confidence, **self.where)))
+        return rows
+
+
+def answered_by_key(file: KeyedFile, asked: AskedByKey) -> str:
     """The answer as text: for people, or one JSON object."""
-    check_every(where, every, total=total)
-    if every is not None:
-        times = {"from_": where["from_"], "to": where["to"]}
-        if total:
-            one = file.totals(every, keys=keys, confidence=confidence, **times)
+    asked.check()
+    confidence, as_json = asked.confidence, asked.as_json
+    if asked.every is not None:
+        if asked.total:
+            one = file.totals(asked.every, **asked.times)
             return printed_times(one, file, as_json=as_json)
-        found = file.table(every, keys=keys, confidence=confidence, **times)
+        found = file.table(asked.every, **asked.times)
         columns = found.columns()
         columns["time"] = [time for part in found.parts.values() for time in part.times]
         return _table_by_key(file, columns, confidence, found.note, as_json=as_json)
-    names = keys or file.keys
-    rows: list[tuple[str, Answer | None]] = []
-    for name in names:
-        try:
-            rows.append((name, file.query(key=name, confidence=confidence, **where)))
-        except QueryError:
-            if keys is not None:  # it was asked for
-                raise
-            rows.append((name, None))
-    known = [name for name, answer in rows if answer is not None]
-    if not known:
-        _refuse_range(file, where, confidence)
-    if len(known) > 1:
-        rows.append(("total", file.query(keys=known, confidence=confidence, **where)))
+    rows = asked.of_each(
+        file.query, file.keys, lambda: _refuse_range(file, asked.where, confidence)
+    )
     return _rows_by_key(file, rows, confidence, as_json=as_json)
-
-
-def check_every(where: dict[str, Any], every: str | None, *, total: bool) -> None:
-    """Refuse what does not go with a table by time, or without one."""
-    if every is not None and (where["start"] is not None or where["end"] is not None):
-        raise SettingError("every", "needs --from and --to, not positions")
-    if total and every is None:
-        raise SettingError("total", "needs --every: without it, the total is the last row")
 
 
 def _refuse_range(file: KeyedFile, where: dict[str, Any], confidence: float) -> None:
@@ -91,8 +114,8 @@ def _rows_by_key(
             for name, one in rows
         ]
         said = [*warnings_by_key(rows), *unknown_keys(rows)]
-        note = " ".join(notes_by_key(file, rows))
-        return _json(file, confidence, "answers", answers, note, warnings=said)
+        facts = {"note": " ".join(notes_by_key(file, rows)), "warnings": said}
+        return _json(file, confidence, "answers", answers, **facts)
     head = ("key", "rows", "sum", f"{percent(confidence)} interval", "std. error")
     lines = [
         (name, "", "not known", "", "")
@@ -107,14 +130,8 @@ def _rows_by_key(
         for name, one in rows
     ]
     notes = [*warnings_by_key(rows), *caps_by_key(file, rows), *unknown_keys(rows)]
-    said = [*notes_by_key(file, rows), *_note(file)]
-    return "\n".join([table(head, lines), "", *notes, f"{file.guarantee}.", *said])
-
-
-def notes_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
-    """What the answers say of their range, each sentence once; what holds for the file is left."""
-    said = [one.note.replace(file.unfinished, "").strip() for _, one in rows if one is not None]
-    return list(dict.fromkeys(filter(None, said)))
+    notes += [f"{file.guarantee}.", *notes_by_key(file, rows), *_note(file)]
+    return "\n".join([table(head, lines), "", *notes])
 
 
 def unknown_keys(rows: list[tuple[str, Answer | None]]) -> list[str]:

@@ -1,12 +1,13 @@
-"""`KeyedTable`: sums by key and by parts of a range; and what a table of keys is asked for.
+"""Tables by key: a table for each key, and what it shows of itself.
 
 What a keyed release, a keyed file and a stream of a service understand alike stands here once.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,26 +19,37 @@ from tidegate.record.times.time_ranges_and_tables import TimeTable, joined_colum
 from tidegate.tables import html, plain_text
 from tidegate.tables.from_numpy import Tabular
 
-_FEWEST = 3  # rows of a key that are shown
-_MOST_CELLS = 40  # rows of all keys that are shown
+FEWEST = 3  # rows of a key that are shown
+MOST_CELLS = 40  # rows of all keys that are shown
+
+
+P = TypeVar("P", bound="_Part", covariant=True)
+
+
+class _Part(Protocol):
+    """The table of one key."""
+
+    def __len__(self) -> int: ...
+
+    def columns(self) -> dict[str, NDArray[Any]]: ...
 
 
 @dataclass(frozen=True, repr=False)
-class KeyedTable(Tabular):
-    """A row for each key and each part of a range. `table[key]` is the table of one key.
+class TableByKey(Tabular, Generic[P]):
+    """A table for each key. `table[key]` is that of one key.
 
     Attributes:
         parts: these tables.
         note: which parts of the range are left out; may be empty.
     """
 
-    parts: dict[str, TimeTable | Answers]
+    parts: dict[str, P]
     note: str = ""
 
     def __len__(self) -> int:
         return sum(map(len, self.parts.values()))
 
-    def __getitem__(self, key: Any) -> TimeTable | Answers:
+    def __getitem__(self, key: Any) -> P:
         return self.parts[key_text(key)]
 
     @property
@@ -46,18 +58,14 @@ class KeyedTable(Tabular):
         return next((getattr(part, "zone", None) for part in self.parts.values()), None)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns of `TimeTable`, or of `Answers`, with the key before them."""
-        keys = np.repeat(
-            np.array([*self.parts], np.str_), [len(part) for part in self.parts.values()]
-        )
-        timed = [part for part in self.parts.values() if isinstance(part, TimeTable)]
-        if timed:  # of all keys, then
-            return {"key": keys} | joined_columns(timed)
+        """The columns of the tables, with the key before them."""
+        keys = np.repeat(np.array([*self.parts], np.str_), [*map(len, self.parts.values())])
+        return {"key": keys} | self._columns_of_parts()
+
+    def _columns_of_parts(self) -> dict[str, NDArray[Any]]:
         tables = [part.columns() for part in self.parts.values()]
         names = list(tables[0]) if tables else []
-        return {"key": keys} | {
-            name: np.concatenate([table[name] for table in tables]) for name in names
-        }
+        return {name: np.concatenate([table[name] for table in tables]) for name in names}
 
     def __repr__(self) -> str:
         return "\n".join([self._about, plain_text.table(*self._cells()), *self._said()])
@@ -67,6 +75,27 @@ class KeyedTable(Tabular):
         return f"<div><strong>{self._about}</strong>{shown}{html.lines(self._said())}</div>"
 
     @property
+    @abstractmethod
+    def _about(self) -> str:
+        """What this is, in a line."""
+
+    @abstractmethod
+    def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The head, and the first rows: of each key alike, as far as there is room."""
+
+    @abstractmethod
+    def _said(self) -> list[str]:
+        """What to fear of these numbers, each thing once."""
+
+
+class KeyedTable(TableByKey[TimeTable | Answers]):
+    """A row for each key and each part of a range."""
+
+    def _columns_of_parts(self) -> dict[str, NDArray[Any]]:
+        timed = [part for part in self.parts.values() if isinstance(part, TimeTable)]
+        return joined_columns(timed) if timed else super()._columns_of_parts()  # of all keys, then
+
+    @property
     def _about(self) -> str:
         sure = next((f"{_sums(one).confidence:.0%} " for one in self.parts.values()), "")
         return f"{len(self):,} sums of {len(self.parts):,} keys with {sure}intervals"
@@ -74,10 +103,10 @@ class KeyedTable(Tabular):
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The head, and the first rows: of each key alike, as far as there is room."""
         timed = all(isinstance(part, TimeTable) for part in self.parts.values())
-        of_each = max(_FEWEST, SHOWN // max(1, len(self.parts)))
+        of_each = max(FEWEST, SHOWN // max(1, len(self.parts)))
         cells: list[tuple[str, ...]] = []
         for shown, (key, part) in enumerate(self.parts.items()):
-            if len(cells) >= _MOST_CELLS:
+            if len(cells) >= MOST_CELLS:
                 cells.append(("…", f"{len(self.parts) - shown:,} more keys", "", "", "", ""))
                 break
             size = len(part) if len(part) <= of_each + 1 else of_each

@@ -9,66 +9,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Literal, TypeVar, overload
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from tidegate.errors import QueryError
 from tidegate.keyed.answers_from_key_records import KeyedQueries
-from tidegate.keyed.key_names import key_text
+from tidegate.keyed.keyed_table import FEWEST, MOST_CELLS, TableByKey
+from tidegate.keyed.query_table_plot import Asked, TablesByKey
 from tidegate.record.answer import Answer
 from tidegate.record.answer_text import SHOWN
 from tidegate.record.means_of_events import MeansTable, MeanVerbs, means_table
-from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
-from tidegate.tables import html, plain_text
-from tidegate.tables.from_numpy import Tabular
+from tidegate.record.times.time_ranges_and_tables import TimeTable
 
 T = TypeVar("T")
-_FEWEST = 3  # rows of a key that are shown
-_MOST_CELLS = 40  # rows of all keys that are shown
 
 
-@dataclass(frozen=True, repr=False)
-class KeyedMeansTable(Tabular):
-    """Count, sum and mean of each key and each part of a range. `table[key]` is that of one key.
-
-    Attributes:
-        parts: these tables.
-        note: which parts of the range are left out; may be empty.
-    """
-
-    parts: dict[str, MeansTable]
-    note: str = ""
-
-    def __len__(self) -> int:
-        return sum(map(len, self.parts.values()))
-
-    def __getitem__(self, key: Any) -> MeansTable:
-        return self.parts[key_text(key)]
-
-    @property
-    def zone(self) -> str | None:
-        """The zone of the times."""
-        return next((part.zone for part in self.parts.values()), None)
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns of `MeansTable`, with the key before them."""
-        tables = [part.columns() for part in self.parts.values()]
-        keys = np.repeat(np.array([*self.parts], np.str_), [*map(len, self.parts.values())])
-        names = list(tables[0]) if tables else []
-        return {"key": keys} | {
-            name: np.concatenate([table[name] for table in tables]) for name in names
-        }
-
-    def __repr__(self) -> str:
-        return "\n".join([self._about, plain_text.table(*self._cells()), *self._said()])
-
-    def _repr_html_(self) -> str:
-        shown = html.table(*self._cells())
-        return f"<div><strong>{self._about}</strong>{shown}{html.lines(self._said())}</div>"
+class KeyedMeansTable(TableByKey[MeansTable]):
+    """Count, sum and mean of each key and each part of a range."""
 
     @property
     def _about(self) -> str:
@@ -76,13 +32,13 @@ class KeyedMeansTable(Tabular):
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The head, and the first rows: of each key alike, as far as there is room."""
-        of_each = max(_FEWEST, SHOWN // max(1, len(self.parts)))
+        of_each = max(FEWEST, SHOWN // max(1, len(self.parts)))
         head: tuple[str, ...] = ("key",)
         rows: list[tuple[str, ...]] = []
         for shown, (key, part) in enumerate(self.parts.items()):
             names, cells = part.cells(of_each)
             head = ("key", *names)
-            if len(rows) >= _MOST_CELLS:
+            if len(rows) >= MOST_CELLS:
                 more = f"{len(self.parts) - shown:,} more keys"
                 rows.append(("…", more, *[""] * (len(head) - 2)))
                 break
@@ -95,11 +51,11 @@ class KeyedMeansTable(Tabular):
         return list(dict.fromkeys(filter(None, (*found, self.note))))
 
 
-class KeyedMeanQueries(MeanVerbs):
+class KeyedMeanQueries(TablesByKey[KeyedMeansTable, MeansTable, MeansTable], MeanVerbs):
     """Answers for count, sum and mean by key, from two keyed streams that `_both` gives.
 
     `query`, `sum`, `count` and `mean` are asked as `KeyedRelease.query`: `key=` for one key,
-    `keys=` for the total over a group; without them, over all.
+    `keys=` for the total over a group; without them, over all. Tables have lengths of time.
     """
 
     @abstractmethod
@@ -114,86 +70,33 @@ class KeyedMeanQueries(MeanVerbs):
 
         return self._both(ask)
 
-    @overload
-    def table(
-        self,
-        every: str | timedelta,
-        *,
-        key: None = None,
-        keys: Iterable[Any] | None = None,
-        total: Literal[False] = False,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> KeyedMeansTable: ...
-
-    @overload
-    def table(
-        self,
-        every: str | timedelta,
-        *,
-        keys: Iterable[Any] | None = None,
-        total: Literal[True],
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> MeansTable: ...
-
-    @overload
-    def table(
-        self,
-        every: str | timedelta,
-        *,
-        key: str | int,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> MeansTable: ...
-
-    def table(
-        self,
-        every: str | timedelta,
-        *,
-        key: Any = None,
-        keys: Iterable[Any] | None = None,
-        total: bool = False,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> KeyedMeansTable | MeansTable:
-        """Count, sum and mean of every hour, day or month: of each key, as `KeyedRelease.table`.
-
-        Of one `key`, its table; with `total`, the table of the total over `keys`, or over all. No
-        privacy is spent.
-        """
-        if not isinstance(every, str | timedelta):
+    def _tables(self, every: int | str, asked: Asked) -> KeyedMeansTable:
+        if not isinstance(every, str):
             raise QueryError("every must be a length of time: 15min, 1h, 1d, 1w, 1mo, 1y")
-        if key is not None and (keys is not None or total):
-            raise QueryError(
-                "give key= for one key, or keys= and total=True for the total of a group"
-            )
-        how: dict[str, Any] = {"from_": from_, "to": to, "confidence": confidence}
+        length = every
 
-        def ask(sums: KeyedQueries, counts: KeyedQueries) -> KeyedMeansTable | MeansTable:
-            names = _group(sums, counts, keys if key is None else [key])
-            if total:
-                totals = [one.totals(every, keys=names, **how) for one in (sums, counts)]
-                return means_table(totals[0], totals[1], self.ends)
-            two = [one.table(every, keys=names, **how) for one in (sums, counts)]
-            parts = {name: self._one_table(two[0][name], two[1][name]) for name in names}
-            return KeyedMeansTable(parts, two[0].note)
+        def ask(sums: KeyedQueries, counts: KeyedQueries) -> KeyedMeansTable:
+            asked_both = asked._replace(keys=_group(sums, counts, asked.keys))
+            of_sums, of_counts = (one._tables(length, asked_both) for one in (sums, counts))
+            parts = {
+                name: self._one_table(of_sums[name], of_counts[name]) for name in of_sums.parts
+            }
+            return KeyedMeansTable(parts, of_sums.note)
 
-        found = self._both(ask)
-        return found if key is None or isinstance(found, MeansTable) else found[key]
+        return self._both(ask)
+
+    def _totals(self, every: str, asked: Asked) -> MeansTable:
+        def ask(sums: KeyedQueries, counts: KeyedQueries) -> MeansTable:
+            asked_both = asked._replace(keys=_group(sums, counts, asked.keys))
+            of_sums, of_counts = (one._totals(every, asked_both) for one in (sums, counts))
+            return means_table(of_sums, of_counts, self.ends)
+
+        return self._both(ask)
 
     def _one_table(self, sums: Any, counts: Any) -> MeansTable:
         if not isinstance(sums, TimeTable) or not isinstance(counts, TimeTable):
             raise AssertionError("tables by time have times")
         return means_table(sums, counts, self.ends)
-
-    def totals(self, every: str | timedelta, **asked: Any) -> MeansTable:
-        """The table of the total over `keys=`, or over all: `table(every, total=True)`."""
-        return self.table(every, total=True, **asked)
 
 
 def _group(sums: KeyedQueries, counts: KeyedQueries, keys: Iterable[Any] | None) -> list[str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from tidegate.errors import QueryError
-from tidegate.keyed.keyed_table import KeyedTable
+from tidegate.keyed.keyed_table import KeyedTable, TableByKey
 from tidegate.record.answer import Answer
 from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers, places_or_times
@@ -28,31 +28,13 @@ class Asked(NamedTuple):
     confidence: float
 
 
-class KeyedVerbs(ABC):
-    """Questions about one key, about each of many, or about their total."""
+Each = TypeVar("Each", bound=TableByKey[Any], covariant=True)
+Total = TypeVar("Total", covariant=True)
+One = TypeVar("One", covariant=True)
 
-    def query(
-        self,
-        start: Moment | None = None,
-        end: Moment | None = None,
-        *,
-        key: Any = None,
-        keys: Iterable[Any] | None = None,
-        from_: Moment | None = None,
-        to: Moment | None = None,
-        confidence: float = 0.95,
-    ) -> Answer:
-        """The sum over a range of one key, or the total over a group of keys, with its interval.
 
-        A range is `start` and `end`, positions of every key; or times, as `start` and `end` or as
-        `from_` and `to`; or all rows, if neither is given. Without `key`, the total over `keys`,
-        or over all: noise of different keys is independent, and what truncation took away is
-        doubted for all alike. The range of a total counts its rows: `answer.end` is how many.
-        """
-        if key is not None and keys is not None:
-            raise QueryError("give key= for one key, or keys= for the total over a group")
-        start, end, from_, to = places_or_times(start, end, from_, to)
-        return self._queried(key, start, end, Asked(keys, from_, to, confidence))
+class TablesByKey(ABC, Generic[Each, Total, One]):
+    """Tables of each of many keys, of their total, or of one key."""
 
     @overload
     def table(
@@ -65,7 +47,7 @@ class KeyedVerbs(ABC):
         from_: Moment | None = None,
         to: Moment | None = None,
         confidence: float = 0.95,
-    ) -> KeyedTable: ...
+    ) -> Each: ...
 
     @overload
     def table(
@@ -77,7 +59,7 @@ class KeyedVerbs(ABC):
         from_: Moment | None = None,
         to: Moment | None = None,
         confidence: float = 0.95,
-    ) -> TimeTable: ...
+    ) -> Total: ...
 
     @overload
     def table(
@@ -88,7 +70,7 @@ class KeyedVerbs(ABC):
         from_: Moment | None = None,
         to: Moment | None = None,
         confidence: float = 0.95,
-    ) -> TimeTable | Answers: ...
+    ) -> One: ...
 
     def table(
         self,
@@ -100,7 +82,7 @@ class KeyedVerbs(ABC):
         from_: Moment | None = None,
         to: Moment | None = None,
         confidence: float = 0.95,
-    ) -> KeyedTable | TimeTable | Answers:
+    ) -> Each | Total | One:
         """A table for each key: the sums over `every` rows, or, by time, over 15min, 1h, 1d, 1w.
 
         Of one `key`, its table; with `total`, by time, the table of the total over `keys` or over
@@ -129,9 +111,44 @@ class KeyedVerbs(ABC):
         from_: Moment | None = None,
         to: Moment | None = None,
         confidence: float = 0.95,
-    ) -> TimeTable:
+    ) -> Total:
         """A table by time of the total over a group of keys, or over all."""
         return self._totals(str(length_named(every)), Asked(keys, from_, to, confidence))
+
+    @abstractmethod
+    def _tables(self, every: int | str, asked: Asked) -> Each:
+        """A table for each key."""
+
+    @abstractmethod
+    def _totals(self, every: str, asked: Asked) -> Total:
+        """The table of the total."""
+
+
+class KeyedVerbs(TablesByKey[KeyedTable, TimeTable, TimeTable | Answers]):
+    """Questions about one key, about each of many, or about their total."""
+
+    def query(
+        self,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        *,
+        key: Any = None,
+        keys: Iterable[Any] | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        confidence: float = 0.95,
+    ) -> Answer:
+        """The sum over a range of one key, or the total over a group of keys, with its interval.
+
+        A range is `start` and `end`, positions of every key; or times, as `start` and `end` or as
+        `from_` and `to`; or all rows, if neither is given. Without `key`, the total over `keys`,
+        or over all: noise of different keys is independent, and what truncation took away is
+        doubted for all alike. The range of a total counts its rows: `answer.end` is how many.
+        """
+        if key is not None and keys is not None:
+            raise QueryError("give key= for one key, or keys= for the total over a group")
+        start, end, from_, to = places_or_times(start, end, from_, to)
+        return self._queried(key, start, end, Asked(keys, from_, to, confidence))
 
     def moving(
         self,
@@ -157,14 +174,6 @@ class KeyedVerbs(ABC):
     @abstractmethod
     def _queried(self, key: Any, start: Any, end: Any, asked: Asked) -> Answer:
         """The answer about one range of a key, or of a group."""
-
-    @abstractmethod
-    def _tables(self, every: int | str, asked: Asked) -> KeyedTable:
-        """A table for each key."""
-
-    @abstractmethod
-    def _totals(self, every: str, asked: Asked) -> TimeTable:
-        """The table of the total."""
 
 
 class PlottedKeys(ABC):
