@@ -114,8 +114,8 @@ def _rows_by_key(
             for name, one in rows
         ]
         said = [*warnings_by_key(rows), *unknown_keys(rows)]
-        facts = {"note": " ".join(notes_by_key(file, rows)), "warnings": said}
-        return _json(file, confidence, "answers", answers, **facts)
+        note = " ".join(notes_by_key(file, rows))
+        return _json(file, confidence, "answers", answers, note, warnings=said)
     head = ("key", "rows", "sum", f"{percent(confidence)} interval", "std. error")
     lines = [
         (name, "", "not known", "", "")
