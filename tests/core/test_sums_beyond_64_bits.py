@@ -87,7 +87,8 @@ def test_noise_of_a_default_resolution_is_drawn_quickly(name: str, epsilon: Any)
     for bound in (1, 1000, 10**6):
         pipeline = method.made(epsilon=epsilon, bound=bound, resolution=None)
         if isinstance(pipeline, tg.Pipeline) and pipeline.threshold_step is not None:
-            assert pipeline.measurer.check(pipeline.widest) <= 1 << 36
+            few = isinstance(pipeline.perturber, tg.perturb.AdaptiveTrees)  # draws for many values
+            assert pipeline.measurer.check(pipeline.widest) <= 1 << (40 if few else 36)
 
 
 @pytest.mark.parametrize("horizon", [365, 8760])

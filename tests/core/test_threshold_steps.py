@@ -135,7 +135,7 @@ def test_sums_of_a_whole_horizon_fit_64_bits() -> None:
 
 def test_a_step_is_a_multiple_of_the_resolution() -> None:
     pipeline = tg.adaptive(1, 50, horizon=100)
-    assert (pipeline.threshold_step, pipeline.lattice.grain) == (Fraction(1, 100), 10**5)
+    assert (pipeline.threshold_step, pipeline.lattice.grain) == (Fraction(1, 100), 10**6)
     assert tg.Pipeline.from_settings(pipeline.settings()) == pipeline
     with pytest.raises(tg.SettingError, match="threshold_step: must be a multiple"):
         replace(pipeline, resolution="0.003")

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # The largest scale of noise, in units, at the bound. Floats propose noise, and more of it is left
 # to integers, a thousand times slower, the larger the scale is: all from 2⁴⁰ on, 6 % at 2³⁶, less
-# than 1 % where θ is a tenth of the bound.
-_QUICK = 1 << 36
+# than 1 % where θ is a tenth of the bound. Trees that are chosen block by block have few nodes.
+_QUICK, _QUICK_FOR_FEW = 1 << 36, 1 << 40
 # Ticks of events have room for 65,536 events at the bound (`EventTrees.check`), times this: what is
 # more is cut, and nothing released says so.
 _ROOM = 1 << 8
@@ -63,10 +63,12 @@ def _refine(pipeline: Pipeline, step: Fraction) -> None:
     64 bits must hold all sums, noise must be drawn quickly, and ticks have room for their events.
     """
     grain, room = GRAIN, 1 if pipeline.ticks is None else _ROOM
+    few = pipeline.measurer.noise_law(1) is None and not pipeline.measurer.irregular
+    largest = room * (_QUICK_FOR_FEW if few else _QUICK)
     while grain > 1:
         _keep(pipeline, step / grain, step)
         with suppress(SettingError):
-            if pipeline.measurer.check(pipeline.widest * room) <= _QUICK * room:
+            if pipeline.measurer.check(pipeline.widest * room) <= largest:
                 return
         grain //= 10
     _keep(pipeline, step, None)
