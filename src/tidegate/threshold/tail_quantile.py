@@ -187,7 +187,8 @@ class TailQuantile(Spec):
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers (of one stream, or in rows), and the denominator."""
         grid = self.candidates(lattice)
-        allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
+        least = min(-(-at_least // lattice.grain), lattice.grains)  # outcomes are whole grains
+        allowed = self.ladder(lattice) >= math.ceil(least / self.extrapolation)
         if first and sees_bulk(self, lattice):
             return grid[allowed], *bulk_scores(self, above, lattice, allowed)
         target = round(self.target * SCORE_PARTS)
