@@ -1,7 +1,7 @@
 """The resolution and the thresholds to choose from, by public settings, where nobody chose them.
 
     0 ··········|··········|··········|··········| … bound     | thresholds: multiples of the step
-      └ values: multiples of the resolution, a millionth of it
+      └ values: multiples of the resolution, up to a millionth of it
 
 What a choice of θ pays for grows with the number of thresholds, so these are few where little is
 known: 1,024 and more (`tidegate.lattice.default_resolution`). Values are rounded far more finely,
