@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 import tidegate as tg
 from tidegate import methods
 from tidegate.durable import DurableRelease, transfer
+from tidegate.estimate.mean import MeanRun
 from tidegate.noise.discrete_gaussian import LARGEST_VARIANCE
+from tidegate.stages import Noisy
 
 HORIZON, BOUND = 1 << 10, 10**9
 # All whose answers are sums of leaves of one size, as noisy as it gets: nothing is left of 64 bits.
@@ -58,6 +61,22 @@ def test_a_level_where_running_sums_wrap_round() -> None:
         levels.append(release.level)
     settled = np.array(levels[2 * HORIZON // 128 :])
     assert settled == pytest.approx(np.full(settled.size, float(BOUND)), rel=0.2)
+
+
+def test_the_mean_of_an_endless_stream() -> None:
+    """All sums so far were added up in 64 bits: predictions were those of a stream below 0."""
+    units = BOUND * 10**6
+    values = np.random.default_rng(1).integers(units // 2, units, 40_000)
+    whole, parts = (MeanRun(units / 2, block=1) for _ in range(2))
+    found = whole.push(Noisy(values))
+    totals = list(accumulate(values.tolist()))
+    assert totals[-1] > 1 << 64
+    assert found.tolist() == [
+        (float(total) + units / 2) / (number + 2) for number, total in enumerate(totals)
+    ]
+    cut = np.array_split(values, [3, 9000, 17_000, 17_001])
+    assert np.concatenate([parts.push(Noisy(some)) for some in cut]).tolist() == found.tolist()
+    assert parts.total == whole.total == totals[-1]
 
 
 def test_a_released_file_of_many_horizons_is_not_damaged(tmp_path: Path) -> None:

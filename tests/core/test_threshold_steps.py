@@ -136,7 +136,7 @@ def test_sums_of_a_whole_horizon_fit_64_bits() -> None:
 @pytest.mark.parametrize("grain", [1, 10, 1000])
 @pytest.mark.parametrize("horizon", [1024, 2**16])
 def test_no_choice_goes_below_a_cap_that_was_full(grain: int, horizon: int) -> None:
-    """Caps are no whole steps: 2 steps came of a cap of 2.9 that was full, by rounding down."""
+    """Caps are no whole steps: by rounding down, θ came out up to a step below a full one."""
     stage = TailQuantile(epsilon="1/2", bound=1000, holdout=51, horizon=horizon, stream_epsilon=1)
     lattice = Lattice(Fraction(1000), Fraction(1, grain), grain=grain)
     above = stage.above(np.zeros(51, dtype=np.int64), lattice)
