@@ -140,7 +140,7 @@ def test_a_threshold_that_chance_has_lifted_has_not_seen_values_that_are_mostly_
 def test_a_choice_that_knows_more_and_falls_speaks_for_the_one_before_it() -> None:
     """The first θ had been taken for what values are at most: ends lay at 3 % of the sum."""
     lifted = 0
-    for seed in (2, 5, 15, 20):
+    for seed in (1, 3, 5, 13):
         random = np.random.default_rng([seed, 16_384])
         amounts = np.minimum(np.rint(random.lognormal(6, 1, 16_384)), 100_000)
         values = np.where(random.random(16_384) < 0.03, amounts, 0)

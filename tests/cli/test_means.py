@@ -41,7 +41,7 @@ def of_day(day):
     return FARES[TIMES.astype("datetime64[D]") == np.datetime64("2024-02-01") + day]
 
 
-def test_count_sum_and_mean(trips, tmp_path):
+def test_number_sum_and_mean(trips, tmp_path):
     # Catches: a count that adds up values, a mean over ticks, a budget that is spent twice.
     output, state = tmp_path / "private.csv", tmp_path / "state"
     words = ("release", trips, *ALL, "-o", output, "--state", state)

@@ -133,6 +133,21 @@ def test_sums_of_a_whole_horizon_fit_64_bits() -> None:
         assert (release.record.segments[-1].released > 0).any()
 
 
+@pytest.mark.parametrize("grain", [1, 10, 1000])
+@pytest.mark.parametrize("horizon", [1024, 2**16])
+def test_no_choice_goes_below_a_cap_that_was_full(grain: int, horizon: int) -> None:
+    """Caps are no whole steps: by rounding down, θ came out up to a step below a full one."""
+    stage = TailQuantile(epsilon="1/2", bound=1000, holdout=51, horizon=horizon, stream_epsilon=1)
+    lattice = Lattice(Fraction(1000), Fraction(1, grain), grain=grain)
+    above = stage.above(np.zeros(51, dtype=np.int64), lattice)
+    for floor in [*range(1, 40 * grain, max(1, grain // 10)), lattice.top - 1, lattice.top]:
+        found = stage.scores(above, lattice, floor)[0].tolist()
+        assert min(stage.outcome(step, lattice) for step in found) >= floor
+        below = stage.candidates(lattice)[: -len(found)].tolist()  # and no more is left out
+        whole = -(-floor // grain) * grain
+        assert all(stage.outcome(step, lattice) < whole for step in below)
+
+
 def test_a_step_is_a_multiple_of_the_resolution() -> None:
     pipeline = tg.adaptive(1, 50, horizon=100)
     assert (pipeline.threshold_step, pipeline.lattice.grain) == (Fraction(1, 100), 10**6)

@@ -105,7 +105,7 @@ def test_half_of_the_values_may_be_zero(
 ) -> None:
     """Such as power from the sun: 19 of 40 totals were a thousandth of the true one, unsaid."""
     held = []
-    for seed in range(20):
+    for seed in range(20, 40):
         values = np.random.default_rng(seed).gamma(2, mean, count)
         values[::2] = 0
         release = tg.adaptive(epsilon, bound, horizon=count).start(tg.seeded(seed))

@@ -32,7 +32,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service,
             yield service, address, gate
 
 
-def test_events(running: tuple[Service, str, Any]) -> None:
+def test_event_streams(running: tuple[Service, str, Any]) -> None:
     gate = running[2]
     there = gate.create("log", **{**SETTINGS, "horizon": 512}, events=CLOCK)
     here = tg.events(1, 500, horizon=512, **CLOCK).start()

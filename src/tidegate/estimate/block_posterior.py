@@ -186,7 +186,7 @@ class BlockPosterior(Posterior):
         """The sums over [start, end)."""
         first, first_offset = divmod_by_number(starts - self._origin, self._block)
         last, last_offset = divmod_by_number(ends - self._origin, self._block)
-        whole: FloatArray = (self._leaves.sums(last) - self._leaves.sums(first)).astype(np.float64)
+        whole = self._leaves.between(first, last, float(self._block * self._threshold))
         if self._block == 1:
             noise = self._law.range_variance(first, last)
             return self._parts(whole, noise, np.zeros(starts.size))

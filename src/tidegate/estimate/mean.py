@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
 
 from tidegate.estimate.smoother import Smoother
-from tidegate.lattice import FloatArray
+from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import Noisy
+
+_FITS = float(1 << 62)  # below, 64 bits hold all sums on the way
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -41,9 +44,18 @@ class MeanRun:
 
     def push(self, noisy: Noisy) -> FloatArray:
         """The running mean after each block."""
-        totals = np.cumsum(noisy.sums) + self.total
+        totals = self._totals(noisy.sums)
         counts = np.arange(self.count + 1, self.count + 1 + noisy.sums.size)
-        self.total = int(totals[-1]) if totals.size else self.total
         self.count += noisy.sums.size
         means: FloatArray = (totals + self.first * self._block) / (counts * self._block)
         return means
+
+    def _totals(self, sums: IntArray) -> FloatArray:
+        """The sum of all up to each; 64 bits do not hold that of an endless stream."""
+        if abs(self.total) + float(np.abs(sums, dtype=np.float64).sum()) < _FITS:
+            whole = np.cumsum(sums) + self.total
+            self.total = int(whole[-1]) if whole.size else self.total
+            return whole.astype(np.float64)
+        running = list(accumulate(sums.tolist(), initial=self.total))
+        self.total = running[-1]
+        return np.array(running[1:], dtype=np.float64)

@@ -153,8 +153,9 @@ class SmootherRun:
         since = max(leaves.closed - RESIDUALS, leaves.oldest)
         if since == leaves.closed:
             return recorded.threshold / 2 - recorded.below
-        before, now = leaves.sums(np.array([since, leaves.closed])).tolist()
-        return float(now - before) / ((leaves.closed - since) * self._block)
+        most = float(self._block * recorded.threshold)
+        newest = leaves.between(np.array([since]), np.array([leaves.closed]), most)
+        return newest.item() / ((leaves.closed - since) * self._block)
 
     def push(self, noisy: Noisy, out: FloatArray) -> Cells:
         """Fill `out`, one number per value."""

@@ -133,13 +133,13 @@ class BandedRoot(SquareRoot):
         variance = self.variance_for(self.sensitivity(threshold))
         return BandedNoise(self.leaves, variance, self.band)
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers, or take too long."""
         if self.leaves * self.band > _MOST_WORK:
             raise SettingError(
                 "band", f"is too wide for {self.leaves:,} leaves: {_MOST_WORK // self.leaves:,} fit"
             )
-        self.check_sums(ceiling)
+        return self.check_sums(ceiling)
 
 
 @preset

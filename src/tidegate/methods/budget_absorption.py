@@ -65,9 +65,9 @@ class AbsorbedBudget(DistributedBudget):
             f"threshold={threshold}, scale={scale})"
         )
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers."""
-        check_scale(self.scale(ceiling))
+        return check_scale(self.scale(ceiling))
 
     def sampler(self, threshold: int, keystream: Keystream) -> BudgetAbsorptionSampler:
         """Decides by noisy dissimilarity."""

@@ -81,10 +81,9 @@ class DistributedBudget(WindowStage, Spec):
             f"threshold={threshold}, scale={scale}, shares={_SHARES}, least={_LEAST})"
         )
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers."""
-        super().check(ceiling)
-        check_scale(self.publication_scale(ceiling, _LEAST))
+        return max(super().check(ceiling), check_scale(self.publication_scale(ceiling, _LEAST)))
 
     def sampler(self, threshold: int, keystream: Keystream) -> BudgetDistributionSampler:
         """Decides by noisy dissimilarity."""

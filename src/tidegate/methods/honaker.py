@@ -135,12 +135,12 @@ class BottomUpTree(ForestStage, Spec):
         scales = level_scales(threshold, self.epsilon, self._shares)
         return HonakerForest(self.fanout, self.horizon, scales)
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
         leaves = self.noise_law(ceiling).grove_leaves
         check_leaves(leaves)
         draws = 2 * leaves * len(self._shares)
-        check_headroom(ceiling, self.epsilon, self._shares, draws=draws, values=2 * leaves)
+        return check_headroom(ceiling, self.epsilon, self._shares, draws=draws, values=2 * leaves)
 
 
 @preset

@@ -135,10 +135,10 @@ class HybridTrees(RunningSumStage, Spec):
         inside = [level_scales(threshold, half, (share,))[0] for share in shares]
         return HybridNoise(inside[0], tuple(inside))
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers."""
         shares = (Fraction(1, 2 * _SEGMENTS),) * _SEGMENTS
-        check_headroom(ceiling, self.epsilon, shares, draws=4 * _SEGMENTS, values=1 << 20)
+        return check_headroom(ceiling, self.epsilon, shares, draws=4 * _SEGMENTS, values=1 << 20)
 
     def run(self, threshold: int, ceiling: int, keystream: Keystream) -> HybridRun:  # type: ignore[override]
         """Begin to release."""

@@ -103,9 +103,9 @@ class GroupedValues(PrivateTests, Spec):
             f"public={self.public_limit(threshold)}, longest={self.longest})"
         )
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers."""
-        check_scale(max(self.value_scale(ceiling), self.test_scale(ceiling)))
+        return check_scale(max(self.value_scale(ceiling), self.test_scale(ceiling)))
 
     def run(self, threshold: int, ceiling: int, keystream: Keystream) -> PegasusRun:
         """Begin to release."""

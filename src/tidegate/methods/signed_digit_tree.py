@@ -163,12 +163,12 @@ class SignedDigits(RunningSumStage, Spec):
         scales = level_scales(threshold, self.epsilon, self._shares)
         return SignedDigitNoise(self.fanout, self.horizon, scales)
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
         check_leaves(self.horizon)
         # Running sums of the draws of a level are kept, of leaves at the most.
-        draws = 2 * self.horizon * len(self._shares)
-        check_headroom(ceiling, self.epsilon, self._shares, draws=draws, values=2 * self.horizon)
+        draws, values = 2 * self.horizon * len(self._shares), 2 * self.horizon
+        return check_headroom(ceiling, self.epsilon, self._shares, draws=draws, values=values)
 
 
 @preset

@@ -171,11 +171,11 @@ class SmoothBinary(GaussianStage, Spec):
         squared = threshold**2 * zeros_needed(self.horizon)
         return SmoothBinaryNoise(self.horizon, self.variance_for(squared))
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
         check_leaves(self.horizon)
         variance, draws = self.noise_law(ceiling).variance, 2 * zeros_needed(self.horizon)
-        check_gaussian(variance, draws, 2 * self.horizon * ceiling)
+        return check_gaussian(variance, draws, 2 * self.horizon * ceiling)
 
 
 @preset

@@ -110,10 +110,9 @@ class OnlinePartition(PrivateTests, Spec):
             f"sums={self.sum_law(threshold).identity})"
         )
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers."""
-        check_scale(self.test_scale(ceiling))
-        self.counter.check(ceiling)
+        return max(check_scale(self.test_scale(ceiling)), self.counter.check(ceiling))
 
     def run(self, threshold: int, ceiling: int, keystream: Keystream) -> PartitionRun:
         """Begin to release."""

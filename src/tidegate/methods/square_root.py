@@ -176,21 +176,21 @@ class SquareRoot(GaussianStage, Spec):
         """The noise for values truncated at `threshold` units."""
         return RootNoise(self.leaves, self.variance_for(self.sensitivity(threshold)))
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers, or take too long."""
         if self.leaves > _MOST_LEAVES:
             raise SettingError(
                 "block",
                 f"is too small: {self.leaves:,} leaves in a horizon (at most {_MOST_LEAVES:,})",
             )
-        self.check_sums(ceiling)
+        return self.check_sums(ceiling)
 
-    def check_sums(self, ceiling: int) -> None:
+    def check_sums(self, ceiling: int) -> int:
         """Refuse noise whose running sums, beside those of values, might not fit 64 bits."""
         # |W| < 4·max |Z|: the coefficients of C⁻¹ sum to less than 2, of a band of C to less than
         # 2.5.
         sums = self.horizon * ceiling << PLACES
-        check_gaussian(self.noise_law(ceiling).variance, 4 * self.leaves, sums)
+        return check_gaussian(self.noise_law(ceiling).variance, 4 * self.leaves, sums)
 
 
 @preset

@@ -32,7 +32,7 @@ from tidegate.noise.discrete_laplace import discrete_laplace
 from tidegate.randomness import WordSource
 
 # Below, the noise is 0 for every practical purpose; above, draws come near the end of 64 bits.
-_SMALLEST, _LARGEST = Fraction(1, 1 << 20), 1 << 100
+_SMALLEST, LARGEST_VARIANCE = Fraction(1, 1 << 20), 1 << 100
 # From here on the variance of the discrete law is σ² to within e^(−2π²·4): less than a float shows.
 _SMOOTH = 4
 
@@ -82,7 +82,7 @@ def discrete_gaussian_variance(variance: Fraction) -> float:
 
 def _checked(variance: Fraction) -> Fraction:
     exact = exact_fraction("variance", variance)
-    if not _SMALLEST <= exact <= _LARGEST:
+    if not _SMALLEST <= exact <= LARGEST_VARIANCE:
         raise SettingError("variance", f"must lie between {_SMALLEST} and 2**100")
     return exact
 

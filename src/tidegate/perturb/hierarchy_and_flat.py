@@ -114,7 +114,7 @@ class Hierarchy(ForestStage, Spec):
         scales = level_scales(threshold, self.epsilon, self._shares)
         return forest_of(self.fanout, self.blocks, scales, self.consistent)
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
         forest = self.noise_law(ceiling)
         if forest.grove_leaves > _MOST_LEAVES:
@@ -125,7 +125,7 @@ class Hierarchy(ForestStage, Spec):
             )
         # Residuals sum all leaf draws below a node; prefixes sum siblings, level by level.
         summed = forest.grove_leaves if self.consistent else self.fanout
-        check_headroom(
+        return check_headroom(
             ceiling,
             self.epsilon,
             self._shares,
@@ -208,6 +208,7 @@ class Flat(ForestStage, Spec):
         blocks = -(-self.horizon // self.block)
         return forest_of(2, blocks, level_scales(threshold, self.epsilon, _ALL))
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers."""
-        check_headroom(ceiling, self.epsilon, _ALL, draws=1, values=self.horizon + self.block)
+        values = self.horizon + self.block
+        return check_headroom(ceiling, self.epsilon, _ALL, draws=1, values=values)

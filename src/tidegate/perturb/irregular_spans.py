@@ -65,11 +65,12 @@ class IrregularRun(OneLayoutRun):
         raise AssertionError("an irregular perturber says more than a number")
 
 
-def check_scale(scale: int) -> None:
-    """Refuse noise that might not fit 64 bits."""
+def check_scale(scale: int) -> int:
+    """Refuse noise that might not fit 64 bits; its scale."""
     if scale > _MOST_SCALE:
         raise SettingError(
             "resolution",
             f"too fine: noise of scale {roughly(scale)} steps could overflow 64-bit numbers; "
             "choose a coarser resolution, a smaller bound or a larger epsilon",
         )
+    return scale

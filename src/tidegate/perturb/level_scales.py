@@ -42,8 +42,11 @@ def level_budgets(epsilon: Fraction, shares: tuple[Fraction, ...]) -> tuple[Frac
 
 def check_headroom(
     ceiling: int, epsilon: Fraction, shares: tuple[Fraction, ...], draws: int, values: int
-) -> None:
-    """Refuse settings for which a sum of `draws` noise draws and values might not fit 64 bits."""
+) -> Fraction:
+    """Refuse settings for which a sum of `draws` noise draws and values might not fit 64 bits.
+
+    The largest scale.
+    """
     largest = max(level_scales(ceiling, epsilon, shares))
     if draws * _TAIL * largest + values * ceiling >= _INT64:
         raise SettingError(
@@ -52,6 +55,7 @@ def check_headroom(
             "steps could overflow 64-bit sums; choose a coarser resolution, a "
             "smaller bound or a shorter horizon",
         )
+    return largest
 
 
 def level_scale(threshold: int, budget: Fraction) -> Fraction:

@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, concentrated
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.noise.discrete_gaussian import LARGEST_VARIANCE
 from tidegate.perturb.forest_geometry import over_horizons
 from tidegate.perturb.forest_perturber import ForestLike, ForestRun
 from tidegate.perturb.one_layout import OneLayoutStage
@@ -160,11 +161,16 @@ def check_leaves(leaves: int) -> None:
         )
 
 
-def check_gaussian(variance: int, draws: int, sums: int) -> None:
-    """Refuse noise for which `draws` draws, beside sums of values, might not fit 64 bits."""
-    if draws * _TAIL * (math.isqrt(variance) + 1) + sums >= _INT64:
+def check_gaussian(variance: int, draws: int, sums: int) -> int:
+    """The scale of noise; refused if `draws` draws, beside sums of values, might not fit 64 bits.
+
+    Also what its sampler refuses: that would be in the middle of a stream, once θ is known.
+    """
+    scale = math.isqrt(variance) + 1
+    if variance > LARGEST_VARIANCE or draws * _TAIL * scale + sums >= _INT64:
         raise SettingError(
             "resolution",
             "too fine: the noise could overflow 64-bit sums; choose a coarser resolution, a "
             "smaller bound or a shorter horizon",
         )
+    return scale

@@ -126,9 +126,9 @@ class SampledStage(IrregularStage):
     `scale` is that of a measurement, or the largest where they differ.
     """
 
-    def check(self: _Scaled, ceiling: int) -> None:
+    def check(self: _Scaled, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers."""
-        check_scale(self.scale(ceiling))
+        return check_scale(self.scale(ceiling))
 
     def run(self: _Sampling, threshold: int, ceiling: int, keystream: Keystream) -> SampledRun:
         """Begin to release."""

@@ -81,7 +81,7 @@ def _measured(sums: Record) -> tuple[float, float, tuple[int, int]]:
         last, step = blocks[-1], segment.method.step
         start = min(start, blocks[0].start)
         end = last.start + last.layout.edge(last.layout.leaves_by(segment.end - last.start))
-        total += float(segment.released.sum()) * step
+        total += segment.leaves.total * step
         for block in blocks:
             variance += block.layout.nodes[0] * block.layout.variances[0] * step**2
     return total, math.sqrt(variance), (start, end)

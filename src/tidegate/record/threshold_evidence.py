@@ -246,6 +246,6 @@ def _mean_by(segment: Segment, until: int) -> float:
         if block.start < until:
             done = block.layout.leaves_by(min(until, segment.end) - block.start)
             values = block.start + block.layout.edge(done) - segment.start
-            last, first = leaves.sums(np.array([block.first + done, leaves.oldest])).tolist()
-            return float(last - first) / values if values else 0.0
+            known = leaves.between(*np.array([[leaves.oldest], [block.first + done]]))
+            return known.item() / values if values else 0.0
     return 0.0

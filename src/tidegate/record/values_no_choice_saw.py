@@ -179,7 +179,9 @@ def _fallen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
     low = theta <= HARDLY * method.grain and STRAYED * theta <= bound
     # A resolution of 1 and more that was given is the unit of the data: a small θ may be right.
     counts = method.grain == 1 and method.step >= 1
-    if not low or counts or method.estimator.adds_up:  # those speak of capped sums only
+    # Answers speak of capped sums only without a tail, and where noise is not that of trees.
+    capped = method.estimator.adds_up or not segment.blocks[-1].layout.variances
+    if not low or counts or capped:
         return 0.0
     return _MOST if segment.below else max(_LITTLE, min(1.0, sum(_held(segment))))
 

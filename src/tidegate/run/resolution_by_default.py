@@ -1,7 +1,7 @@
 """The resolution and the thresholds to choose from, by public settings, where nobody chose them.
 
     0 ··········|··········|··········|··········| … bound     | thresholds: multiples of the step
-      └ values: multiples of the resolution, a millionth of it
+      └ values: multiples of the resolution, up to a millionth of it
 
 What a choice of θ pays for grows with the number of thresholds, so these are few where little is
 known: 1,024 and more (`tidegate.lattice.default_resolution`). Values are rounded far more finely,
@@ -23,6 +23,15 @@ from tidegate.run.two_sided_caps import scale_rule
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
+
+
+# The largest scale of noise, in units, at the bound. Floats propose noise, and more of it is left
+# to integers, a thousand times slower, the larger the scale is: all from 2⁴⁰ on, 6 % at 2³⁶, less
+# than 1 % where θ is a tenth of the bound. Trees that are chosen block by block have few nodes.
+_QUICK, _QUICK_FOR_FEW = 1 << 36, 1 << 40
+# Ticks of events have room for 65,536 events at the bound (`EventTrees.check`), times this: what is
+# more is cut, and nothing released says so.
+_ROOM = 1 << 8
 
 
 def decide_resolution(pipeline: Pipeline) -> None:
@@ -49,13 +58,18 @@ def decide_resolution(pipeline: Pipeline) -> None:
 
 
 def _refine(pipeline: Pipeline, step: Fraction) -> None:
-    """Keep `step` for thresholds, and the finest parts of it that 64-bit sums allow for values."""
-    grain = GRAIN
+    """Keep `step` for thresholds, and the finest parts of it that fit for values.
+
+    64 bits must hold all sums, noise must be drawn quickly, and ticks have room for their events.
+    """
+    grain, room = GRAIN, 1 if pipeline.ticks is None else _ROOM
+    few = pipeline.measurer.noise_law(1) is None and not pipeline.measurer.irregular
+    largest = room * (_QUICK_FOR_FEW if few else _QUICK)
     while grain > 1:
         _keep(pipeline, step / grain, step)
         with suppress(SettingError):
-            pipeline.measurer.check(pipeline.widest)
-            return
+            if pipeline.measurer.check(pipeline.widest * room) <= largest:
+                return
         grain //= 10
     _keep(pipeline, step, None)
 

@@ -73,6 +73,10 @@ class Leaves(Protocol):
         """The sum of all leaves before each of these."""
         ...
 
+    def between(self, first: IntArray, last: IntArray, most: float = ...) -> FloatArray:
+        """The sums of leaves [first, last): also of so many that 64 bits do not hold them."""
+        ...
+
     def predictions(self, leaves: IntArray) -> FloatArray:
         """What a value of each leaf was predicted to be."""
         ...

@@ -152,8 +152,11 @@ class Perturber(Protocol):
         """All that decides about noise, for every choice that can come: other noise, other text."""
         ...
 
-    def check(self, ceiling: int) -> None:
-        """Refuse settings for which a threshold up to `ceiling` could overflow 64-bit integers."""
+    def check(self, ceiling: int) -> Fraction | int:
+        """Refuse settings for which a threshold up to `ceiling` could overflow 64-bit integers.
+
+        The largest scale of any noise then, in lattice units.
+        """
         ...
 
     def start(

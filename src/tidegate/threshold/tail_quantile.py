@@ -198,14 +198,15 @@ class TailQuantile(Spec):
     ) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers (of one stream, or in rows), and the denominator."""
         grid = self.candidates(lattice)
-        allowed = grid >= math.ceil(min(at_least, lattice.top) / self.extrapolation)
+        least = min(-(-at_least // lattice.grain), lattice.grains) / self.extrapolation
+        allowed = self.ladder(lattice) >= math.ceil(least)  # outcomes are whole grains
         if first and sees_bulk(self, lattice):
             return grid[allowed], *bulk_scores(self, above, lattice, allowed)
-        target = round(self.target * SCORE_PARTS)
-        counts = np.maximum(above[..., allowed] * (SCORE_PARTS // PARTS), target)
+        counts = above[..., allowed] * (SCORE_PARTS // PARTS)
+        counts = np.maximum(counts, round(self.target * SCORE_PARTS))
         end = None if climbing_to is None else -(-climbing_to // lattice.grain)
-        climb = max(1, climbing_from // lattice.grain), end, positive, late_price
-        public = penalties(self, lattice.grains, *climb)[allowed]
+        facts = max(1, climbing_from // lattice.grain), end, positive, late_price
+        public = penalties(self, lattice.grains, *facts)[allowed]
         return grid[allowed], -(public + counts), SCORE_PARTS
 
     def choose(
@@ -254,8 +255,7 @@ def outcome_of(candidate: int, factor: Fraction, lattice: Lattice) -> int:
 def last_exceeded(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]:
     """The last candidate that each value exceeds (−1: none), and what it counts there, in 256ths.
 
-    At candidates before that one it counts in full: they lie a sixteenth of themselves below.
-    `TailQuantile.above` in another form, for counts of many streams.
+    It counts in full before: `TailQuantile.above` in another form, for counts of many streams.
     """
     last: IntArray = np.searchsorted(grid, values) - 1
     steps = grid[np.maximum(last, 0)]

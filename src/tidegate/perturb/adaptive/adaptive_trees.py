@@ -105,9 +105,9 @@ class AdaptiveTrees(Spec):
         """All caps and scales that any choice can lead to."""
         return _noise_identity(self, threshold, ceiling)
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers."""
-        for shape in RANGE_ERROR:
+        return max(
             check_headroom(
                 ceiling,
                 self.epsilon,
@@ -115,6 +115,8 @@ class AdaptiveTrees(Spec):
                 draws=2 * shape[-1] * len(shape),
                 values=2 * self.horizon,
             )
+            for shape in RANGE_ERROR
+        )
 
     def start(
         self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None

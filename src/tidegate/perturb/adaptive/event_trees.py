@@ -87,15 +87,16 @@ class EventTrees(AdaptiveTrees):
         """Sums of ticks count up to this: those of a horizon fit into 64 bits."""
         return (1 << 61) // self.horizon
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings for which 65,536 events at the bound would not fit into a tick."""
-        super().check(ceiling)
+        scale = super().check(ceiling)
         if _EVENTS * ceiling > self.most:
             raise SettingError(
                 "resolution",
                 f"too fine: with it a tick could not hold {_EVENTS} events at the bound. Choose a "
                 "coarser one, or a shorter horizon",
             )
+        return scale
 
     def start(
         self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None

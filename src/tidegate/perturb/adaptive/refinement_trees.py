@@ -124,10 +124,10 @@ class RefinementTrees(AdaptiveTrees):
         trees = self.every_layout(self.horizon, threshold, ceiling)
         return f"[{', '.join(tree.identity for tree in trees)}]"
 
-    def check(self, ceiling: int) -> None:
+    def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers with the least of the budgets."""
         least = self.epsilon * min(*self.blocks, *self.warm_ups)
-        AdaptiveTrees(epsilon=least, horizon=self.horizon).check(ceiling)
+        return AdaptiveTrees(epsilon=least, horizon=self.horizon).check(ceiling)
 
     def start(
         self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None

@@ -17,6 +17,8 @@ from tidegate.lattice import FloatArray, IntArray, divmod_by_number
 from tidegate.stages import Spans
 
 _FIRST_CAPACITY = 64  # of every phase of every key
+# Sums below are far from what 64 bits cannot hold, noise included; where running sums wrap round.
+_FITS, _WRAP = float(1 << 61), float(1 << 64)
 
 
 def _check_whole(*columns: NDArray[Any]) -> None:
@@ -81,6 +83,20 @@ class RingBuffer:
         """The sum of all leaves before each of these."""
         return self._sums[self._slots(leaves)]
 
+    def between(self, first: IntArray, last: IntArray, most: float = _FITS) -> FloatArray:
+        """The sums of leaves [first, last), in units; a leaf has `most`, as a rule.
+
+        Running sums wrap round. Where 64 bits do not hold a difference, floats say how often.
+        """
+        found: FloatArray = (self.sums(last) - self.sums(first)).astype(np.float64)
+        if (last - first).max(initial=0) * most < _FITS:
+            return found
+        each = np.diff(self.sums(np.arange(self.oldest, self.closed + 1)))
+        running = np.concatenate(([0.0], np.cumsum(each, dtype=np.float64)))
+        about = running[last - self.oldest] - running[first - self.oldest]
+        found += np.rint((about - found) / _WRAP) * _WRAP
+        return found
+
     def predictions(self, leaves: IntArray) -> FloatArray:
         """The prediction of one value of each leaf."""
         return self._predictions[self._slots(leaves)]
@@ -90,8 +106,8 @@ class RingBuffer:
         return self._squares[self._slots(leaves)]
 
     def spans(self) -> Spans:
-        """None: these leaves have one size, or the layout of their block says it."""
-        raise AssertionError("the layout says what these leaves span")
+        """None: the layout says what these leaves span."""
+        raise AssertionError("the layout says it")
 
     def predict(self, prediction: float) -> None:
         """Set the prediction of one value of the open leaf."""
@@ -173,10 +189,9 @@ class RingBuffer:
         return [column[slots] for column in self._stored()]
 
     @property
-    def total(self) -> int:
+    def total(self) -> float:
         """The sum of all known leaves."""
-        first, last = self._sums[self._slots(np.array([self.oldest, self.closed]))].tolist()
-        return int(last - first)
+        return self.between(*np.array([[self.oldest], [self.closed]])).item()
 
     def restore(self, closed: int, columns: Sequence[NDArray[Any]]) -> None:
         """Continue from the last entries up to leaf `closed`, which is included.
