@@ -24,7 +24,7 @@ from dataclasses import replace
 import numpy as np
 
 import tidegate as tg
-from tidegate.keyed.release import KeyedRelease
+from tidegate.keyed.keyed_release import KeyedRelease
 
 BLOCK_TICKS = 256  # of the pipeline below: noise of all keys is needed within the first of them
 

@@ -14,7 +14,7 @@ from benchmarks.table import Row, at_least, at_most, measured
 from benchmarks.timing import again, best, best_in_turns
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local import mechanisms
-from tidegate.local.mechanisms.optimal_by_linear_program import expected_shares
+from tidegate.local.mechanisms.optimal_by_linear_program import expected_shares_for_optimal
 from tidegate.local.questions import Question, TailQuestion, WaveQuestion
 from tidegate.local.square_wave_density import estimate_density
 from tidegate.randomness import WordSource
@@ -127,7 +127,7 @@ def _variances(_quick: bool) -> list[Row]:
             note = f"{len(question.weights)} x {question.reports} weights"
             title = f"{name}, e={text}, variance against the formula"
             rows.append(at_most(title, largest, 1.0, "%", note))
-    shares = expected_shares(x)
+    shares = expected_shares_for_optimal(x)
     for text, target in (("0.7", None), ("1", 1.11), ("2", 1.34), ("3", None), ("5", None)):
         epsilon = Fraction(text)
         question = mechanisms.optimal(_THRESHOLD, epsilon)

@@ -17,7 +17,7 @@ import tidegate as tg
 from benchmarks.timing import progress
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.topl import Topl
-from tidegate.local.topl_simulation import run
+from tidegate.local.topl_simulation import run_simulation
 
 _HORIZON, _HOLDOUT, _BOUND, _LENGTH = 1 << 17, 1 << 13, 3000, 20_000
 _EPSILONS = (0.5, 1.0, 2.0)
@@ -58,7 +58,7 @@ def _released(topl: Topl, values: IntArray, seed: int, again: bool) -> FloatArra
     collection = topl.collection()
     if not again:
         collection.schedule = replace(collection.schedule, again=None)
-    return run(collection, values, tg.seeded(seed).new_epoch().keystream("drift", b""))
+    return run_simulation(collection, values, tg.seeded(seed).new_epoch().keystream("drift", b""))
 
 
 def _error(values: IntArray, released: FloatArray, seed: int) -> float:

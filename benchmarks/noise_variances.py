@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tidegate as tg
-from tidegate.methods._budget import rho_for
+from tidegate.methods._budget import rho_of_budget
 from tidegate.perturb.forest_geometry import Forest
 
 HORIZON = 1 << 20
@@ -115,7 +115,7 @@ def table() -> list[Variance]:
     root = square_root_of_single_values
     each = mean_variance(root, random_ranges(_FEW)), mean_variance(root, sums)
     for exponent, power in ((6, "⁻⁶"), (9, "⁻⁹")):
-        rho = 2 * float(rho_for(Fraction(1), Fraction(1, 10**exponent)))
+        rho = 2 * float(rho_of_budget(Fraction(1), Fraction(1, 10**exponent)))
         name, guarantee = "square root, single values", f"(ε, δ = 10{power})"
         found.append(Variance(name, guarantee, each[0] / rho, each[1] / rho))
     return sorted(found, key=lambda row: row.ranges)

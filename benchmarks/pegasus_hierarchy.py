@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.pegasus_setting import Flags, Floats, backward, smoothed
 from benchmarks.pegasus_streams import Ints, places
-from tidegate.methods._pegasus_groups import Grouping
+from tidegate.methods._pegasus_groups import PegasusGrouping
 
 Seed = tuple[int, ...]
 
@@ -70,7 +70,7 @@ def node(
     noise = random.laplace(0, 1, size=size) / (perturber * shares[seen])
     noisy: Floats = values.astype(np.float64) + noise
     public, most = int(float(limit) / grouper * _UNITS), int(counts.max() + 1) * _UNITS
-    grouping = Grouping(public, 1 << 14, most)
+    grouping = PegasusGrouping(public, 1 << 14, most)
     tests, limits = (
         np.rint(random.laplace(0, one * _UNITS / grouper, size=size)).astype(np.int64)
         for one in (8, 4)

@@ -39,9 +39,9 @@ from benchmarks.processor_time import processor_seconds
 from benchmarks.spark_cluster import cluster
 from benchmarks.spark_shard import adaptive, default, fixed
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.executor_settings import ExecutorSettings
 from tidegate.spark.list_columns import list_column
-from tidegate.spark.release import _schema
+from tidegate.spark.release import _schema_of_release
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import Shard, shard_of
 from tidegate.spark.shard_operators import STATE
@@ -163,7 +163,7 @@ def session(master: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def state_bytes(plan: ExecutorPlan, keys: int, each: int) -> float:
+def state_bytes(plan: ExecutorSettings, keys: int, each: int) -> float:
     """Of the sealed state of a shard, a key."""
     from tidegate.spark.sequence_numbers import InputRows
 
@@ -175,8 +175,8 @@ def state_bytes(plan: ExecutorPlan, keys: int, each: int) -> float:
     return len(shard.sealed()) / keys
 
 
-def _plan(pipeline: Pipeline, secret: Path, shards: int, packed: bool) -> ExecutorPlan:
-    return ExecutorPlan(
+def _plan(pipeline: Pipeline, secret: Path, shards: int, packed: bool) -> ExecutorSettings:
+    return ExecutorSettings(
         pipeline=pipeline, secret=MasterSecret(f"file:{secret}"), shards=shards, gaps="close",
         cap=None, packed=packed, timed=False,
     )  # fmt: skip
@@ -198,7 +198,7 @@ def both(
         .withColumn("shard", shard_of(F.col("key"), shards))
         .groupBy("shard")
         .transformWithStateInPandas(
-            PassThrough(size, packed=packed), _schema(packed), "Append", "None"
+            PassThrough(size, packed=packed), _schema_of_release(packed), "Append", "None"
         )
     )
     released = ts.release(

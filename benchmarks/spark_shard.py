@@ -22,7 +22,7 @@ import numpy as np
 import tidegate as tg
 from tidegate import estimate, perturb, threshold
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.executor_settings import ExecutorSettings
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.sequence_numbers import InputRows
 from tidegate.spark.shard import Shard
@@ -61,7 +61,7 @@ def measured(pipeline: Pipeline, keys: int, each: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "secret"
         place.write_bytes(bytes(32))
-        plan = ExecutorPlan(
+        plan = ExecutorSettings(
             pipeline=pipeline, secret=MasterSecret(f"file:{place}"), shards=1, gaps="close",
             cap=None, packed=True, timed=False,
         )  # fmt: skip

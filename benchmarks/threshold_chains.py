@@ -28,9 +28,9 @@ from benchmarks.accuracy_adaptive import EPSILONS, HOLDOUT, HORIZON, bounds, str
 from tidegate.estimate.mixture.rescaled_run import LATE_TAKEN
 from tidegate.lattice import Lattice
 from tidegate.methods.adaptive import WARM_UP_TRUNCATED
-from tidegate.perturb.adaptive.refinement_trees import block_length
-from tidegate.run.refinement_shares_and_windows import WARM_SHARE, Refinement
-from tidegate.run.selection_counts import facts_of_window, stage_of_choice
+from tidegate.perturb.adaptive.refinement_trees import refinement_block_length
+from tidegate.run.refinement_schedule import WARM_SHARE, Refinement
+from tidegate.run.selection_counts import facts_of_selection, stage_of_selection
 from tidegate.stages import late_from
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import least_threshold
@@ -65,7 +65,7 @@ def chains(pipeline: tg.Pipeline, units: Ints, runs: int, random: np.random.Gene
     refinement, lattice, horizon = pipeline.reselect, pipeline.lattice, pipeline.perturber.horizon
     assert isinstance(refinement, Refinement)
     epsilon, first = float(pipeline.perturber.epsilon), pipeline.warm_up
-    stage, _ = stage_of_choice(pipeline, refinement, first, WARM_SHARE, age=first)
+    stage, _ = stage_of_selection(pipeline, refinement, first, WARM_SHARE, age=first)
     least = least_threshold(stage, lattice)
     theta = drawn(
         random,
@@ -85,9 +85,9 @@ def chains(pipeline: tg.Pipeline, units: Ints, runs: int, random: np.random.Gene
         values, share = due
         end, last = at, 0
         while end < at + values:
-            last = block_length(horizon, end, end)
+            last = refinement_block_length(horizon, end, end)
             end += last
-        stage, _ = stage_of_choice(pipeline, refinement, values, share, age=end)
+        stage, _ = stage_of_selection(pipeline, refinement, values, share, age=end)
         above, block = stage.above(units[at:end], lattice), units[end - last : end]
         doubt = math.sqrt(2) / (float(1 - share) * epsilon * last)  # of the block's mean, in θ
         chosen, late = np.empty_like(theta), end > late_from(horizon)
@@ -95,7 +95,7 @@ def chains(pipeline: tg.Pipeline, units: Ints, runs: int, random: np.random.Gene
             same = theta == before
             surely = max(0.0, float(np.minimum(block, before).mean()) - 2 * doubt * before)
             known = math.floor(min(1.0, surely / before) * values)
-            facts = facts_of_window(stage, lattice, 1, before, known, False, surely, late)
+            facts = facts_of_selection(stage, lattice, 1, before, known, False, surely, late)
             aims = stage if facts.late_price is None else stage.late
             chosen[same] = drawn(random, int(same.sum()), aims, above, lattice, *facts)
         theta = chosen

@@ -19,7 +19,7 @@ import numpy as np
 
 import tidegate as tg
 from tidegate import _atomic_files
-from tidegate.cli.exit_codes_and_signals import complain, stopping
+from tidegate.cli.exit_codes_and_signals import complain, stopping_on_signal
 from tidegate.durable import DurableRelease, transfer
 from tidegate.io import Batch, read_metadata
 from tidegate.ledger import Ledger
@@ -77,7 +77,7 @@ class Run:
     def go(self, values=VALUES) -> None:
         """As `tidegate release --state` does it."""
         with (
-            stopping(None),
+            stopping_on_signal(None),
             DurableRelease.open(self.state, self.pipeline) as run,
         ):
             transfer(Pieces(values, FEW_PIECES), run, self.output, warn=complain)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # at run time everything is imported when it is first asked f
         TidegateError,
     )
     from tidegate.guarantee import Guarantee, parallel, sequential
-    from tidegate.keyed.released_file import open_released as open  # noqa: A004  # as in `tg.open`
+    from tidegate.keyed.keyed_file import open_released as open  # noqa: A004  # as in `tg.open`
     from tidegate.methods._events import event_means, events
     from tidegate.methods.adaptive import adaptive
     from tidegate.methods.adaptive_gaussian import adaptive_gaussian
@@ -186,7 +186,7 @@ if not TYPE_CHECKING:  # a type checker would believe that every name exists
         if name in _MODULES:
             found = importlib.import_module(f"tidegate.{name}")
         elif name == "open":
-            found = importlib.import_module("tidegate.keyed.released_file").open_released
+            found = importlib.import_module("tidegate.keyed.keyed_file").open_released
         elif name in _HOMES:
             found = getattr(importlib.import_module(f"tidegate.{_HOMES[name]}"), name)
         elif not name.startswith("_") and name in _methods():

@@ -170,7 +170,7 @@ class FileOfOneName:
         return None
 
 
-class Draft:
+class DraftFile:
     """A new version of a file, written beside it under a name of its own.
 
     `publish` gives it the file's name: the old content or the new, never a part.
@@ -209,7 +209,7 @@ class Draft:
 
 def replace_file(path: Path, data: bytes, mode: int = PRIVATE) -> None:
     """Write a small file in one step, durably."""
-    draft = Draft(path, mode)
+    draft = DraftFile(path, mode)
     try:
         write_all(draft.descriptor, data)
         draft.publish()
@@ -220,7 +220,7 @@ def replace_file(path: Path, data: bytes, mode: int = PRIVATE) -> None:
         unlock(draft.descriptor)
 
 
-class Inherited(NotCopied, ABC):
+class InheritedFile(NotCopied, ABC):
     """An open resource of one process; a forked process disowns it at once."""
 
     def guard(self) -> None:
@@ -238,13 +238,13 @@ class Inherited(NotCopied, ABC):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-_open: WeakSet[Inherited] = WeakSet()
+_open: WeakSet[InheritedFile] = WeakSet()
 
 
-def _disown() -> None:
+def _disown_inherited_files() -> None:
     for thing in list(_open):
         thing.disown()
 
 
 if hasattr(os, "register_at_fork"):  # where processes fork at all
-    os.register_at_fork(after_in_child=_disown)
+    os.register_at_fork(after_in_child=_disown_inherited_files)

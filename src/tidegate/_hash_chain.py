@@ -18,15 +18,15 @@ START = bytes(HEAD_BYTES)
 """The head of an empty chain."""
 
 
-def link(head: bytes, row: bytes, key: bytes | None) -> bytes:
+def chain_link(head: bytes, row: bytes, key: bytes | None) -> bytes:
     """The head of the chain after a row."""
     if key is None:
         return hashlib.sha256(head + row).digest()
     return hmac.digest(key, head + row, "sha256")
 
 
-def head_of(rows: Iterable[bytes], key: bytes | None, head: bytes = START) -> bytes:
+def chain_head(rows: Iterable[bytes], key: bytes | None, head: bytes = START) -> bytes:
     """The head of the chain after all of these rows, which follow `head`."""
     for row in rows:
-        head = link(head, row, key)
+        head = chain_link(head, row, key)
     return head

@@ -19,7 +19,7 @@ def names_on_demand(
     >>> names_on_demand("tidegate.threshold", ["NoisyMax"])("NoisyMax").KIND
     'threshold.NoisyMax'
     """
-    modules = {name: _module_of(name) for name in names} | dict(homes or {})
+    modules = {name: _module_of_name(name) for name in names} | dict(homes or {})
 
     def import_name(name: str) -> Any:
         if name not in modules:
@@ -31,6 +31,6 @@ def names_on_demand(
     return import_name
 
 
-def _module_of(name: str) -> str:
+def _module_of_name(name: str) -> str:
     words = (f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     return "".join(words).removeprefix("_")

@@ -45,7 +45,7 @@ class Clock:
         if self.unit not in (None, *UNITS):
             raise SettingError("time unit", "must be s, ms, us or ns")
         if self.zone is not None:
-            zone_of(self.zone)
+            clock_zone_of(self.zone)
 
     def plain(self) -> dict[str, Any]:
         """Facts for metadata."""
@@ -59,11 +59,11 @@ class Clock:
     def texts(self, ticks: IntArray) -> list[str]:
         """Times as they are written: the same text for the same time, in any company."""
         if self.unit is not None:
-            return [_number(tick, UNITS[self.unit]) for tick in ticks.tolist()]
+            return [_clock_number(tick, UNITS[self.unit]) for tick in ticks.tolist()]
         if self.zone in (None, "UTC"):
             return _clock_iso(ticks, ["" if self.zone is None else "Z"] * ticks.size)
         offsets = offsets_of(self.zone or "", ticks)
-        signs = {offset: _sign(offset) for offset in np.unique(offsets).tolist()}
+        signs = {offset: _clock_sign(offset) for offset in np.unique(offsets).tolist()}
         return _clock_iso(ticks + offsets, [signs[offset] for offset in offsets.tolist()])
 
     def local(self, ticks: IntArray) -> IntArray:
@@ -84,7 +84,7 @@ class Clock:
         before: Sequence[int] = (),
         *,
         by_order: bool = True,
-        keys: RowsOfKeys | None = None,
+        keys: ClockRowsOfKeys | None = None,
     ) -> IntArray:
         """The times at which the wall clock showed this.
 
@@ -111,34 +111,34 @@ class Clock:
         if not (second > first).any():
             return first
         if keys is None:
-            return _told_by_order(first, second, before)
+            return _clock_time_by_order(first, second, before)
         found = first.copy()
         for code in np.unique(keys.codes[second > first]).tolist():
             mine = np.flatnonzero(keys.codes == code)
-            found[mine] = _told_by_order(first[mine], second[mine], keys.before.get(code, ()))
+            found[mine] = _clock_time_by_order(first[mine], second[mine], keys.before.get(code, ()))
         return found
 
 
-class RowsOfKeys(NamedTuple):
+class ClockRowsOfKeys(NamedTuple):
     """Whose row each is, as a number; and the times of the last rows of each key before them."""
 
     codes: IntArray
     before: Mapping[int, Sequence[int]]
 
 
-def _told_by_order(first: IntArray, second: IntArray, before: Sequence[int]) -> IntArray:
+def _clock_time_by_order(first: IntArray, second: IntArray, before: Sequence[int]) -> IntArray:
     """Which of two times is meant, of rows that follow each other."""
     rows = np.concatenate((np.array(before[-_LOOK_BACK:], dtype=np.int64), first))
     skipped = rows.size - first.size
     for at in np.flatnonzero(second > first).tolist():
         here = at + skipped
         known = rows[max(0, here - _LOOK_BACK) : here].tolist()
-        if _is_second(known, int(first[at]), int(second[at])):
+        if _is_second_clock_time(known, int(first[at]), int(second[at])):
             rows[here] = second[at]
     return rows[skipped:]
 
 
-def _is_second(before: list[int], first: int, second: int) -> bool:
+def _is_second_clock_time(before: list[int], first: int, second: int) -> bool:
     """Whether the second of two times is meant, after these rows."""
     if before and first < before[-1] <= second:
         return True
@@ -147,7 +147,7 @@ def _is_second(before: list[int], first: int, second: int) -> bool:
     return regular and first == before[-1]
 
 
-def zone_of(name: str) -> tzinfo:
+def clock_zone_of(name: str) -> tzinfo:
     """The time zone of a name or an offset.
 
     Raises:
@@ -170,7 +170,7 @@ def zone_name(zone: object) -> str | None:
     """
     name = str(zone).removeprefix("UTC") or "UTC"  # an offset of Python prints as UTC+02:00
     try:
-        zone_of(name)
+        clock_zone_of(name)
     except SettingError:
         return None
     return name
@@ -199,23 +199,23 @@ def offsets_of(zone: str, ticks: IntArray, *, local: bool = False, fold: int = 0
     """The offset from universal time at each of these times, or local times, in nanoseconds."""
     buckets, places = np.unique(ticks // _BUCKET, return_inverse=True)
     known = [
-        (_offset(zone, hour, local, fold), _offset(zone, hour + 1, local, fold))
+        (_clock_offset(zone, hour, local, fold), _clock_offset(zone, hour + 1, local, fold))
         for hour in buckets.tolist()
     ]
     found: IntArray = np.array([start for start, _ in known], dtype=np.int64)[places]
     changing = np.array([start != end for start, end in known], dtype=bool)
     # Where the offset changes within an hour, each second is looked up.
     for at in np.flatnonzero(changing[places]).tolist() if changing.any() else ():
-        found[at] = _looked_up(zone, int(ticks[at]) // SECOND, local, fold)
+        found[at] = _looked_up_clock_offset(zone, int(ticks[at]) // SECOND, local, fold)
     return found
 
 
 @lru_cache(maxsize=1 << 16)
-def _offset(zone: str, hour: int, local: bool, fold: int) -> int:
-    return _looked_up(zone, hour * 3600, local, fold)
+def _clock_offset(zone: str, hour: int, local: bool, fold: int) -> int:
+    return _looked_up_clock_offset(zone, hour * 3600, local, fold)
 
 
-def _looked_up(zone: str, second: int, local: bool, fold: int) -> int:
+def _looked_up_clock_offset(zone: str, second: int, local: bool, fold: int) -> int:
     place = _clock_zone(zone)
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
     moment = moment.replace(tzinfo=place, fold=fold) if local else moment.astimezone(place)
@@ -238,7 +238,7 @@ def _clock_iso(local: IntArray, ends: list[str]) -> list[str]:
     return [text + end for text, end in zip(texts.tolist(), ends, strict=True)]
 
 
-def _number(tick: int, size: int) -> str:
+def _clock_number(tick: int, size: int) -> str:
     whole, rest = divmod(abs(tick), size)
     sign = "-" if tick < 0 else ""
     if not rest:
@@ -247,6 +247,6 @@ def _number(tick: int, size: int) -> str:
     return f"{sign}{whole}.{rest:0{digits}d}".rstrip("0")
 
 
-def _sign(offset: int) -> str:
+def _clock_sign(offset: int) -> str:
     minutes = abs(offset) // (60 * SECOND)
     return f"{'-' if offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"

@@ -18,8 +18,8 @@ from typing import Any
 
 from tidegate.errors import QueryError
 from tidegate.released import ReleasedFile
-from tidegate.released.released import position_of
-from tidegate.tables.optional_libraries import require
+from tidegate.released.released import position_in_released
+from tidegate.tables.optional_libraries import require_library
 
 _COLUMNS = ("estimate", "low", "high", "standard_error")
 _STRUCT = f"STRUCT({', '.join(f'{name} DOUBLE' for name in _COLUMNS)})"
@@ -34,7 +34,7 @@ def register(connection: Any) -> None:
     privacy is spent, however many sums are asked for. The program reads the files, whatever the
     connection may read itself: do not register this where strangers write the SQL.
     """
-    arrow = require("pyarrow", "tidegate.duckdb")
+    arrow = require_library("pyarrow", "tidegate.duckdb")
     kind = arrow.struct([(name, arrow.float64()) for name in _COLUMNS])
 
     def sums(paths: Any, starts: Any, ends: Any, confidences: Any) -> Any:
@@ -44,9 +44,9 @@ def register(connection: Any) -> None:
         for at, (path, _, _, confidence) in enumerate(asked):
             groups.setdefault((path, confidence), []).append(at)
         for (path, confidence), places in groups.items():
-            file = _opened((path, *_version(path)))
+            file = _opened_for_duckdb((path, *_duckdb_file_version(path)))
             ranges = [asked[at][1:3] for at in places]
-            for at, row in zip(places, _sums(file, ranges, confidence), strict=True):
+            for at, row in zip(places, _duckdb_sums(file, ranges, confidence), strict=True):
                 found[at] = row
         return arrow.array(found, kind)
 
@@ -59,7 +59,7 @@ def register(connection: Any) -> None:
     )
 
 
-def _sums(
+def _duckdb_sums(
     file: ReleasedFile, ranges: list[tuple[str, str]], confidence: float
 ) -> list[dict[str, float] | None]:
     """An answer for each range; None: no row lies in a range of time, as in SQL."""
@@ -71,7 +71,7 @@ def _sums(
     ]
     late = file.times is not None and bool(file.times.late.places.size)
     for at, (start, end) in enumerate(ranges):
-        if position_of(start) is not None or position_of(end) is not None:
+        if position_in_released(start) is not None or position_in_released(end) is not None:
             continue
         if late:  # they count where their own time lies
             try:
@@ -84,7 +84,7 @@ def _sums(
     return found
 
 
-def _version(path: str) -> tuple[int, int]:
+def _duckdb_file_version(path: str) -> tuple[int, int]:
     try:
         found = Path(path).stat()
     except OSError:
@@ -93,6 +93,6 @@ def _version(path: str) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=16)
-def _opened(version: tuple[str, int, int]) -> ReleasedFile:
+def _opened_for_duckdb(version: tuple[str, int, int]) -> ReleasedFile:
     """The file as it is now: it may have grown since the last question."""
     return ReleasedFile.open(version[0])

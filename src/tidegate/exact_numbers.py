@@ -40,7 +40,7 @@ def exact(name: str, value: object) -> Fraction:
     ):
         raise SettingError(name, f"must be a number, not {type(value).__name__}")
     try:
-        number = _fraction(str(value) if isinstance(value, float | np.floating) else value)
+        number = _exact_fraction(str(value) if isinstance(value, float | np.floating) else value)
     except (ValueError, OverflowError, ZeroDivisionError, TypeError):  # the last: a duration
         comma = isinstance(value, str) and "," in value
         how = ": write decimals as 0.1, and thousands as 1000" if comma else ""
@@ -50,7 +50,7 @@ def exact(name: str, value: object) -> Fraction:
     return number
 
 
-def _fraction(value: Any) -> Fraction | None:
+def _exact_fraction(value: Any) -> Fraction | None:
     """The number; None if it is too large to compute; ValueError if it is not a number."""
     if isinstance(value, str):
         if len(value) > _LONGEST:

@@ -116,9 +116,9 @@ class Guarantee:
         if self.simulation:
             return "none (simulation): the noise came from a seed and can be subtracted"
         delta = f", δ = {float(self.delta):.3g}" if self.delta else ""
-        rho = "" if self.rho is None else f"ρ = {_short(self.rho)} (zCDP), which gives "
+        rho = "" if self.rho is None else f"ρ = {_short_guarantee(self.rho)} (zCDP), which gives "
         return (
-            f"{rho}ε = {_short(self.epsilon)}{delta} per {self.unit} "
+            f"{rho}ε = {_short_guarantee(self.epsilon)}{delta} per {self.unit} "
             f"({self.arithmetic} arithmetic, {self.model} model)"
         )
 
@@ -132,7 +132,7 @@ class Guarantee:
 _exact = lru_cache(maxsize=64, typed=True)(exact)  # every resume reads the same few numbers
 
 
-def _short(number: Fraction | float) -> str:
+def _short_guarantee(number: Fraction | float) -> str:
     try:
         return f"{float(number):.6g}"
     except OverflowError:  # a fraction beyond every float
@@ -206,11 +206,11 @@ def grouped(guarantee: Guarantee, size: int, unit: str) -> Guarantee:
         rho = size * size * guarantee.rho
         return replace(guarantee, epsilon=concentrated_epsilon(rho, delta), unit=unit, rho=rho)
     if delta and size > 1:
-        delta = min(1.0, float(delta) * _growth(size, float(guarantee.epsilon)))
+        delta = min(1.0, float(delta) * _guarantee_growth(size, float(guarantee.epsilon)))
     return replace(guarantee, epsilon=size * guarantee.epsilon, delta=delta, unit=unit)
 
 
-def _growth(size: int, step: float) -> float:
+def _guarantee_growth(size: int, step: float) -> float:
     """(e^(size·ε) − 1)/(e^ε − 1)."""
     try:
         return math.expm1(size * step) / math.expm1(step) if step else float(size)

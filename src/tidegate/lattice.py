@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
-from tidegate.tables.to_numpy import MISSING, not_a_number, plain
+from tidegate.tables.columns_to_numpy import MISSING, column_to_numpy, not_a_number
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -157,7 +157,7 @@ class Lattice:
             InputError: if something is not a number; it names the position, counted from
                 `position`.
         """
-        values = plain(values, position)
+        values = column_to_numpy(values, position)
         array: NDArray[Any] | None = None
         with suppress(ValueError, TypeError):  # it may quote a value: ours has no other as context
             array = np.asarray(values)

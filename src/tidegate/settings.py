@@ -75,15 +75,15 @@ class Exact(Setting[Fraction, Number]):
 
     def check(self, value: Number) -> Fraction:
         """Positive, and neither absurdly small nor large."""
-        return _within(self.name, value, self.smallest, self.largest)
+        return _within_setting(self.name, value, self.smallest, self.largest)
 
 
 def within(name: str, value: Number, kind: type[Exact]) -> Fraction:
     """What a setting of this kind would keep, for a preset that computes with it first."""
-    return _within(name, value, kind.smallest, kind.largest)
+    return _within_setting(name, value, kind.smallest, kind.largest)
 
 
-def _within(name: str, value: Number, low: Fraction, high: Fraction) -> Fraction:
+def _within_setting(name: str, value: Number, low: Fraction, high: Fraction) -> Fraction:
     number = positive(name, value)
     if not low <= number <= high:
         limits = f"must lie between {float(low):g} and {float(high):g}"
@@ -125,7 +125,11 @@ class OptionalExact(Setting[Fraction | None, Number | None]):
 
     def check(self, value: Number | None) -> Fraction | None:
         """None, or positive and neither absurdly small nor large."""
-        return None if value is None else _within(self.name, value, Delta.smallest, Exact.largest)
+        return (
+            None
+            if value is None
+            else _within_setting(self.name, value, Delta.smallest, Exact.largest)
+        )
 
 
 class Lower(Setting[Fraction, Number]):
@@ -153,7 +157,7 @@ class Resolution(Setting[Fraction, Number | None]):
         """Positive and neither absurdly small nor large, or None, which the owner replaces."""
         if value is None:
             return cast("Fraction", None)
-        return _within(self.name, value, Exact.smallest, Exact.largest)
+        return _within_setting(self.name, value, Exact.smallest, Exact.largest)
 
 
 class Whole(Setting[int, int]):
@@ -237,11 +241,11 @@ class Spec:
         """The specification as plain data (numbers that must stay exact become strings)."""
         values: dict[str, Any] = {"kind": self.KIND}
         for item in fields(self):  # type: ignore[arg-type]  # every Spec is a dataclass
-            values[item.name] = _plain(getattr(self, item.name))
+            values[item.name] = _plain_setting(getattr(self, item.name))
         return values
 
     def __repr__(self) -> str:
-        shown = (f"{item.name}={_shown(getattr(self, item.name))}" for item in fields(self))  # type: ignore[arg-type]
+        shown = (f"{item.name}={_shown_setting(getattr(self, item.name))}" for item in fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -251,17 +255,17 @@ def digest(settings: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _plain(value: Any) -> Any:
+def _plain_setting(value: Any) -> Any:
     if hasattr(value, "settings"):
         return value.settings()
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_plain_setting(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     return value
 
 
-def _shown(value: Any) -> str:
+def _shown_setting(value: Any) -> str:
     return str(value) if isinstance(value, Fraction) else repr(value)

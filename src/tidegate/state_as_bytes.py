@@ -69,7 +69,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
                 f"${name}" if name[:1] == "$" else name: plain(item) for name, item in value.items()
             }
         if isinstance(value, np.ndarray):
-            stored = _stored_kind(value.dtype)
+            stored = _stored_array_kind(value.dtype)
             blobs.append(value.astype(stored, copy=False).tobytes())
             return {"$array": stored.str, "size": value.size}
         if isinstance(value, float):
@@ -86,24 +86,24 @@ def encoded(body: Mapping[str, Any]) -> bytes:
 
 
 @lru_cache(maxsize=32)
-def _stored_kind(kind: np.dtype[Any]) -> np.dtype[Any]:
+def _stored_array_kind(kind: np.dtype[Any]) -> np.dtype[Any]:
     return kind.newbyteorder("<")
 
 
 def decoded(payload: bytes) -> dict[str, Any]:
     """The body; the payload must fill it exactly, so no array is larger than the input."""
     with understood():
-        return _rebuilt(payload)
+        return _state_rebuilt(payload)
 
 
 @lru_cache(maxsize=32)
-def _kinds(name: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
+def _array_kinds(name: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """The kinds of an array as it is stored, and as this machine has it."""
     kind = np.dtype(name)
     return kind, kind.newbyteorder("=")
 
 
-def _rebuilt(payload: bytes) -> dict[str, Any]:
+def _state_rebuilt(payload: bytes) -> dict[str, Any]:
     (length,) = struct.unpack_from(">Q", payload)
     text = payload[8 : 8 + length]
     offset = 8 + length
@@ -121,7 +121,7 @@ def _rebuilt(payload: bytes) -> dict[str, Any]:
             if "$bytes" in value:
                 return bytes.fromhex(value["$bytes"])
         elif "$array" in value:
-            kind, native = _kinds(value["$array"])
+            kind, native = _array_kinds(value["$array"])
             array: NDArray[Any] = np.frombuffer(payload, kind, value["size"], offset)
             offset += array.nbytes
             return array.astype(native)

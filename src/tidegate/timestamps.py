@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.clock import SECOND, UNITS, Clock, RowsOfKeys, zone_name
+from tidegate.clock import SECOND, UNITS, Clock, ClockRowsOfKeys, zone_name
 from tidegate.errors import InputError
 from tidegate.lattice import IntArray
-from tidegate.tables.to_numpy import in_arrow
+from tidegate.tables.columns_to_numpy import column_in_arrow
 from tidegate.timestamps_in_bulk import (
     EACH,
     FIRST_YEAR,
@@ -34,10 +34,10 @@ from tidegate.timestamps_in_bulk import (
     LAST_YEAR,
     dates_among,
     looks_like_a_date,
-    offset,
-    times_alike,
-    unit_of,
-    unit_sizes,
+    offset_of_timestamp,
+    timestamps_alike,
+    unit_of_timestamp,
+    unit_sizes_in_bulk,
 )
 
 _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
@@ -69,7 +69,7 @@ def read_times(
     clock: Clock | None = None,
     before: Sequence[int] = (),
     by_order: bool = True,
-    keys: RowsOfKeys | None = None,
+    keys: ClockRowsOfKeys | None = None,
 ) -> Times:
     """Times of any kind in the table above.
 
@@ -94,17 +94,17 @@ def read_times(
         if clock is not None and found.clock != clock:
             raise InputError(f"times at position {position}: they are of another clock than before")
         return found
-    values = in_arrow(values)
+    values = column_in_arrow(values)
     wanted = zone if clock is None or clock.zone is None else clock.zone
     given = None if clock is None else clock.unit
-    local, instant, unit = _times_of_column(values, position, given if by_order else EACH)
+    local, instant, unit = _timestamps_of_column(values, position, given if by_order else EACH)
     unit = "s" if unit == EACH else unit
     if instant and wanted is None:
-        wanted = _own_zone(values) or "UTC"
+        wanted = _zone_of_timestamps(values) or "UTC"
     known = clock or Clock(wanted, unit)
     unlike = known.unit != unit or (not zone and instant != (known.zone is not None))
     if local.size and (unlike or (zone and known.zone is None)):
-        raise InputError(_mixed(position))
+        raise InputError(_mixed_timestamps(position))
     place = None if instant else known.skipped(local)
     if place is not None:
         raise InputError(
@@ -115,18 +115,18 @@ def read_times(
     return Times(ticks, known)
 
 
-def _mixed(position: int) -> str:
+def _mixed_timestamps(position: int) -> str:
     return (
         f"time at position {position} is of another kind than the first: naive times, times with a "
         "zone and numbers cannot be mixed (zone=…, or --zone, says where naive ones were written)"
     )
 
 
-def _times_of_column(
+def _timestamps_of_column(
     values: Any, position: int, unit: str | None
 ) -> tuple[IntArray, bool, str | None]:
     """Nanoseconds, whether they are instants, and the unit if they were numbers."""
-    typed = _typed_times(values)
+    typed = _typed_timestamps(values)
     if typed is not None and typed[0].ndim == 1:
         array, instant = typed
         dated = array.dtype.kind == "M"
@@ -135,16 +135,16 @@ def _times_of_column(
         if wrong.size:
             raise InputError(f"time at position {position + int(wrong[0])} is missing")
         if dated:
-            _check_years(array, position)
+            _check_years_of_timestamps(array, position)
             return array.astype("datetime64[ns]").astype(np.int64), instant, None
-        return _times_from_numbers(array, position, unit)
+        return _timestamps_from_numbers(array, position, unit)
     if typed is not None or isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise InputError("times must be a list or a column of times, one for each value")
     listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)  # of pyarrow
-    return _times_from_objects(listed, position, unit)
+    return _timestamps_from_objects(listed, position, unit)
 
 
-def _typed_times(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
+def _typed_timestamps(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
     """A column that has a type for times or numbers, as an array; and whether it has a zone."""
     home = type(values).__module__.partition(".")[0]
     if home == "pyarrow" and hasattr(values, "type"):
@@ -165,7 +165,7 @@ def _typed_times(values: Any) -> tuple[np.ndarray[Any, Any], bool] | None:
     return (values, instant) if kind in "Miuf" else None
 
 
-def _own_zone(values: Any) -> str | None:
+def _zone_of_timestamps(values: Any) -> str | None:
     """The zone that a column of instants is written in: its type has it, or its first time."""
     kind = getattr(values, "dtype", getattr(values, "type", None))
     zone = getattr(kind, "time_zone", getattr(kind, "tz", None))
@@ -178,18 +178,18 @@ def _one(values: Any) -> bool:
     return not hasattr(values, "chunks")
 
 
-def _check_years(array: np.ndarray[Any, Any], position: int) -> None:
+def _check_years_of_timestamps(array: np.ndarray[Any, Any], position: int) -> None:
     years = array.astype("datetime64[Y]").astype(np.int64) + 1970
     wrong = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
     if wrong.size:
-        raise InputError(_beyond(position + int(wrong[0])))
+        raise InputError(_beyond_timestamps(position + int(wrong[0])))
 
 
-def _beyond(position: int) -> str:
+def _beyond_timestamps(position: int) -> str:
     return f"time at position {position} is not in the years {FIRST_YEAR} to {LAST_YEAR}"
 
 
-def _times_from_numbers(
+def _timestamps_from_numbers(
     array: np.ndarray[Any, Any], position: int, unit: str | None
 ) -> tuple[IntArray, bool, str]:
     with np.errstate(over="ignore"):  # a longer float than 64 bits may become infinite
@@ -200,11 +200,11 @@ def _times_from_numbers(
     dates = dates_among({None: array[:1], EACH: array}.get(unit, array[:0]))
     if dates.size:
         raise InputError(f"time at position {position + int(dates[0])} {_DATE}")
-    known = unit or (unit_of(array[0].item()) if array.size else "s")
-    size = unit_sizes(array) if known == EACH else np.int64(UNITS[known])
+    known = unit or (unit_of_timestamp(array[0].item()) if array.size else "s")
+    size = unit_sizes_in_bulk(array) if known == EACH else np.int64(UNITS[known])
     wrong = np.flatnonzero(sizes >= _FARTHEST / size)  # a product could overflow
     if wrong.size:
-        raise InputError(_beyond(position + int(wrong[0])))
+        raise InputError(_beyond_timestamps(position + int(wrong[0])))
     if array.dtype.kind == "f":  # a float of seconds knows microseconds
         grain = np.maximum(1, size // 10**6)
         ticks = np.rint(array * (size // grain)).astype(np.int64) * grain
@@ -213,44 +213,44 @@ def _times_from_numbers(
     return ticks, True, known
 
 
-def _times_from_objects(
+def _timestamps_from_objects(
     values: list[Any], position: int, unit: str | None
 ) -> tuple[IntArray, bool, str | None]:
-    fast = times_alike(values, unit)
+    fast = timestamps_alike(values, unit)
     if fast is not None:
         return fast
     kinds = set(map(type, values))
     if kinds in ({int}, {float}):  # as a column that has a type
-        with suppress(OverflowError):  # `_one_time` names it
+        with suppress(OverflowError):  # `_one_timestamp` names it
             whole = np.int64 if kinds == {int} else np.float64
-            return _times_from_numbers(np.array(values, dtype=whole), position, unit)
+            return _timestamps_from_numbers(np.array(values, dtype=whole), position, unit)
     ticks: IntArray = np.zeros(len(values), dtype=np.int64)
     kind: tuple[bool, str | None] | None = None
     for at, value in enumerate(values):
         try:
-            tick, instant, known = _one_time(value, unit)
+            tick, instant, known = _one_timestamp(value, unit)
         except (_UnreadableError, ValueError, ArithmeticError, TypeError) as error:
             problem = str(error) if isinstance(error, _UnreadableError) else _NO_SUCH_TIME
             raise InputError(f"time at position {position + at} {problem}") from None
         if kind is not None and kind != (instant, known):
-            raise InputError(_mixed(position + at))
+            raise InputError(_mixed_timestamps(position + at))
         kind, unit = (instant, known), known
         if not -(2**63) <= tick < 2**63:
-            raise InputError(_beyond(position + at))
+            raise InputError(_beyond_timestamps(position + at))
         ticks[at] = tick
     instant, known = kind or (unit not in (None, EACH), unit)
     return ticks, instant, known
 
 
-def _one_time(value: Any, unit: str | None) -> tuple[int, bool, str | None]:
+def _one_timestamp(value: Any, unit: str | None) -> tuple[int, bool, str | None]:
     if isinstance(value, bytes):
         value = value.decode("utf-8")
     if isinstance(value, str):
-        return _time_from_text(value.strip(), unit)
+        return _timestamp_from_text(value.strip(), unit)
     if isinstance(value, np.datetime64):
         if np.isnat(value):
             raise _UnreadableError("is missing")
-        _check_years(np.array([value]), 0)
+        _check_years_of_timestamps(np.array([value]), 0)
         return int(value.astype("datetime64[ns]").astype(np.int64)), False, None
     if value is None or value != value:
         raise _UnreadableError("is missing")
@@ -268,17 +268,17 @@ def _one_time(value: Any, unit: str | None) -> tuple[int, bool, str | None]:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise _UnreadableError(f"is not in the years {FIRST_YEAR} to {LAST_YEAR}")
     if isinstance(value, int | float | np.integer | np.floating):
-        ticks, _, known = _times_from_numbers(np.array([value]), 0, unit)
+        ticks, _, known = _timestamps_from_numbers(np.array([value]), 0, unit)
         return int(ticks[0]), True, known
     raise _UnreadableError("is not a time: give datetimes, numbers since 1970 or ISO 8601")
 
 
-def _time_from_text(text: str, unit: str | None) -> tuple[int, bool, str | None]:
+def _timestamp_from_text(text: str, unit: str | None) -> tuple[int, bool, str | None]:
     if not text or text.lower() in ("nan", "null", "nat", "none"):
         raise _UnreadableError("is missing")
     if _NUMBER.fullmatch(text):
         whole, _, decimals = text.partition(".")
-        known = unit_of(float(text)) if unit in (None, EACH) else str(unit)
+        known = unit_of_timestamp(float(text)) if unit in (None, EACH) else str(unit)
         if unit in (None, EACH) and looks_like_a_date(float(text)):
             raise _UnreadableError(_DATE)
         size = UNITS[known]
@@ -297,4 +297,4 @@ def _time_from_text(text: str, unit: str | None) -> tuple[int, bool, str | None]
     hours = (0, 0, 0) if midnight else clock
     since = datetime(int(year), int(month), int(day), *hours) - _EPOCH  # noqa: DTZ001  # see below
     tick = ((since.days + midnight) * 86_400 + since.seconds) * SECOND + part
-    return tick - offset(zone), bool(zone), None
+    return tick - offset_of_timestamp(zone), bool(zone), None

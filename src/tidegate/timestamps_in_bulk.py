@@ -24,7 +24,7 @@ _YEAR_1980 = 3652 * 86_400 * SECOND
 _LONGEST = 64  # letters: an array has room for the longest text in every row
 
 
-def unit_of(number: float) -> str:
+def unit_of_timestamp(number: float) -> str:
     """The unit of a number since 1970, by its size."""
     size = abs(number)
     return "s" if size < 1e11 else "ms" if size < 1e14 else "us" if size < 1e17 else "ns"
@@ -34,7 +34,7 @@ EACH = "each"
 """In place of a unit: every number is read by its own size. For events: see `read_times`."""
 
 
-def unit_sizes(numbers: NDArray[Any]) -> IntArray:
+def unit_sizes_in_bulk(numbers: NDArray[Any]) -> IntArray:
     """The unit of each number since 1970 by itself, in nanoseconds."""
     sizes = np.abs(numbers.astype(np.float64))
     limits = [sizes < 1e11, sizes < 1e14, sizes < 1e17]
@@ -85,7 +85,7 @@ def doubt_about_numbers(unit: str | None, newest: int) -> str:
     return "times are read as numbers since 1970, and lie before 1980: are they?"
 
 
-def offset(zone: str) -> int:
+def offset_of_timestamp(zone: str) -> int:
     """What an end such as Z or +01:00 is ahead of universal time, in nanoseconds."""
     if zone in ("", "Z", "z"):
         return 0
@@ -96,7 +96,7 @@ def offset(zone: str) -> int:
 Read = tuple[IntArray, bool, str | None]  # nanoseconds, whether instants, the unit of numbers
 
 
-def times_alike(values: list[Any], unit: str | None) -> Read | None:
+def timestamps_alike(values: list[Any], unit: str | None) -> Read | None:
     """Nanoseconds, whether they are instants, and the unit of numbers; None: look at each.
 
     Times that were written with as many decimals as they need, or before and after the clocks
@@ -114,10 +114,10 @@ def times_alike(values: list[Any], unit: str | None) -> Read | None:
     lengths = np.count_nonzero(letters, axis=1)
     if int(lengths.sum()) != sum(map(len, values)) or not lengths.all():
         return None  # numpy does not see zeros at the end of a text
-    return _times_by_kind(letters, lengths, unit, _times_of_one_length)
+    return _bulk_by_kind(letters, lengths, unit, _bulk_of_one_length)
 
 
-def _times_by_kind(
+def _bulk_by_kind(
     letters: NDArray[np.uint8],
     kinds: NDArray[Any],
     unit: str | None,
@@ -141,22 +141,22 @@ def _times_by_kind(
     return None if said is None else (ticks, *said)
 
 
-def _times_of_one_length(letters: NDArray[np.uint8], unit: str | None) -> Read | None:
+def _bulk_of_one_length(letters: NDArray[np.uint8], unit: str | None) -> Read | None:
     width = int(np.count_nonzero(letters[0]))
     letters = np.ascontiguousarray(letters[:, :width])
     first = letters[0].tobytes()
     if first.isdigit():
-        return _numbers(letters, unit)
+        return _numbers_in_bulk(letters, unit)
     shape = ISO.fullmatch(first.decode("ascii", "replace"))
     if shape is None or b"," in first:
         return None
     if len(shape[8] or "") > 1:  # numbers ahead of universal time
         zones = np.ascontiguousarray(letters[:, -len(shape[8]) :]).view(f"S{len(shape[8])}")
-        return _times_by_kind(letters, zones.reshape(-1), unit, _times_of_one_zone)
-    return _times_of_one_zone(letters, unit)
+        return _bulk_by_kind(letters, zones.reshape(-1), unit, _bulk_of_one_zone)
+    return _bulk_of_one_zone(letters, unit)
 
 
-def _times_of_one_zone(letters: NDArray[np.uint8], _unit: str | None) -> Read | None:
+def _bulk_of_one_zone(letters: NDArray[np.uint8], _unit: str | None) -> Read | None:
     first = letters[0].tobytes()
     shape = ISO.fullmatch(first.decode("ascii", "replace"))
     if shape is None:
@@ -167,32 +167,32 @@ def _times_of_one_zone(letters: NDArray[np.uint8], _unit: str | None) -> Read | 
     digit = (model >= 48) & (model <= 57)
     digit[body.shape[1] :] = False  # all of them in one zone
     numeric = letters[:, digit]
-    if not (letters[:, ~digit] == model[~digit]).all() or not _are_digits(numeric):
+    if not (letters[:, ~digit] == model[~digit]).all() or not _are_digits_in_bulk(numeric):
         return None
     years = (body[:, :4].astype(np.int64) - 48) @ np.array([1000, 100, 10, 1])
     if years.min() < FIRST_YEAR or years.max() > LAST_YEAR:
         return None
-    ticks = _ticks(body)
+    ticks = _bulk_ticks(body)
     # No such day or hour: looking at each finds it.
-    return None if ticks is None else (ticks - offset(zone), bool(zone), None)
+    return None if ticks is None else (ticks - offset_of_timestamp(zone), bool(zone), None)
 
 
-def _ticks(body: NDArray[np.uint8]) -> IntArray | None:
+def _bulk_ticks(body: NDArray[np.uint8]) -> IntArray | None:
     """Nanoseconds of texts such as 2024-02-01T12:00:00.25; None: one of them is no time.
 
     By hand: numpy's own conversion of many texts ends the process where one is no time.
     """
-    year, month, day = _field(body, 0, 4), _field(body, 5, 7), _field(body, 8, 10)
+    year, month, day = _bulk_field(body, 0, 4), _bulk_field(body, 5, 7), _bulk_field(body, 8, 10)
     if month.min() < 1 or month.max() > 12:
         return None
     months = (year - 1970) * 12 + month - 1
     first, following = (months.astype("datetime64[M]"), (months + 1).astype("datetime64[M]"))
     starts, ends = (one.astype("datetime64[D]").astype(np.int64) for one in (first, following))
-    hour, minute, second = (_field(body, at, at + 2) for at in (11, 14, 17))
+    hour, minute, second = (_bulk_field(body, at, at + 2) for at in (11, 14, 17))
     if day.min() < 1 or (day > ends - starts).any():
         return None
     decimals = body[:, 20:]
-    part = _field(decimals, 0, decimals.shape[1]) * 10 ** (9 - decimals.shape[1])
+    part = _bulk_field(decimals, 0, decimals.shape[1]) * 10 ** (9 - decimals.shape[1])
     if hour.max() > 24 or minute.max() > 59 or second.max() > 59:
         return None
     if ((hour == 24) & (minute + second + part > 0)).any():  # 24:00 is the end of the day
@@ -202,28 +202,30 @@ def _ticks(body: NDArray[np.uint8]) -> IntArray | None:
     return found
 
 
-def _field(letters: NDArray[np.uint8], start: int, end: int) -> IntArray:
+def _bulk_field(letters: NDArray[np.uint8], start: int, end: int) -> IntArray:
     """The whole numbers between two places; 0 where the texts end before."""
     digits = letters[:, start:end].astype(np.int64) - 48
     found: IntArray = digits @ (10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64))
     return found
 
 
-def _numbers(letters: NDArray[np.uint8], unit: str | None) -> tuple[IntArray, bool, str] | None:
+def _numbers_in_bulk(
+    letters: NDArray[np.uint8], unit: str | None
+) -> tuple[IntArray, bool, str] | None:
     """Whole numbers of the same number of digits."""
     width = letters.shape[1]
-    if width > _DIGITS or not _are_digits(letters):
+    if width > _DIGITS or not _are_digits_in_bulk(letters):
         return None
-    found = _field(letters, 0, width)
+    found = _bulk_field(letters, 0, width)
     doubtful = {None: found[:1], EACH: found}.get(unit, found[:0])
     if dates_among(doubtful).size:
         return None  # looking at each says so
-    known = unit or unit_of(float(found[0]))
-    size = unit_sizes(found) if known == EACH else np.int64(UNITS[known])
+    known = unit or unit_of_timestamp(float(found[0]))
+    size = unit_sizes_in_bulk(found) if known == EACH else np.int64(UNITS[known])
     if (found > (2**63 - 1) // size).any():
         return None
     return found * size, True, known
 
 
-def _are_digits(letters: NDArray[np.uint8]) -> bool:
+def _are_digits_in_bulk(letters: NDArray[np.uint8]) -> bool:
     return bool(((letters >= 48) & (letters <= 57)).all())

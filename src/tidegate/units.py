@@ -45,7 +45,7 @@ def users_note(guarantee: str) -> str:
     )
 
 
-class _Unit:
+class _UnitOfPrivacy:
     """What units have in common."""
 
     @property
@@ -55,7 +55,7 @@ class _Unit:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Event(_Unit, Spec):
+class Event(_UnitOfPrivacy, Spec):
     """One value at one position."""
 
     KIND: ClassVar[str] = "units.Event"
@@ -76,7 +76,7 @@ class Event(_Unit, Spec):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AddedEvent(_Unit, Spec):
+class AddedEvent(_UnitOfPrivacy, Spec):
     """One event of a log, at whatever time: that it happened at all (`tidegate.events`).
 
     Neighbours have one event more or less. A changed value, or a time that is moved, is an event
@@ -100,7 +100,7 @@ class AddedEvent(_Unit, Spec):
         return replace(guarantee, unit=ADDED)
 
 
-class _Group(_Unit, ABC):
+class _GroupUnit(_UnitOfPrivacy, ABC):
     """A unit of several events: it gets group privacy, over any values that it can hold."""
 
     @property
@@ -119,7 +119,7 @@ class _Group(_Unit, ABC):
 
 
 @dataclass(frozen=True, repr=False)
-class Window(_Group, Spec):
+class Window(_GroupUnit, Spec):
     """Any `length` consecutive values, all replaced at once: across hold-out and stream too."""
 
     KIND: ClassVar[str] = "units.Window"
@@ -138,7 +138,7 @@ class Window(_Group, Spec):
 
 
 @dataclass(frozen=True, repr=False)
-class UserHorizon(_Group, Spec):
+class UserHorizon(_GroupUnit, Spec):
     """All values of one user within one horizon; at most `most` of them count.
 
     Further values of the user count as 0 in their place. The hold-out is a horizon of its own. A

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.errors import InputError
-from tidegate.tables.to_numpy import MISSING
+from tidegate.tables.columns_to_numpy import MISSING
 
 _LONGEST = 1_000  # characters: the counts of all users are kept in memory and state
 _WIDEST = 3_320  # bits: fewer than _LONGEST digits

@@ -8,7 +8,7 @@ import numpy as np
 
 import tidegate as tg
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     LEVEL_MEAN,
     LEVEL_VARIANCE,
@@ -19,7 +19,7 @@ from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 HORIZON, THETA = 2048 + 5, 50
 
 
-def covariance_of(path: Sequence[Leaf]) -> np.ndarray:
+def covariance_of(path: Sequence[NoisyLeaf]) -> np.ndarray:
     """Leaves, and the noise left in the open nodes, as linear maps of independent unit draws."""
     draws = 3 * len(path)
     outer, inner = np.zeros(draws), np.zeros(draws)

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.perturb.adaptive.adaptive_run import consistent_noise
+from tidegate.perturb.adaptive.adaptive_run import consistent_adaptive_noise
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
-from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, SHARES, cap_factor, shares
+from tidegate.perturb.adaptive.tree_shapes import (
+    RANGE_ERROR,
+    SHARES,
+    cap_factor_of_shape,
+    shares_of_tree_levels,
+)
 from tidegate.stages import Layout, Noisy
 
 THETA, CEILING = 50, 53
@@ -66,7 +71,7 @@ def test_every_tree_spends_at_most_epsilon_and_hardly_less(theta: int, epsilon: 
 
 
 def test_caps_never_exceed_the_bound_and_fall_with_the_noise() -> None:
-    factors = [cap_factor(shape) for shape in RANGE_ERROR]
+    factors = [cap_factor_of_shape(shape) for shape in RANGE_ERROR]
     assert factors == sorted(factors, reverse=True)
     assert all(tree.cap <= CEILING for tree in stage().layouts(4000, THETA, CEILING))
     assert stage().layouts(4000, THETA, CEILING)[0].cap == CEILING
@@ -80,7 +85,10 @@ def test_range_errors_are_those_of_the_trees() -> None:
     for shape, expected in RANGE_ERROR.items():
         leaves = shape[-1]
         design = np.concatenate([np.kron(np.eye(n), np.ones(leaves // n)) for n in shape])
-        precision = [np.full(n, part**2 / 2) for n, part in zip(shape, shares(shape), strict=True)]
+        precision = [
+            np.full(n, part**2 / 2)
+            for n, part in zip(shape, shares_of_tree_levels(shape), strict=True)
+        ]
         weight = np.concatenate(precision).astype(np.float64)
         covariance = np.linalg.inv(design.T @ (design * weight[:, None]))
         prefix = np.cumsum(np.cumsum(covariance, 0), 1)
@@ -88,7 +96,7 @@ def test_range_errors_are_those_of_the_trees() -> None:
         bridge = np.diag(prefix) - end * np.arange(1, leaves + 1) / leaves
         seen = 0.0 if shape in SHARES else 2 * bridge.mean()
         assert 16 * end / 3 + seen == pytest.approx(expected, rel=0.005)
-        assert sum(shares(shape)) == 1
+        assert sum(shares_of_tree_levels(shape)) == 1
 
 
 def test_short_blocks_have_no_more_leaves_than_values() -> None:
@@ -114,7 +122,7 @@ def test_online_is_offline_and_the_measured_sums_are_equivariant(shape: tuple[in
             node + sums.reshape(count, -1).sum(axis=1)
             for node, count in zip(run.nodes(tree), tree.nodes, strict=True)
         ]
-        offline = consistent_noise(noisy, tree)
+        offline = consistent_adaptive_noise(noisy, tree)
         online = run.push(values[at : at + length]).sums
         np.testing.assert_array_equal(online, offline)
         noise = silent.push(np.zeros(length, dtype=np.int64)).sums
@@ -135,7 +143,7 @@ def test_ranges_are_within_one_unit_of_exact_least_squares(shape: tuple[int, ...
     )
     noise = np.concatenate(nodes)
     exact = np.linalg.lstsq(design * precision[:, None], noise * precision, rcond=None)[0]
-    errors = np.cumsum(consistent_noise(nodes, tree) - exact)
+    errors = np.cumsum(consistent_adaptive_noise(nodes, tree) - exact)
     assert np.abs(errors).max() <= 0.5 + 1e-6
 
 

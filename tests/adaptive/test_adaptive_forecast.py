@@ -8,7 +8,7 @@ import pytest
 from tests.adaptive.paths import covariance_of, dense, least_squares_covariance
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import leaf_noise_path
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     LEVEL,
     SUM,
@@ -31,7 +31,7 @@ def test_the_noise_path_has_the_covariance_of_the_leaves(
 ) -> None:
     variances = [3.0 if equal else 3.0 * 2**level for level in range(len(shape))]
     expected = least_squares_covariance(shape, variances)
-    found = covariance_of(noise_path(shape, variances))
+    found = covariance_of(leaf_noise_path(shape, variances))
     np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 

@@ -11,11 +11,11 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, blocks_of
 from tests.depth import in_turn
-from tidegate.estimate.mixture.cap_steps import moved
+from tidegate.estimate.mixture.cap_steps import moved_cap_step
 from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf
 from tidegate.estimate.mixture.kalman_filter.state_space_models import StateTransition, models
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock, block_batches
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
@@ -35,7 +35,7 @@ class CellByCell:
         for block in blocks:
             cells = block.cells
             if cells.tree.cap_step != cap_step:
-                filters.inflate_level(moved(cap_step, cells.tree.cap_step))
+                filters.inflate_level(moved_cap_step(cap_step, cells.tree.cap_step))
                 cap_step = cells.tree.cap_step
             for number in range(cells.count):
                 begin = block.start + cells.edges[number]
@@ -117,7 +117,7 @@ class CellByCell:
         return max(1.0, (sum(near) + 2 * self.mean_misfit) / (len(near) + 2))
 
 
-def passing(opened: Leaf | None, cell: StateTransition) -> np.ndarray:
+def passing(opened: NoisyLeaf | None, cell: StateTransition) -> np.ndarray:
     """What opening a leaf and passing a cell do to the state."""
     opening, moving = np.eye(entry.SIZE), np.eye(entry.SIZE)
     if opened is not None and opened.inner is not None:

@@ -24,10 +24,10 @@ from tidegate.estimate.mixture.portable_exp_and_log import (
     one_exp,
     one_log,
 )
-from tidegate.estimate.mixture.smoother.cell_variances import applied, product
+from tidegate.estimate.mixture.smoother.cell_variances import applied_to_cells, cell_products
 from tidegate.noise import discrete_laplace_variance
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
-from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, cap_factor
+from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, cap_factor_of_shape
 
 FOLDER = Path(tidegate.estimate.mixture.__file__).parent
 # Libraries differ in these, or in the order in which they add up.
@@ -74,9 +74,9 @@ def test_our_own_functions_are_right() -> None:
     random = np.random.default_rng(1)
     left, right = random.normal(size=(2, 9, 6, 6))
     first = np.moveaxis(left, 0, -1), np.moveaxis(right, 0, -1)  # the axes of the matrices first
-    found = np.moveaxis(product(*first), -1, 0)
+    found = np.moveaxis(cell_products(*first), -1, 0)
     np.testing.assert_allclose(found, left @ right, rtol=1e-11)
-    some = np.moveaxis(applied(first[0], first[1][:, 0]), -1, 0)
+    some = np.moveaxis(applied_to_cells(first[0], first[1][:, 0]), -1, 0)
     np.testing.assert_allclose(some, (left @ right)[..., 0], rtol=1e-11)
 
 
@@ -96,7 +96,7 @@ def test_no_cap_lies_on_a_rounding_edge() -> None:
                 factor = max(factor, 1.0) * math.sqrt(2) ** (cap_step - 1)
             part = factor * 1024 % 1
             assert abs(part - 0.5) > 1e-6
-            assert float(cap_factor(shape, cap_step)) == pytest.approx(factor, rel=1e-3)
+            assert float(cap_factor_of_shape(shape, cap_step)) == pytest.approx(factor, rel=1e-3)
 
 
 def released(seed: int, epsilon: str = "1/10", period: int | None = None) -> np.ndarray:

@@ -8,19 +8,20 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of, covariance_of
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import leaf_noise_path
 from tidegate.estimate.mixture.kalman_filter.model_weights import (
     MOST_MODELS,
     UNDECIDED,
-    packed,
-    unpacked,
+    packed_weights,
+    unpacked_weights,
 )
 from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, models
 from tidegate.estimate.mixture.mixture_posterior import PosteriorSums
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
-from tidegate.estimate.mixture.smoother.forward_backward_passes import SmoothingTask, block_totals
+from tidegate.estimate.mixture.smoother.block_totals import block_totals
+from tidegate.estimate.mixture.smoother.forward_backward_passes import SmoothingTask
 from tidegate.estimate.mixture.smoother.mixture_smoother import (
-    MixtureOf,
+    MixtureToSmooth,
     mixture_views,
     reweighted_mixture,
 )
@@ -42,8 +43,8 @@ def between(sums: PosteriorSums, starts: IntArray, ends: IntArray) -> FloatArray
 def test_models_share_the_past_as_they_are_trusted() -> None:
     """Mean and variance of a mixture: within its models, and between them."""
     blocks = blocks_of("1/2", 40)
-    model_weights = packed([(0, 0.2), (4, 0.8)])
-    both = PosteriorSums(*mixture_views([MixtureOf(blocks, HORIZON, model_weights)]))
+    model_weights = packed_weights([(0, 0.2), (4, 0.8)])
+    both = PosteriorSums(*mixture_views([MixtureToSmooth(blocks, HORIZON, model_weights)]))
     weighed = again(blocks, 4)
     calm, rough = (ModelSmoother(weighed, HORIZON, model) for model in (0, 4))
     np.testing.assert_allclose(both.sums, 0.2 * calm.sums + 0.8 * rough.sums, rtol=1e-12)
@@ -79,11 +80,11 @@ def test_blocks_with_a_large_draw_of_noise_count_less() -> None:
     # A model that lets the level jump does not take a jump for noise.
     assert {block.noise_factor for block in again(calm_blocks(loud), 7)} == {1.0}
     # The block's own sum, and all later running sums with it, are nearer to the truth.
-    blocks, model_weights = calm_blocks(loud), packed([(0, 1.0)])
+    blocks, model_weights = calm_blocks(loud), packed_weights([(0, 1.0)])
     truth = THETA * 128 * 0.1 / THETA
     plain, better = (
         ModelSmoother(blocks, HORIZON, 0),
-        PosteriorSums(*mixture_views([MixtureOf(blocks, HORIZON, model_weights)])),
+        PosteriorSums(*mixture_views([MixtureToSmooth(blocks, HORIZON, model_weights)])),
     )
     first, last = (int(np.searchsorted(plain.edges, at)) for at in (7 * 128, 8 * 128))
     errors = [abs(seen.sums[last] - seen.sums[first] - truth) for seen in (plain, better)]
@@ -96,7 +97,7 @@ def test_blocks_with_a_large_draw_of_noise_count_less() -> None:
 @pytest.mark.parametrize("shape", RANGE_ERROR)
 def test_a_doubled_variance_is_that_of_the_whole_block(shape: tuple[int, ...]) -> None:
     """Of its coarsest nodes only: contrasts inside stay as they were."""
-    path = noise_path(shape, [3.0 * 2**level for level in range(len(shape))])
+    path = leaf_noise_path(shape, [3.0 * 2**level for level in range(len(shape))])
     more = tuple(leaf.reweighted(4.0) for leaf in path)
     coarsest = np.kron(np.eye(shape[0]), np.ones((1, shape[-1] // shape[0])))
     before, after = (coarsest @ covariance_of(each) @ coarsest.T for each in (path, more))
@@ -110,13 +111,13 @@ def test_a_doubled_variance_is_that_of_the_whole_block(shape: tuple[int, ...]) -
 def test_trust_is_kept_in_one_number() -> None:
     assert models(HORIZON).count == COUNT <= MOST_MODELS
     weights = [(0, 1 / 3), (COUNT - 1, 2 / 3)]
-    assert unpacked(packed(weights)) == weights
-    assert 0 < packed([(MOST_MODELS - 1, 1.0)]) < 2**63
+    assert unpacked_weights(packed_weights(weights)) == weights
+    assert 0 < packed_weights([(MOST_MODELS - 1, 1.0)]) < 2**63
     # However it is divided, somebody is trusted, and what is left out is little.
     even = [(model, 1 / COUNT) for model in range(COUNT)]
-    assert unpacked(packed(even)) == even
-    assert unpacked(packed([(1, 0.97), (2, 0.03)])) == [(1, 1.0)]
-    assert unpacked(UNDECIDED) == [(0, 1.0)]
-    for damaged in (0, -1, packed([(COUNT, 1.0)])):
+    assert unpacked_weights(packed_weights(even)) == even
+    assert unpacked_weights(packed_weights([(1, 0.97), (2, 0.03)])) == [(1, 1.0)]
+    assert unpacked_weights(UNDECIDED) == [(0, 1.0)]
+    for damaged in (0, -1, packed_weights([(COUNT, 1.0)])):
         with pytest.raises(ValueError, match="weights"):
-            unpacked(damaged)
+            unpacked_weights(damaged)

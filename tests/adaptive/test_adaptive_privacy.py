@@ -14,7 +14,12 @@ from tests.privacy.scores import check_scores
 from tidegate.lattice import Lattice
 from tidegate.noise import discrete_laplace_variance, permute_and_flip
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
-from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, all_trees, cap_factor, shares
+from tidegate.perturb.adaptive.tree_shapes import (
+    RANGE_ERROR,
+    all_trees,
+    cap_factor_of_shape,
+    shares_of_tree_levels,
+)
 from tidegate.perturb.level_scales import level_scales
 
 THETA = 40
@@ -38,7 +43,7 @@ def test_node_noise_has_the_claimed_scale(shape: tuple[int, ...]) -> None:
             for kept, noise in zip(draws, run.nodes(tree), strict=True):
                 kept.extend(noise.tolist())
     for level, noise in enumerate(draws):
-        claimed = float(tree.cap / (shares(shape)[level] * stage.epsilon))
+        claimed = float(tree.cap / (shares_of_tree_levels(shape)[level] * stage.epsilon))
         assert float(tree.scales[level]) == pytest.approx(claimed, rel=1e-5)
         found = float(np.abs(noise).mean())  # of a Laplace variable: its scale
         assert abs(found / claimed - 1) < 0.15
@@ -55,7 +60,7 @@ def test_every_tree_spends_epsilon_and_not_more(threshold: int, epsilon: str) ->
     for tree in trees:
         spent = sum(tree.cap / scale for scale in tree.scales)
         assert exact * (1 - Fraction(1, 10**5)) <= spent <= exact
-        assert tree.cap == max(1, round(threshold * cap_factor(tree.nodes, tree.cap_step)))
+        assert tree.cap == max(1, round(threshold * cap_factor_of_shape(tree.nodes, tree.cap_step)))
     assert len(trees) > 16 * len(RANGE_ERROR)
 
 

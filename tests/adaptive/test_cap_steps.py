@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.estimate.mixture.cap_steps import CapSteps, multiple
+from tidegate.estimate.mixture.cap_steps import CapSteps, cap_of_step
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
-from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, all_trees, cap_factor
+from tidegate.perturb.adaptive.tree_shapes import RANGE_ERROR, all_trees, cap_factor_of_shape
 from tidegate.stages import Noisy
 
 HIGHEST = 17
@@ -21,7 +21,7 @@ def climb(steps: CapSteps, levels: Any, error: float = 0.001) -> list[int]:
     """The cap_step after each block; a level may depend on the cap."""
     cap_steps = []
     for level in levels:
-        steps.observe(level(multiple(steps.step)) if callable(level) else level, error, HIGHEST)
+        steps.observe(level(cap_of_step(steps.step)) if callable(level) else level, error, HIGHEST)
         cap_steps.append(steps.step)
     return cap_steps
 
@@ -33,11 +33,13 @@ def exponential(mean: float) -> Any:
 
 def test_rungs_are_the_caps_of_the_trees() -> None:
     for cap_step in range(1, 18):
-        assert float(cap_factor((1, 8), cap_step)) == pytest.approx(multiple(cap_step), rel=1e-3)
+        assert float(cap_factor_of_shape((1, 8), cap_step)) == pytest.approx(
+            cap_of_step(cap_step), rel=1e-3
+        )
         for shape in RANGE_ERROR:
-            assert cap_factor(shape, cap_step) >= 1
-    assert multiple(0) == multiple(1) == 1
-    assert multiple(17) == 256
+            assert cap_factor_of_shape(shape, cap_step) >= 1
+    assert cap_of_step(0) == cap_of_step(1) == 1
+    assert cap_of_step(17) == 256
 
 
 def test_a_typical_tail_changes_nothing() -> None:
@@ -47,8 +49,8 @@ def test_a_typical_tail_changes_nothing() -> None:
 @pytest.mark.parametrize("mean", [1.0, 5.0, 60.0])
 def test_the_cap_rises_until_it_hardly_cuts(mean: float) -> None:
     cap_steps = climb(CapSteps(), [exponential(0.2)] * 3 + [exponential(mean)] * 30)
-    assert multiple(cap_steps[-1]) > 1.3 * mean
-    assert multiple(cap_steps[-1]) < 8 * mean
+    assert cap_of_step(cap_steps[-1]) > 1.3 * mean
+    assert cap_of_step(cap_steps[-1]) < 8 * mean
 
 
 @pytest.mark.parametrize("level", [0.55, 0.8, 0.99])
@@ -73,7 +75,7 @@ def test_a_crowded_stream_that_grows_after_a_refused_trial_is_followed(before: f
     steps = CapSteps()
     assert climb(steps, [narrow(before)] * 10)[-1] == 1
     climb(steps, [narrow(1.8)] * 12)
-    assert multiple(steps.step) > 1.8
+    assert cap_of_step(steps.step) > 1.8
 
 
 def test_what_was_refused_before_a_fall_says_nothing_after_it() -> None:

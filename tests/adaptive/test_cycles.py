@@ -14,12 +14,16 @@ from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import (
     RARER,
     CycleFilters,
-    prior_variances,
+    prior_variances_of_cycle,
 )
-from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, Harmonics, cycle_of
+from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, Harmonics, harmonics_of_periods
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
-from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, packed, unpacked
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import leaf_noise_path
+from tidegate.estimate.mixture.kalman_filter.model_weights import (
+    cycle_weights,
+    packed_weights,
+    unpacked_weights,
+)
 from tidegate.estimate.mixture.kalman_filter.state_space_models import SUM, StateTransition, models
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import (
@@ -32,7 +36,10 @@ HORIZON, THETA, PERIODS = 4096, 50, (70, 401)
 
 
 def test_harmonics_are_those_of_the_textbook() -> None:
-    harmonics, positions = Harmonics(cycle_of((9, 86_400))), np.array([0, 1, 5, 86_399, 10**12 + 7])
+    harmonics, positions = (
+        Harmonics(harmonics_of_periods((9, 86_400))),
+        np.array([0, 1, 5, 86_399, 10**12 + 7]),
+    )
     turns = np.array([(period, h) for period in (9, 86_400) for h in (1, 2, 3, 4)])
     angles = 2 * np.pi * turns[:, 1] * (positions[:, None] % turns[:, 0]) / turns[:, 0]
     pairs = np.stack((np.cos(angles), np.sin(angles)), axis=-1).reshape(positions.size, -1)
@@ -40,7 +47,14 @@ def test_harmonics_are_those_of_the_textbook() -> None:
     each = harmonics.at(np.arange(3, 50_003)).sum(axis=0)
     between = harmonics.before(50_003) - harmonics.before(3)
     np.testing.assert_allclose(between, each, atol=1e-9 * 86_400)
-    assert Harmonics(cycle_of((3, 5))).order.tolist() == [1, 1, 1, 1, 2, 2]  # no faster than rows
+    assert Harmonics(harmonics_of_periods((3, 5))).order.tolist() == [
+        1,
+        1,
+        1,
+        1,
+        2,
+        2,
+    ]  # no faster than rows
 
 
 def test_a_day_that_differs_by_the_day_of_the_week_is_within_reach() -> None:
@@ -48,25 +62,28 @@ def test_a_day_that_differs_by_the_day_of_the_week_is_within_reach() -> None:
     hours = np.arange(5 * 168)
     day, week = 2 * np.pi * hours / 24, 2 * np.pi * hours / 168
     for modulated in (False, True):
-        basis = Harmonics(cycle_of((24, 168), modulated=modulated)).at(hours)
+        basis = Harmonics(harmonics_of_periods((24, 168), modulated=modulated)).at(hours)
         for number in (1, 2):
             product = np.sin(number * day + 0.3) * np.cos(week + 0.7)
             left = product - basis @ np.linalg.lstsq(basis, product, rcond=None)[0]
             assert (np.abs(left).max() < 1e-9) == modulated
-    assert cycle_of((168, 24), modulated=True)[8:] == cycle_of((24, 168), modulated=True)[8:]
+    assert (
+        harmonics_of_periods((168, 24), modulated=True)[8:]
+        == harmonics_of_periods((24, 168), modulated=True)[8:]
+    )
     for apart in ((24,), (24, 167), (3, 1 << 40)):  # nothing to modulate
-        assert cycle_of(apart, modulated=True) == cycle_of(apart)
+        assert harmonics_of_periods(apart, modulated=True) == harmonics_of_periods(apart)
 
 
 def test_weekends_are_forecast_by_days_that_change_with_the_week() -> None:
     """Sums of four hours without noise: the ninth week, forecast from those before."""
-    width, one, leaf = 4, models(9 * 168).only(1), noise_path((1,), (1e-6,))[0]
+    width, one, leaf = 4, models(9 * 168).only(1), leaf_noise_path((1,), (1e-6,))[0]
     hours = np.arange(9 * 168)
     rate = 0.1 + 0.08 * np.sin(2 * np.pi * hours / 24) * np.where(hours // 24 % 7 >= 5, -0.5, 1.0)
     errors = []
     for modulated in (False, True):
         filters = KalmanFilters(one)
-        cycle = CycleFilters(cycle_of((24, 168), modulated=modulated), 1)
+        cycle = CycleFilters(harmonics_of_periods((24, 168), modulated=modulated), 1)
         cycle._weights = [(1, 1.0)]
         over, missed = StateTransition(one, width), []
         for total in rate.reshape(-1, width).sum(axis=1).tolist():
@@ -82,7 +99,9 @@ def test_weekends_are_forecast_by_days_that_change_with_the_week() -> None:
     assert errors[1] < 0.5 * errors[0]
 
 
-@pytest.mark.parametrize("learnt", [cycle_of(PERIODS), cycle_of((20, 140), modulated=True)])
+@pytest.mark.parametrize(
+    "learnt", [harmonics_of_periods(PERIODS), harmonics_of_periods((20, 140), modulated=True)]
+)
 @pytest.mark.parametrize("model", [0, 5, 8])
 def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int, learnt: Cycle) -> None:
     """Coefficients as random variables of one dense Gaussian: the same sums and variances."""
@@ -98,7 +117,7 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int, learnt: Cycle) -
     harmonics = Harmonics(learnt)
     edges = np.concatenate(([0], np.cumsum(lengths)))
     shape = np.diff(harmonics.before(edges), axis=0)
-    prior = prior_variances(harmonics)[1]
+    prior = prior_variances_of_cycle(harmonics)[1]
     mean, covariance = dense(one, lengths, 0.0)
     covariance = covariance + (shape * prior) @ shape.T
     total, design, at, row = np.zeros((74, 74)), np.zeros((74, len(lengths))), 0, 0
@@ -164,10 +183,10 @@ def test_a_cycle_is_learnt_by_gaussian_conditioning(model: int, learnt: Cycle) -
 
 
 def test_the_weights_of_a_cycle_are_packed_beside_those_of_models() -> None:
-    number = packed([(0, 0.4), (3, 0.6)], [0.2, 0.6])
-    assert unpacked(number) == [(0, 0.4), (3, 0.6)]
-    assert cycle_shares(number)[:2] == [0.2, 0.6]
-    assert packed([(0, 1.0)], [0.0, 0.0]) == packed([(0, 1.0)])
+    number = packed_weights([(0, 0.4), (3, 0.6)], [0.2, 0.6])
+    assert unpacked_weights(number) == [(0, 0.4), (3, 0.6)]
+    assert cycle_weights(number)[:2] == [0.2, 0.6]
+    assert packed_weights([(0, 1.0)], [0.0, 0.0]) == packed_weights([(0, 1.0)])
     tg.estimate.Mixture(period=7).check_model_weights(number)
     with pytest.raises(ValueError, match="no period"):
         tg.estimate.Mixture().check_model_weights(number)

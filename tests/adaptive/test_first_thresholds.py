@@ -9,9 +9,13 @@ import pytest
 
 import tidegate as tg
 from tidegate.lattice import Lattice
-from tidegate.run.refinement_shares_and_windows import Refinement, later_length
+from tidegate.run.refinement_schedule import Refinement, later_length
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.least_threshold import has_fallen, least_threshold, lifted
+from tidegate.threshold.least_threshold import (
+    least_threshold,
+    lifted_threshold,
+    threshold_has_fallen,
+)
 
 
 def test_the_least_threshold_is_public_and_fades_with_what_is_known() -> None:
@@ -55,24 +59,29 @@ def test_a_window_with_little_budget_is_not_published_as_noise(bound: int) -> No
 def test_values_that_are_mostly_zero_lift_a_later_threshold_once_they_can_be_seen() -> None:
     stage = TailQuantile(epsilon=1, bound=1000, holdout=1000, horizon=4000, stream_epsilon=1)
     assert stage.target == Fraction(25, 4)  # 25 values: 13.75/2 e-folds, too few to lift it
-    assert lifted(stage, Lattice(Fraction(10**4), Fraction(1)), 25) == 1
-    assert lifted(stage, Lattice(Fraction(10**4), Fraction(1)), 26) == 6  # 10⁴/exp(14.75/2)
-    assert lifted(stage, Lattice(Fraction(10**6), Fraction(1)), 26) == 16
+    assert lifted_threshold(stage, Lattice(Fraction(10**4), Fraction(1)), 25) == 1
+    assert (
+        lifted_threshold(stage, Lattice(Fraction(10**4), Fraction(1)), 26) == 6
+    )  # 10⁴/exp(14.75/2)
+    assert lifted_threshold(stage, Lattice(Fraction(10**6), Fraction(1)), 26) == 16
     # A θ that has fallen: half an e-fold is enough. 10⁴/exp((13 − 6.25 − 5)/2)
-    assert lifted(stage, Lattice(Fraction(10**4), Fraction(1)), 12, fallen=True) == 1
-    assert lifted(stage, Lattice(Fraction(10**4), Fraction(1)), 13, fallen=True) == 4168
+    assert lifted_threshold(stage, Lattice(Fraction(10**4), Fraction(1)), 12, fallen=True) == 1
+    assert lifted_threshold(stage, Lattice(Fraction(10**4), Fraction(1)), 13, fallen=True) == 4168
 
 
 def test_a_threshold_that_stayed_where_it_began_has_fallen_and_gets_more_time() -> None:
     # It begins at 1000/exp((20 − 3 − 5)/3) = 18.
-    assert [has_fallen(theta, 1000, Fraction(20)) for theta in (18, 72, 73)] == [
+    assert [threshold_has_fallen(theta, 1000, Fraction(20)) for theta in (18, 72, 73)] == [
         True,
         True,
         False,
     ]
     # A first choice that looked for the bulk could have stayed at one step.
-    assert [has_fallen(theta, 1000, Fraction(20), first=True) for theta in (4, 5)] == [True, False]
-    assert has_fallen(1000, 1000, Fraction(8), first=True)  # it knew too little for that
+    assert [threshold_has_fallen(theta, 1000, Fraction(20), first=True) for theta in (4, 5)] == [
+        True,
+        False,
+    ]
+    assert threshold_has_fallen(1000, 1000, Fraction(8), first=True)  # it knew too little for that
     facts = {"at": 1000, "first": 100, "warm_up_start": 0, "evidence": 16 * 100}
     assert Refinement().window(3000, **facts) is None  # 800 values more are beyond a third
     assert Refinement().window(3000, **facts, fallen=1) == (935, Fraction(1, 4))

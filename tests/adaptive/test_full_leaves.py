@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.estimate.mixture.full_leaves import measured_shares
+from tidegate.estimate.mixture.full_leaves import full_leaf_shares
 from tidegate.record.record import Record
 from tidegate.record.threshold_evidence import evidence_aims
 from tidegate.threshold import TailQuantile
@@ -55,7 +55,7 @@ def test_a_steady_stream_is_not_opened_by_noise(epsilon: int) -> None:
             if not segment.measured or theta < 60:
                 continue
             home = float(values.mean()) / theta
-            shares = measured_shares(segment.recorded, list(segment.blocks), segment.end, home)
+            shares = full_leaf_shares(segment.recorded, list(segment.blocks), segment.end, home)
             looked.append(bool((shares.leaves > 0).any()))
     assert len(looked) > 30
     assert np.mean(looked) < 0.2
@@ -69,7 +69,7 @@ def test_shares_are_those_of_the_released_sums() -> None:
     segment = next(one for one in record.segments if one.measured and one.end > 1930)
     blocks = list(segment.blocks)
     home = 10 / (segment.threshold * float(segment.method.step))
-    found = measured_shares(segment.recorded, blocks, segment.end, home)
+    found = full_leaf_shares(segment.recorded, blocks, segment.end, home)
     assert (found.leaves > 0).any()
     assert found.edges[np.flatnonzero(found.leaves)[0]] >= 1800  # the leaf of the jump, or before
     for at, block in enumerate(blocks):

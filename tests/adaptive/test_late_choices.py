@@ -21,7 +21,7 @@ from tidegate.record.threshold_evidence import evidence_aims
 from tidegate.run.release import Release
 from tidegate.stages import late_choices, late_from
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.price_of_thresholds import SCORE_PARTS, late_price, penalties
+from tidegate.threshold.price_of_thresholds import SCORE_PARTS, late_price, threshold_penalties
 
 LATTICE = Lattice(Fraction(6), Fraction(1))
 
@@ -88,7 +88,7 @@ def test_the_price_holds_up_to_half_as_much_again() -> None:
     """Of a factor of e, in values: 8/ε up to 1.5 times the present θ, 3/ε beyond."""
     stage = TailQuantile(epsilon="1/2", bound=10**6, holdout=20_000, horizon=20_000).late
     grid = stage.candidates(Lattice(Fraction(10**6), Fraction(1)))
-    costs = penalties(stage, 10**6, 100, 10_000, 10_000, Fraction(8))
+    costs = threshold_penalties(stage, 10**6, 100, 10_000, 10_000, Fraction(8))
     slopes = np.diff(costs) / SCORE_PARTS / np.diff(np.log(grid))
     near, far = grid[1:] <= 15_000, grid[:-1] >= 15_000
     assert slopes[near & (grid[1:] > 100)] == pytest.approx(16, rel=1e-4)

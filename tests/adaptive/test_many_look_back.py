@@ -11,11 +11,11 @@ import tidegate as tg
 from tests.adaptive.paths import HORIZON, THETA, blocks_of
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
+from tidegate.estimate.mixture.smoother.block_totals import block_totals
 from tidegate.estimate.mixture.smoother.forward_backward_passes import (
     MOST_CELLS,
     SmoothingTask,
-    block_totals,
-    pieces,
+    pieces_of_passes,
 )
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import ModelSmoother
 from tidegate.record.joint_smoothing import smooth_together
@@ -84,11 +84,11 @@ def test_a_piece_has_a_bounded_number_of_cells() -> None:
     blocks = blocks_of("1/2", 40)
     task = SmoothingTask(blocks, HORIZON, 2)
     tasks = [task] * 300
-    parts = list(pieces(tasks))
+    parts = list(pieces_of_passes(tasks))
     assert sum(map(len, parts)) == len(tasks)
     assert len(parts) > 1
     assert max(sum(one.cells for one in part) for part in parts) <= MOST_CELLS
-    assert [len(part) for part in pieces([task])] == [1]
+    assert [len(part) for part in pieces_of_passes([task])] == [1]
 
 
 PIPELINES = {

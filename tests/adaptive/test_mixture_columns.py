@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters, normalised
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters, filter_weights
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf
 from tidegate.estimate.mixture.kalman_filter.model_weights import weight_rows
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SIZE,
@@ -14,7 +14,10 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     StateTransition,
     models,
 )
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import ratios, tiled
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
+    ratios_of_streams,
+    tiled_for_streams,
+)
 from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
     WideKalmanFilters,
     packed_filters,
@@ -29,7 +32,7 @@ def test_weights_of_many_streams_are_those_of_each() -> None:
     found = weight_rows(halvings, determinants)
     assert (found == 0).any()
     for row, weights in enumerate(found):
-        expected = normalised(halvings[row].tolist(), np.sqrt(determinants[row]).tolist())
+        expected = filter_weights(halvings[row].tolist(), np.sqrt(determinants[row]).tolist())
         assert {model: each for model, each in enumerate(weights.tolist()) if each} == {
             model: each for model, each in expected if each
         }
@@ -39,7 +42,7 @@ def test_quotients_beyond_53_bits_are_those_of_whole_numbers() -> None:
     random = np.random.default_rng(2)
     above, below = random.integers(-(1 << 62), 1 << 62, 500), random.integers(1, 1 << 50, 500)
     expected = [one / other for one, other in zip(above.tolist(), below.tolist(), strict=True)]
-    assert ratios(above, below).tolist() == expected
+    assert ratios_of_streams(above, below).tolist() == expected
     assert (above / below).tolist() != expected  # what a float division would give
 
 
@@ -62,7 +65,7 @@ def test_packed_filters_come_back_bit_for_bit(asymmetry: float) -> None:
 
 
 def test_many_filters_have_the_bits_of_few() -> None:
-    every = tiled(models(600), 9)
+    every = tiled_for_streams(models(600), 9)
     few, many = KalmanFilters(every), WideKalmanFilters(every)
     random = np.random.default_rng(0)
     for width in (1, 5, 5, 2, 40):
@@ -72,7 +75,7 @@ def test_many_filters_have_the_bits_of_few() -> None:
             filters.fade(0.3)
             filters.predict(StateTransition(every, width))
             filters.update_along(along[:, np.newaxis], along, contrast, noisy)
-            filters.open_leaf(Leaf(0.2, 0.1, 0.5, 0.5, 0.01))
+            filters.open_leaf(NoisyLeaf(0.2, 0.1, 0.5, 0.5, 0.01))
         assert few.augmented.tobytes() == many.augmented.tobytes()
         assert few.halvings() == many.halvings()
         assert few.weights() == many.weights()

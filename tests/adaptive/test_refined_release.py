@@ -190,7 +190,10 @@ def test_the_papers_form_keeps_its_settings_and_its_noise() -> None:
 def test_every_length_has_the_costs_of_the_nearest() -> None:
     trees = PIPELINE.measurer
     assert isinstance(trees, refinement_trees.RefinementTrees)
-    lengths = {refinement_trees.block_length(HORIZON, age, age) for age in range(12, 3 * HORIZON)}
+    lengths = {
+        refinement_trees.refinement_block_length(HORIZON, age, age)
+        for age in range(12, 3 * HORIZON)
+    }
     assert max(lengths) <= 2 * HORIZON // 16
     for length in lengths:
         numbers = trees.every_layout(length, 100, PIPELINE.ceiling)

@@ -14,7 +14,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.run.refinement_shares_and_windows import Refinement
+from tidegate.run.refinement_schedule import Refinement
 
 LEAST, MOST = 0.7, 1.4
 START = np.datetime64("2024-02-01")
@@ -31,7 +31,7 @@ def test_a_refined_warm_up() -> None:
 
     Its intervals are a little wide here: E z² is 0.59 (400 seeds), 1.2 with intervals of 70 %. Over
     120 seeds the mean has a standard error of 0.085. Why: variances are scaled by how well the
-    models foresaw the sums (`Misfits`), never below 1; of two to four sums that scale is mostly
+    models foresaw the sums (`CellMisfits`), never below 1; of two to four sums that scale is mostly
     chance, and one-sided. It stays: streams that jump need more, not less (decision 0060).
     """
     pipeline = tg.adaptive(10, 100, horizon=4096, resolution=1)

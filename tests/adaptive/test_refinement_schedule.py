@@ -13,7 +13,7 @@ from tests.depth import depth
 from tests.laws.catalogue import alike_when_split, bits
 from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch, level_has_moved
 from tidegate.lattice import Lattice
-from tidegate.run.refinement_shares_and_windows import (
+from tidegate.run.refinement_schedule import (
     Refinement,
     first_length,
     later_length,

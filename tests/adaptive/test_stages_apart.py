@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tests.adaptive.paths import covariance_of
 from tests.laws.catalogue import perturbers
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import leaf_noise_path
 
 HORIZON = 4096
 
@@ -80,7 +80,7 @@ def test_the_law_of_the_followed_leaves_is_that_of_the_forest(
     rows: list[np.ndarray] = []
     for length in stage.lengths(0):
         (tree,) = stage.layouts(length, 50, 50)
-        rows.append(covariance_of(noise_path(tree.nodes, tree.variances)[: tree.leaves]))
+        rows.append(covariance_of(leaf_noise_path(tree.nodes, tree.variances)[: tree.leaves]))
     size = sum(len(part) for part in rows)
     assert size == leaves
     covariance, at = np.zeros((size, size)), 0

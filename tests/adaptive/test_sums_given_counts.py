@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.record.sums_given_counts import RecordGivenCounts, numbers_tell
+from tidegate.record.record_given_counts import RecordGivenCounts, given_counts_tell
 
 HOURS = 512
 START = np.datetime64("2024-01-01T00:00")
@@ -42,7 +42,7 @@ def test_numbers_make_sums_accurate():
     for seed in range(6):
         release, truth, _ = released(seed)
         alone, counts = release.sums.record, release.counts.record
-        assert numbers_tell(alone, counts)
+        assert given_counts_tell(alone, counts)
         given = RecordGivenCounts(alone, counts)
         both = [one.queries(np.zeros_like(ends), ends) for one in (given, alone)]
         errors.append([ranges_error(one.estimate, truth) for one in both])
@@ -88,7 +88,7 @@ def test_sums_alone_where_numbers_tell_nothing(counts):
     release.sums.advance(END)
     release.counts.advance(END if counts == "too noisy" else "2024-01-20")
     sums = release.sums.record
-    assert not numbers_tell(sums, release.counts.record)
+    assert not given_counts_tell(sums, release.counts.record)
     if counts == "too noisy":
         assert release.sum(0, HOURS) == sums.query(0, HOURS)
 
@@ -104,7 +104,7 @@ def test_sums_alone_where_numbers_mislead():
     release.push(np.append(steady, idle), values)
     release.advance(END)
     alone, counts = release.sums.record, release.counts.record
-    assert numbers_tell(alone, counts)
+    assert given_counts_tell(alone, counts)
     segments = RecordGivenCounts(alone, counts).segments
     assert [type(one) for one in segments] == [type(one) for one in alone.segments]
     assert release.sum(24, 48) == alone.query(24, 48)

@@ -14,7 +14,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.estimate.mixture.truncated_tail import TruncatedTail
-from tidegate.record.segments.leaf_buffers import RingBuffer
+from tidegate.record.segments.leaf_buffers import LeafBuffer
 from tidegate.record.threshold_evidence import evidence_aims
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.stages import NO_AIM, Aim, Recorded
@@ -188,7 +188,7 @@ def test_a_full_cap_is_open_upwards() -> None:
     """A level that has filled its cap may lie anywhere; what followed it says where."""
     known = SimpleNamespace(edges=np.array([0, 10, 20]), sums=np.array([0.0, 2.0, 11.9]))
     trees = tg.perturb.AdaptiveTrees(epsilon=1, horizon=320)
-    recorded = Recorded(trees, 100, 10_000, 1.0, 0, 20, RingBuffer(block=1, most=None), [])
+    recorded = Recorded(trees, 100, 10_000, 1.0, 0, 20, LeafBuffer(block=1, most=None), [])
     places = (np.array([0, 10]), np.array([0, 1])), (np.array([10, 20]), np.array([1, 2]))
     tail = TruncatedTail(known, recorded, [], 0.005, Aim(0.02)).between(places, 100.0)
     calm, full = tail.upper / tail.most
@@ -220,7 +220,7 @@ def _signed_tail(level: float, below: int, *, depth: int = 10_000, ceiling: int 
     threshold, edges = 100 + below, np.array([0, 10, 20])
     known = SimpleNamespace(edges=edges, sums=edges * level / threshold)
     trees = tg.perturb.AdaptiveTrees(epsilon=1, horizon=320)
-    leaves = RingBuffer(block=1, most=None)
+    leaves = LeafBuffer(block=1, most=None)
     facts = trees, threshold, ceiling, 1.0, 0, 20, leaves, []
     cap = SimpleNamespace(start=0, layout=SimpleNamespace(cap=threshold))
     recorded = Recorded(*facts, below, depth)

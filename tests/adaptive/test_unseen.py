@@ -9,11 +9,11 @@ import pytest
 
 import tidegate as tg
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
-from tidegate.record.values_no_choice_saw import (
+from tidegate.record.unseen_values import (
     NO_EVIDENCE,
     NOTHING,
-    HiddenValues,
-    _evidence,
+    UnseenValues,
+    _seen_by_choice,
     unseen_values,
 )
 from tidegate.run.refinement_run import RefinementRun
@@ -101,7 +101,7 @@ def test_many_answers_say_which_of_them_are_blind() -> None:
 
 
 def test_what_is_hidden_grows_with_a_range_and_never_beyond_its_values() -> None:
-    hidden, sizes = HiddenValues(share=0.04, each=10.0), np.array([1, 100, 10_000])
+    hidden, sizes = UnseenValues(share=0.04, each=10.0), np.array([1, 100, 10_000])
     found = hidden.reach(np.zeros(3), sizes, 1.0)
     # 0.04 + 2·√0.04 = 0.44 values; 4 + 2·2; 400 + 2·20.
     np.testing.assert_allclose(found, [4.4, 80.0, 4400.0])
@@ -223,7 +223,7 @@ def test_what_chose_a_threshold_can_be_read_off_the_record(lower: int, rises: bo
     for segment, evidence, first in known.values():
         # A phase that a risen level began has the θ, and the evidence, of the one before.
         kept += before is not None and segment.threshold == before.threshold
-        found = _evidence(before, segment, found)
+        found = _seen_by_choice(before, segment, found)
         assert 0 <= found.known / stage.epsilon - evidence < Fraction(1, 16)
         assert found.first == first
         before = segment

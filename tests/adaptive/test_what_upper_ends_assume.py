@@ -12,8 +12,8 @@ import pytest
 import tidegate as tg
 from tidegate.estimate.mixture.truncated_tail import TruncatedTail
 from tidegate.record import answer_text
-from tidegate.record.segments.leaf_buffers import RingBuffer
-from tidegate.service.answers_json import decoded, decoded_answer, encoded
+from tidegate.record.segments.leaf_buffers import LeafBuffer
+from tidegate.service.answers_json import decoded_answer, decoded_answers, encoded_answers
 from tidegate.stages import Aim, Excess, Recorded
 
 COUNT, FAR_BOUND = 16_384, 100_000
@@ -23,7 +23,7 @@ def _tail(ceiling: int, aim: Aim, sums: tuple[float, float, float] = (0.0, 2.0, 
     """What truncation took from 20 values under a cap of 100, their sums in caps."""
     known = SimpleNamespace(edges=np.array([0, 10, 20]), sums=np.array(sums))
     trees = tg.perturb.AdaptiveTrees(epsilon=1, horizon=320)
-    recorded = Recorded(trees, 100, ceiling, 1.0, 0, 20, RingBuffer(block=1, most=None), [])
+    recorded = Recorded(trees, 100, ceiling, 1.0, 0, 20, LeafBuffer(block=1, most=None), [])
     places = (np.array([0]), np.array([0])), (np.array([20]), np.array([2]))
     return TruncatedTail(known, recorded, [], 0.005, aim).between(places, 100.0)
 
@@ -108,7 +108,7 @@ def test_answers_say_what_they_assume() -> None:
     answer = _pair(0)[0][1]
     assert answer.limit is not None
     assert "assumes an ordinary tail above the cap" in answer.assumption
-    assert answer_text.six_digits(answer.limit) in answer.assumption
+    assert answer_text.six_digit_text(answer.limit) in answer.assumption
     assert answer.assumption in answer._repr_html_()
     assert str(answer).endswith(answer_text.FAR)
     near = dataclasses.replace(answer, limit=2 * answer.high)
@@ -135,12 +135,12 @@ def test_many_answers_say_it_once_and_travel_with_their_limits() -> None:
     release.push(np.random.default_rng(3).gamma(2, 20, 2048))
     answers = release.queries([512, 1024], [1024, 2048])
     assert answers.limit is not None
-    assert "A smaller bound gives shorter intervals." in answer_text.far_limits(answers)
+    assert "A smaller bound gives shorter intervals." in answer_text.text_of_far_limits(answers)
     near = dataclasses.replace(answers, limit=2 * answers.high)
-    assert answer_text.far_limits(near) == ""
-    assert answer_text.far_limits(dataclasses.replace(answers, limit=None)) == ""
-    assert decoded(encoded(answers)).limit == pytest.approx(answers.limit)
-    assert decoded_answer(encoded(answers[1])).limit == answers[1].limit == answers.limit[1]
+    assert answer_text.text_of_far_limits(near) == ""
+    assert answer_text.text_of_far_limits(dataclasses.replace(answers, limit=None)) == ""
+    assert decoded_answers(encoded_answers(answers)).limit == pytest.approx(answers.limit)
+    assert decoded_answer(encoded_answers(answers[1])).limit == answers[1].limit == answers.limit[1]
 
 
 def test_values_that_are_not_measured_have_no_limit_but_the_bound() -> None:

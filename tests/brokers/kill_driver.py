@@ -29,7 +29,7 @@ from tidegate.cli.pipeline_from_options import build_pipeline
 from tidegate.durable import DurableRelease, transfer
 from tidegate.durable.state_stores import FolderStore
 from tidegate.io.brokers import mqtt
-from tidegate.io.brokers.contract import BrokerSink
+from tidegate.io.brokers.broker_protocols import BrokerSink
 
 OPTIONS = {
     "epsilon": "1", "bound": "50", "preset": "tops", "horizon": 500, "holdout": 100,
@@ -60,7 +60,7 @@ def tells_of_session(pipe):
 
 def tells_of_signals(pipe):
     """Have the command say that a signal now ends it in order."""
-    original = release_broker.stopping
+    original = release_broker.stopping_on_signal
 
     @contextmanager
     def telling(*arguments):
@@ -68,7 +68,7 @@ def tells_of_signals(pipe):
             os.write(pipe, b".")
             yield given
 
-    release_broker.stopping = telling
+    release_broker.stopping_on_signal = telling
 
 
 def child(source, options, arm=None):

@@ -19,7 +19,7 @@ from tidegate.cli.app import app
 from tidegate.durable import DurableRelease
 from tidegate.errors import SettingError
 from tidegate.io.brokers import Gaps, open_reader
-from tidegate.io.brokers.redis_streams import Extent
+from tidegate.io.brokers.redis_streams import RedisStreamExtent
 from tidegate.io.errors import SourceError
 
 SETTINGS = ["--epsilon", "1", "--bound", "50", "--preset", "tops", "--horizon", "500"]
@@ -262,18 +262,28 @@ def test_kafka_looks_again_where_messages_vanish_while_it_reads() -> None:
 @pytest.mark.parametrize(
     ("extent", "after", "missing"),
     [
-        (Extent("5-0", "9-0", "0-0", 5), "4-0/4", None),
-        (Extent("5-0", "9-0", "0-0", 5), "3-0/3", "1 entries were"),
-        (Extent("5-0", "9-0", "0-0", 5), "3-0", "entries after 3-0 were, it seems,"),
-        (Extent("5-0", "9-0", "0-0", None), "3-0/3", "entries after 3-0 were, it seems,"),
-        (Extent("3-0", "9-0", "7-0", None), "3-0/3", "entries were"),
-        (Extent("3-0", "9-0", "2-0", 3), "3-0/3", None),
-        (Extent(None, "9-0", "0-0", 10), "9-0/9", None),
-        (Extent(None, "9-0", "0-0", 10), "3-0/3", "6 entries were"),
-        (Extent("50-0", "50-0", "0-0", 1), "9-0/9", "entries were"),  # deleted and begun again
+        (RedisStreamExtent("5-0", "9-0", "0-0", 5), "4-0/4", None),
+        (RedisStreamExtent("5-0", "9-0", "0-0", 5), "3-0/3", "1 entries were"),
+        (RedisStreamExtent("5-0", "9-0", "0-0", 5), "3-0", "entries after 3-0 were, it seems,"),
+        (
+            RedisStreamExtent("5-0", "9-0", "0-0", None),
+            "3-0/3",
+            "entries after 3-0 were, it seems,",
+        ),
+        (RedisStreamExtent("3-0", "9-0", "7-0", None), "3-0/3", "entries were"),
+        (RedisStreamExtent("3-0", "9-0", "2-0", 3), "3-0/3", None),
+        (RedisStreamExtent(None, "9-0", "0-0", 10), "9-0/9", None),
+        (RedisStreamExtent(None, "9-0", "0-0", 10), "3-0/3", "6 entries were"),
+        (
+            RedisStreamExtent("50-0", "50-0", "0-0", 1),
+            "9-0/9",
+            "entries were",
+        ),  # deleted and begun again
     ],
 )
-def test_what_redis_counts_tells_of_gaps(extent: Extent, after: str, missing: str | None) -> None:
+def test_what_redis_counts_tells_of_gaps(
+    extent: RedisStreamExtent, after: str, missing: str | None
+) -> None:
     """States of older versions, and servers before 7.0, have no counts."""
     assert extent.missing(after) == missing
 

@@ -14,7 +14,7 @@ from tests.depth import depth
 from tests.interruptions import all_interruptions
 from tests.keyed.test_keyed_ownership import HOME
 from tidegate.durable import DurableRelease
-from tidegate.durable.broker_subscription import subscribe
+from tidegate.durable.broker_subscription import subscribe_to_broker
 from tidegate.io.brokers import Message
 from tidegate.io.brokers.payloads import Payloads
 
@@ -55,7 +55,9 @@ class Subscriber:
 
     def run(self) -> None:
         with DurableRelease.open(self.folder / "state", PIPELINE) as run:
-            subscribe(Kept(), Payloads(), run, self.folder / "rows.csv", warn=lambda _: None)
+            subscribe_to_broker(
+                Kept(), Payloads(), run, self.folder / "rows.csv", warn=lambda _: None
+            )
 
 
 def test_an_exception_at_any_line(tmp_path: Path) -> None:

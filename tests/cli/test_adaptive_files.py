@@ -13,7 +13,7 @@ import tidegate as tg
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease, transfer
 from tidegate.io import Batch, SourceError, read_metadata, read_released
-from tidegate.io.metadata_files import write_sidecar
+from tidegate.io.metadata_files import write_metadata_sidecar
 from tidegate.released import ReleasedFile
 
 VALUES = np.random.default_rng(1).poisson(20 * (1 + np.sin(np.arange(9000) / 500)))
@@ -86,7 +86,7 @@ def test_a_file_that_was_not_completed_says_what_to_do(source: Path) -> None:
     facts = read_metadata(output)
     assert facts is not None
     record = facts.pop("record")
-    write_sidecar(output, facts)
+    write_metadata_sidecar(output, facts)
     asked = run("query", output, 0, 10)
     assert asked.exit_code == 4
     assert "add up its rows" in asked.stderr
@@ -101,7 +101,7 @@ def test_a_file_that_was_not_completed_says_what_to_do(source: Path) -> None:
         [{**record[0], "prediction": 1e300}],
     ]
     for wrong in damaged:
-        write_sidecar(output, {**facts, "record": wrong})
+        write_metadata_sidecar(output, {**facts, "record": wrong})
         with pytest.raises(SourceError, match="damaged"):
             ReleasedFile.open(output)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cli.invoking import run
-from tidegate.cli.pipeline_from_options import with_config
+from tidegate.cli.pipeline_from_options import options_with_config
 from tidegate.cli.progress import Progress
 from tidegate.cli.release_options import KINDS, OPTIONS
 from tools import cli_reference
@@ -26,16 +26,16 @@ def test_every_option_of_release_can_stand_in_the_config(tmp_path):
     assert names < KINDS.keys()
     lines = [f"{name} = {WRITTEN[KINDS[name]][0]}" for name in sorted(names)]
     config.write_text("\n".join(lines))
-    found = with_config(dict.fromkeys(names), config, KINDS)
+    found = options_with_config(dict.fromkeys(names), config, KINDS)
     assert found == {name: WRITTEN[KINDS[name]][1] for name in names}
     config.write_text('start = 2024-01-01\nuntil = 2024-02-01T12:00:00\nbound = {a = 1, "b c" = 2}')
-    found = with_config(dict.fromkeys(names), config, KINDS)
+    found = options_with_config(dict.fromkeys(names), config, KINDS)
     assert found == {
         "start": "2024-01-01",
         "until": "2024-02-01T12:00:00",
         "bound": ["a=1", "b c=2"],
     }
-    over = with_config({**dict.fromkeys(names), "start": "2023"}, config, KINDS)
+    over = options_with_config({**dict.fromkeys(names), "start": "2023"}, config, KINDS)
     assert over["start"] == "2023"  # the command line counts
 
 

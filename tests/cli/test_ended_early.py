@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults import PIECE, PIPELINES, VALUES, Disk, Pieces, failing_disk
 from tidegate._context_managers import uninterrupted
-from tidegate.cli.exit_codes_and_signals import stopping
+from tidegate.cli.exit_codes_and_signals import stopping_on_signal
 from tidegate.durable import transfer
 from tidegate.errors import InputError
 from tidegate.io import KINDS, SinkError, open_sink, read_metadata, read_released
@@ -21,7 +21,7 @@ def rows(path):
 
 
 def go(path, source, pipeline="tops"):
-    with stopping(None):
+    with stopping_on_signal(None):
         transfer(source, PIPELINES[pipeline].start(), path)
 
 
@@ -114,7 +114,7 @@ def test_signals_that_waited_arrive_once():
     before, reached = signal.getsignal(signal.SIGTERM), []
 
     def work():
-        with stopping(None):
+        with stopping_on_signal(None):
             with uninterrupted():
                 os.kill(os.getpid(), signal.SIGTERM)
                 os.kill(os.getpid(), signal.SIGINT)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tidegate.cli.app import app
-from tidegate.cli.exit_codes_and_signals import stopping
+from tidegate.cli.exit_codes_and_signals import stopping_on_signal
 from tidegate.io import read_metadata
 
 GOOD = ("--epsilon", "1", "--bound", "12.5", "--holdout", "500", "--horizon", "3500")
@@ -225,7 +225,7 @@ def test_an_interrupt_that_got_lost_stops_the_run_at_the_next_block() -> None:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGINT)
 
-    with stopping(None) as stop:
+    with stopping_on_signal(None) as stop:
         advance = stop.then(done.append)
         advance(1)
         Finalized()

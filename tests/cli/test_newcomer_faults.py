@@ -9,7 +9,7 @@ import pytest
 import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.io import read_metadata
-from tidegate.tables.plain_text import shown
+from tidegate.tables.plain_text import plain_number
 
 COUNT = 24 * 30
 WHEN = np.datetime64("2024-01-01T00:00") + np.arange(COUNT).astype("timedelta64[h]")
@@ -218,7 +218,7 @@ def test_tables_show_intervals_that_reach_further_up_than_down(tmp_path):
     assert run("release", source, "-o", output, *HOW).exit_code == 0
     (row,) = json.loads(run("query", output, "--every", "1y", "--json").stdout)["rows"]
     printed = run("query", output, "--every", "1y").stdout
-    assert f"{shown(row['sum_low'])} to {shown(row['sum_high'])}" in printed
+    assert f"{plain_number(row['sum_low'])} to {plain_number(row['sum_high'])}" in printed
 
 
 def test_a_range_after_all_rows_says_so(tmp_path):

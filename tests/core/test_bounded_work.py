@@ -20,7 +20,7 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.exact_numbers import exact
 from tidegate.guarantee import Guarantee
 from tidegate.io import SourceError, open_sink, read_metadata
-from tidegate.io.metadata_files import sidecar
+from tidegate.io.metadata_files import metadata_sidecar
 from tidegate.released import ReleasedFile
 from tidegate.run.hold_out import HoldOut
 
@@ -98,7 +98,7 @@ def test_hostile_metadata_is_refused(tmp_path, text):
     path = tmp_path / "out.csv"
     with open_sink(path, metadata={}) as sink:
         sink.write(0, [1.0])
-    sidecar(path).write_text(text)
+    metadata_sidecar(path).write_text(text)
     with limited(), pytest.raises(TidegateError):
         ReleasedFile.open(path)
     result = CliRunner().invoke(app, ["query", str(path), "0", "1"])
@@ -118,7 +118,7 @@ def test_a_number_in_metadata_is_limited_too(tmp_path):
     for stage, name in (("perturber", "epsilon"), ("threshold", "bound"), ("perturber", "horizon")):
         changed = json.loads(json.dumps(facts))
         changed["settings"][stage][name] = "1e3000000000"
-        sidecar(path).write_text(json.dumps(changed))
+        metadata_sidecar(path).write_text(json.dumps(changed))
         with limited(), pytest.raises(SourceError, match=rf"out\.csv: .* {name}: "):
             ReleasedFile.open(path)
 

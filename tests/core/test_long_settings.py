@@ -29,8 +29,8 @@ from tidegate.local.canonical_json import MessageError
 from tidegate.local.client import Client
 from tidegate.local.device_memory import Memory
 from tidegate.methods._registration import EXAMPLE
-from tidegate.noise._arguments import exact_fraction, whole_number
-from tidegate.run.column_budgets import checked_names, shares_of
+from tidegate.noise._sampler_arguments import exact_sampler_argument, whole_sampler_argument
+from tidegate.run.column_budgets import checked_column_names, shares_of
 
 MOST = 500  # characters: what happened, where, and what to do; the longest lists all methods
 
@@ -129,14 +129,14 @@ OTHERS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda **given: plan.best_hierarchy(lengths=[5], fanouts=[4], **given),
         {"epsilon": 1, "horizon": 60, "roughness": 1},
     ),
-    "fraction": (lambda scale: exact_fraction("scale", scale), {"scale": Fraction(1, 2)}),
-    "number": (lambda count: whole_number("count", count, minimum=1), {"count": 1}),
+    "fraction": (lambda scale: exact_sampler_argument("scale", scale), {"scale": Fraction(1, 2)}),
+    "number": (lambda count: whole_sampler_argument("count", count, minimum=1), {"count": 1}),
     "query": (RELEASED.query, {"start": 0, "end": 40, "confidence": 0.9}),
     "keyed": (
         lambda key, threshold: tg.keyed(PIPELINE, keys=[key, key], threshold=threshold),
         {"key": 5, "threshold": "per key"},
     ),
-    "columns": (lambda name: checked_names([name, name]), {"name": "fare"}),
+    "columns": (lambda name: checked_column_names([name, name]), {"name": "fare"}),
     "shares": (lambda one, two: shares_of(["a", "b"], {"a": one, "b": two}), {"one": 1, "two": 2}),
     "release": (
         lambda **given: tg.release({"a": [1] * 5}, **given),

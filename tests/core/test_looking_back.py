@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.estimate.block_posterior import _block_contrast, _pair_variances
+from tidegate.estimate.block_posterior import _block_contrast, _block_pair_variances
 
 THETA, HORIZON = 100, 2**14
 
@@ -47,7 +47,7 @@ def test_the_noise_of_a_part_of_a_block_is_exact() -> None:
         weights -= weights.mean()
         vector = np.zeros(30)
         np.add.at(vector, where, weights)
-        between = _pair_variances(law, [np.array([at]) for at in where])
+        between = _block_pair_variances(law, [np.array([at]) for at in where])
         found = _block_contrast(list(weights), between)[0]
         assert found == pytest.approx(vector @ covariance @ vector, rel=1e-9, abs=1e-9)
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate.record.segments.leaf_buffers import RingBuffer, SpanBuffer
+from tidegate.record.segments.leaf_buffers import LeafBuffer, LeafSpanBuffer
 from tidegate.record.segments.segment_codec_and_joining import (
-    from_text,
     restored_segment,
+    segment_array_from_text,
     segment_state,
 )
 
@@ -32,7 +32,7 @@ FRACTIONS = [np.array([3, 4.5]), np.array([3.0, 4.0]), np.array([3, np.nan]), np
 def test_integer_columns_take_integers_only(numbers: Any) -> None:
     levels = np.array([0.5, 0.5])
     for block in (1, 8):
-        ring = RingBuffer(block=block, most=None)
+        ring = LeafBuffer(block=block, most=None)
         with pytest.raises(ValueError, match="whole numbers"):
             ring.append(numbers, levels)
         with pytest.raises(ValueError, match="whole numbers"):
@@ -41,7 +41,7 @@ def test_integer_columns_take_integers_only(numbers: Any) -> None:
     for at in range(3):
         columns = [WHOLE, WHOLE, WHOLE]
         columns[at] = numbers
-        spans = SpanBuffer(0)
+        spans = LeafSpanBuffer(0)
         with pytest.raises(ValueError, match="whole numbers"):
             spans.extend(columns[0], levels, columns[1], columns[2])
         assert spans.closed == 0
@@ -49,12 +49,12 @@ def test_integer_columns_take_integers_only(numbers: Any) -> None:
             spans.restore(1, [columns[0], levels, columns[1], columns[2]])
 
 
-@pytest.mark.parametrize("kind", [RingBuffer, SpanBuffer])
+@pytest.mark.parametrize("kind", [LeafBuffer, LeafSpanBuffer])
 def test_predictions_keep_their_fractions_after_whole_ones(kind: Any) -> None:
-    ring = kind(5) if kind is SpanBuffer else kind(block=8, most=None)
+    ring = kind(5) if kind is LeafSpanBuffer else kind(block=8, most=None)
     parts = [WHOLE, np.array([2.5, 0.25])]  # the first array of predictions is one of integers
     for following in parts:
-        if kind is SpanBuffer:
+        if kind is LeafSpanBuffer:
             ring.extend(WHOLE, following, WHOLE, WHOLE)
         else:
             ring.append(WHOLE, following)
@@ -89,6 +89,6 @@ def test_a_record_holds_what_was_released_however_it_is_pushed(name: str) -> Non
         text = dict.fromkeys(("blocks", "sums", "predictions", "squares"), "")
         for key in ("sums", "blocks"):
             with pytest.raises(ValueError, match="invalid literal"):
-                from_text({**text, key: "3 4.5"})
+                segment_array_from_text({**text, key: "3 4.5"})
             with pytest.raises(ValueError, match="whole numbers"):
                 restored_segment(one.method, {**state, key: state[key] + 0.5})

@@ -14,7 +14,7 @@ import tidegate as tg
 from tidegate.lattice import Lattice
 from tidegate.threshold import NoisyMax, ScaleFree, TailQuantile
 from tidegate.threshold.bulk_of_values import sees_bulk
-from tidegate.threshold.least_threshold import least_threshold, lifted
+from tidegate.threshold.least_threshold import least_threshold, lifted_threshold
 
 GRAIN = 1000
 SIZES = np.random.default_rng(1).gamma(1.5, 60, 400).astype(np.int64)  # whole grains
@@ -53,9 +53,9 @@ def test_public_facts_count_in_steps_of_thresholds(first: bool) -> None:
     assert least_threshold(blind, coarse) > 1
     assert least_threshold(blind, fine) == GRAIN * least_threshold(blind, coarse)
     known = replace(stage, epsilon=1)
-    assert lifted(known, coarse, 25) > 1
-    assert lifted(known, fine, 25) == GRAIN * lifted(known, coarse, 25)
-    assert lifted(stage, fine, 1) == lifted(stage, coarse, 1) == 1
+    assert lifted_threshold(known, coarse, 25) > 1
+    assert lifted_threshold(known, fine, 25) == GRAIN * lifted_threshold(known, coarse, 25)
+    assert lifted_threshold(stage, fine, 1) == lifted_threshold(stage, coarse, 1) == 1
     facts = {"positive": 200, "climbing_from": 7, "climbing_to": 80, "at_least": 5}
     scaled = {**facts, **{name: GRAIN * facts[name] for name in facts if name != "positive"}}
     expected = stage.scores(stage.above(SIZES, coarse), coarse, **facts, first=first)

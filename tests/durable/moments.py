@@ -21,7 +21,7 @@ from typing import Any
 import tidegate
 from tests.depth import depth, moments
 from tests.interruptions import Interrupted
-from tidegate.durable.folder_lock import kept_anchor
+from tidegate.durable.folder_lock import anchor_kept_in_folder
 
 _SHARED = Path("/dev/shm")  # a folder in memory: every moment opens and closes a database
 
@@ -68,7 +68,7 @@ def content(folder: Path) -> list[Any]:
     database = folder / "state.sqlite"
     digest = hashlib.sha256(database.read_bytes() if database.exists() else b"").digest()
     sizes = [(path.name, path.stat().st_size) for path in sorted(folder.iterdir())]
-    return [digest, kept_anchor(folder) and kept_anchor(folder)[0], *sizes]
+    return [digest, anchor_kept_in_folder(folder) and anchor_kept_in_folder(folder)[0], *sizes]
 
 
 def image(folder: Path, target: Path) -> None:

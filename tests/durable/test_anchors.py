@@ -13,7 +13,7 @@ import tidegate as tg
 from tests.durable.moments import image
 from tidegate.cli.app import app
 from tidegate.durable import DurableRelease, StateError
-from tidegate.durable.folder_lock import kept_anchor
+from tidegate.durable.folder_lock import anchor_kept_in_folder
 from tidegate.errors import TidegateError
 from tidegate.ledger import CapExceeded, Ledger
 
@@ -267,7 +267,7 @@ def test_a_cap_that_was_set_is_remembered_beside_the_ledger(folder):
 
 def test_the_anchor_survives_a_torn_write(folder):
     """Two places in turn: what is being written is never the only one."""
-    newest = kept_anchor(folder)
+    newest = anchor_kept_in_folder(folder)
     with Ledger.open(folder / "ledger.jsonl", read_only=True) as ledger:
         assert newest == (ledger.count, ledger.head)
     content = (folder / "lock").read_bytes()
@@ -275,8 +275,8 @@ def test_the_anchor_survives_a_torn_write(folder):
     for start in range(0, len(content), 512):
         torn = content[:start] + os.urandom(512) + content[start + 512 :]
         (folder / "lock").write_bytes(torn)
-        lost.append(kept_anchor(folder) != newest)
-        assert kept_anchor(folder) is not None
+        lost.append(anchor_kept_in_folder(folder) != newest)
+        assert anchor_kept_in_folder(folder) is not None
     assert sum(lost) == 1
 
 
@@ -284,7 +284,7 @@ def test_a_charge_is_anchored_before_its_values_leave(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         run.push(VALUES)
         with Ledger.open(tmp_path / "s" / "ledger.jsonl", read_only=True) as ledger:
-            assert kept_anchor(tmp_path / "s") == (ledger.count, ledger.head)
+            assert anchor_kept_in_folder(tmp_path / "s") == (ledger.count, ledger.head)
             assert ledger.total().epsilon == Fraction(1)
     assert (
         json.loads((tmp_path / "s" / "ledger.jsonl").read_text().splitlines()[0])["sequence"] == 1

@@ -13,7 +13,7 @@ from tests.interruptions import Interrupted
 from tidegate.durable import DurableRelease, StateError
 from tidegate.durable.charging import Charging
 from tidegate.durable.durable_columns import DurableColumns
-from tidegate.keyed import committed_release
+from tidegate.keyed import committed_keyed_release
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.sealing import seal
@@ -119,7 +119,7 @@ def test_a_keyed_state_of_before_decision_0127_is_continued(
     state = tmp_path / "state"
     with monkeypatch.context() as patch:
         patch.setattr(Charging, "begin", lambda *_, **__: None)
-        patch.setattr(committed_release, "seal", sealed_as_before)
+        patch.setattr(committed_keyed_release, "seal", sealed_as_before)
         opened(state, source="city").close()
     assert charges(state) == []
     with opened(state, source="city") as run:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.durable.input_digests import SPAN, InputDigests, Recogniser
+from tidegate.durable.input_digests import SPAN, InputDigests, InputRecogniser
 from tidegate.state_as_bytes import restore, state_of
 
 KEY = bytes(range(32))
@@ -22,7 +22,7 @@ def digests_of(values, users=None, pieces=(), key=KEY, top=1000):
 
 
 def recognised(again, remembered, out, pieces=(), users=None):
-    recogniser, at = Recogniser(remembered, out), 0
+    recogniser, at = InputRecogniser(remembered, out), 0
     for end in (*sorted(pieces), len(again)):
         part = None if users is None else users[at:end]
         if not recogniser.push(again[at:end], part):

@@ -15,10 +15,10 @@ from tidegate.cli.app import app
 from tidegate.cli.exit_codes_and_signals import NOTHING
 from tidegate.durable import DurableRelease, transfer
 from tidegate.durable.charging import charged_costs
-from tidegate.durable.output_writer import Output, OutputWriter
-from tidegate.durable.release_in_memory import MemoryRun
+from tidegate.durable.output_writer import OutputTarget, OutputWriter
+from tidegate.durable.release_in_memory import ReleaseInMemory
 from tidegate.released import ReleasedFile
-from tidegate.run.snapshot import plain_record
+from tidegate.run.snapshot import plain_record_snapshot
 
 
 def test_rows_are_durable_before_they_leave_and_are_replayed(tmp_path) -> None:
@@ -54,7 +54,7 @@ def test_a_record_in_a_warm_up_is_that_of_the_running_release(tmp_path) -> None:
         for at in range(250, 330, 4):
             run.push(values[at : at + 4])
             live = run._release
-            assert run.facts()["record"] == plain_record(live.record)
+            assert run.facts()["record"] == plain_record_snapshot(live.record)
             compared += live.warming > 0
     assert compared
 
@@ -145,8 +145,8 @@ def test_an_input_that_ends_in_a_later_warm_up_is_measured_to_its_end(tmp_path) 
 def test_a_file_in_its_warm_up_says_what_it_is(tmp_path) -> None:
     """Before its first rows: a reader may come at any time, and a process be killed."""
     path = tmp_path / "private.csv"
-    run = MemoryRun(PIPELINE.start())
-    with OutputWriter(Output.to(path, None), run, 0, print) as writer:
+    run = ReleaseInMemory(PIPELINE.start())
+    with OutputWriter(OutputTarget.to(path, None), run, 0, print) as writer:
         writer.write(run.push_rows([1, 2, 3]))
         with pytest.raises(tg.QueryError, match="still open"):
             ReleasedFile.open(str(path))

@@ -14,7 +14,7 @@ from tests.entropy import beginning_with
 from tests.fuzz.mutation import atom, mutated, number_text, refused, scrambled
 from tests.fuzz.state_parsers import sealed_again
 from tidegate.clock import Clock
-from tidegate.run.column_budgets import checked_names, per_column, shares_of
+from tidegate.run.column_budgets import checked_column_names, per_column, shares_of
 from tidegate.sealing import unseal
 from tidegate.timestamps import read_times
 
@@ -50,7 +50,7 @@ def columns(rng: random.Random) -> None:
     """Names, shares and bounds of several columns."""
     names = [rng.choice(["fare", "tip", "Tip", "a b", "a_b", "", "é", "x" * 300]) for _ in range(3)]
     with refused():
-        names = checked_names(names[: rng.randint(1, 3)])
+        names = checked_column_names(names[: rng.randint(1, 3)])
         given = {rng.choice([*names, "no"]): rng.choice([number_text(rng), atom(rng)])}
         shares = shares_of(names, given)
         assert sum(shares.values()) == 1

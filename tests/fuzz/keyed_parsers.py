@@ -15,10 +15,10 @@ import tidegate as tg
 from tests.entropy import beginning_with
 from tests.fuzz.mutation import mutated, refused, scrambled
 from tests.fuzz.state_parsers import sealed_again
-from tidegate.io.metadata_files import sidecar
+from tidegate.io.metadata_files import metadata_sidecar
 from tidegate.keyed.keyed_facts import keyed_facts
+from tidegate.keyed.keyed_file import KeyedFile
 from tidegate.keyed.keyed_sink import open_keyed_sink
-from tidegate.keyed.released_file import KeyedFile
 from tidegate.sealing import unseal
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="tidegate-fuzz-")
@@ -63,7 +63,7 @@ def keyed_files() -> tuple[tuple[Path, bytes, dict[str, Any]], ...]:
         sink = open_keyed_sink(path, clock=None)
         sink.write(out)
         sink.complete(keyed_facts(release, complete=True))
-        made.append((path, path.read_bytes(), json.loads(sidecar(path).read_text())))
+        made.append((path, path.read_bytes(), json.loads(metadata_sidecar(path).read_text())))
     return tuple(made)
 
 
@@ -76,7 +76,7 @@ def keyed_file(rng: random.Random) -> None:
         text = json.dumps(mutated(rng, facts)).encode()
     except (RecursionError, ValueError):
         text = b'{"keys":' + b'{"names":' * 50_000
-    sidecar(copy).write_bytes(scrambled(rng, text) if rng.random() < 0.2 else text)
+    metadata_sidecar(copy).write_bytes(scrambled(rng, text) if rng.random() < 0.2 else text)
     for index in copy.parent.glob(f".{copy.name}.tidegate-*"):
         if rng.random() < 0.5:
             index.unlink()

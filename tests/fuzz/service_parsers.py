@@ -27,11 +27,11 @@ _ROLES = ("producer", "reader", "auditor", "admin")
 
 
 def _body(rng: random.Random) -> tuple[bytes, str]:
-    from tidegate.service import request_bodies
+    from tidegate.service import push_bodies
 
-    kind = rng.choice(["application/json", "application/x-ndjson", request_bodies.ARROW])
+    kind = rng.choice(["application/json", "application/x-ndjson", push_bodies.ARROW])
     rows = [rng.choice([1, 2.5, None, "x", True, 10**30, atom(rng)]) for _ in range(3)]
-    if kind == request_bodies.ARROW:
+    if kind == push_bodies.ARROW:
         with io.BytesIO() as out:
             table = rng.choice(_arrow_tables())
             with pa.ipc.new_stream(out, table.schema) as stream:
@@ -65,7 +65,7 @@ def _arrow_tables() -> tuple[pa.Table, ...]:
 
 def service_body(rng: random.Random) -> None:
     """The body of a request: values, or an error that quotes nothing."""
-    from tidegate.service.request_bodies import parsed_body
+    from tidegate.service.push_bodies import parsed_body
 
     body, kind = _body(rng)
     try:
@@ -178,17 +178,21 @@ def _posted(rng: random.Random, path: str, tree: Any, headers: dict[str, Any]) -
 
 def service_rows(rng: random.Random) -> None:
     """Released rows as the database keeps them."""
-    from tidegate.service.released_rows import RowBlock, packed_rows, unpacked_rows
+    from tidegate.service.released_rows import (
+        RowBlock,
+        packed_released_rows,
+        unpacked_released_rows,
+    )
 
     numbers, whole = np.arange(3.0), np.arange(3)
     more = rng.choice([(), (whole,), (None, whole, whole), (whole, whole, whole)])
-    body, first, end = packed_rows(RowBlock(5, numbers, numbers, *more)), 5, 8
+    body, first, end = packed_released_rows(RowBlock(5, numbers, numbers, *more)), 5, 8
     if rng.random() < 0.7:
         body = scrambled(rng, body)
     if rng.random() < 0.3:
         first, end = rng.choice([-1, 0, 5, 2**62]), rng.choice([-1, 8, 9, 2**62])
     with refused():
-        found = unpacked_rows(first, end, body)
+        found = unpacked_released_rows(first, end, body)
         assert found.values.size == found.levels.size == end - first
 
 

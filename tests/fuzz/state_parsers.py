@@ -24,7 +24,7 @@ from tests.fuzz.mutation import mutated, refused, scrambled
 from tidegate.durable import journal
 from tidegate.guarantee import Guarantee
 from tidegate.io import open_sink, read_metadata
-from tidegate.io.metadata_files import sidecar
+from tidegate.io.metadata_files import metadata_sidecar
 from tidegate.ledger import Ledger
 from tidegate.released import ReleasedFile
 from tidegate.run import public_facts as durable_facts
@@ -121,9 +121,9 @@ def record(rng: random.Random) -> None:
 
 def journal_rows(rng: random.Random) -> None:
     """A row of the journal, before and after its bytes are understood."""
-    trace = journal.Trace(sums=np.arange(3), predictions=np.arange(3.0))
+    trace = journal.JournalTrace(sums=np.arange(3), predictions=np.arange(3.0))
     piece = journal.JournalEntry(0, 12, 0, 1.0, True, trace)
-    body, _ = journal.encoded_entry(piece, bytes(32), bytes(32))
+    body, _ = journal.encoded_journal_entry(piece, bytes(32), bytes(32))
     data = sealed_again(rng, *unseal(body, None))
     if data is None:
         return
@@ -188,7 +188,7 @@ def metadata(rng: random.Random) -> None:
         data = json.dumps(mutated(rng, facts)).encode()
     except (RecursionError, ValueError):
         data = b'{"settings":' + b'{"kind":' * 50_000
-    sidecar(copy).write_bytes(scrambled(rng, data) if rng.random() < 0.2 else data)
+    metadata_sidecar(copy).write_bytes(scrambled(rng, data) if rng.random() < 0.2 else data)
     index = copy.with_name(f".{copy.name}.tidegate-index")
     if rng.random() < 0.7:
         index.unlink(missing_ok=True)  # else there is one, of another file

@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 
 from tests.fuzz.mutation import atom, number_text, refused, scrambled
 from tests.io.test_io_text_sources import outcome
-from tidegate.cli.pipeline_from_options import build_pipeline, unit, with_config
+from tidegate.cli.pipeline_from_options import build_pipeline, options_with_config, unit_from_option
 from tidegate.cli.query import _read_query_ranges
 from tidegate.cli.release_options import KINDS
 from tidegate.errors import InputError, TidegateError
 from tidegate.exact_numbers import exact, whole
 from tidegate.guarantee import Guarantee
 from tidegate.io import open_source, read_metadata, read_released
-from tidegate.io.column_choice import Wanted
+from tidegate.io.column_choice import WantedColumn
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.json_rows import JsonRows
 from tidegate.lattice import Lattice
@@ -68,7 +68,7 @@ def options(rng: random.Random) -> None:
         given.setdefault(name, "1")
     given["unit"] = rng.choice(["event", "window:", "user-horizon:"]) + number_text(rng)
     with refused():
-        unit(given["unit"])
+        unit_from_option(given["unit"])
         build_pipeline({**given, "holdout": 4, "horizon": 64})
 
 
@@ -79,7 +79,7 @@ def config(rng: random.Random) -> None:
     path = Path(_FOLDER.name) / "config.toml"
     path.write_bytes(scrambled(rng, text.encode()) if rng.random() < 0.9 else text.encode())
     with refused():
-        found = with_config(dict.fromkeys([*_OPTIONS, "quiet"]), path, KINDS)
+        found = options_with_config(dict.fromkeys([*_OPTIONS, "quiet"]), path, KINDS)
         if found.get("preset", "tops") == "tops":
             build_pipeline(found)
 
@@ -111,9 +111,9 @@ def csv_rows(rng: random.Random) -> None:
     if rng.random() < 0.5:
         data = scrambled(rng, data)
     sizes = [rng.randint(1, 20) for _ in range(rng.randint(0, 3))]
-    wanted = [Wanted(settings.get("column"))]
+    wanted = [WantedColumn(settings.get("column"))]
     if "user_column" in settings:
-        wanted.append(Wanted("who", "user_column", numeric=False))
+        wanted.append(WantedColumn("who", "user_column", numeric=False))
     results = []
     for size, small in (([], 1 << 30), ([], 0), (sizes, 0)):
         try:
@@ -135,7 +135,9 @@ def json_rows(rng: random.Random) -> None:
     data = "".join(row + rng.choice(["\n", "\r\n"]) for row in rows).encode()
     if rng.random() < 0.5:
         data = scrambled(rng, data)
-    wanted = [Wanted("value"), Wanted("who", "user_column", numeric=False)][: rng.randint(1, 2)]
+    wanted = [WantedColumn("value"), WantedColumn("who", "user_column", numeric=False)][
+        : rng.randint(1, 2)
+    ]
     results = []
     for small in (1 << 30, 0):
         try:

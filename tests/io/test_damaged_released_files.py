@@ -15,7 +15,7 @@ import tidegate as tg
 from tests.fuzz.keyed_parsers import keyed_files
 from tidegate.cli.app import app
 from tidegate.errors import TidegateError
-from tidegate.io.metadata_files import sidecar
+from tidegate.io.metadata_files import metadata_sidecar
 from tidegate.released import ReleasedFile
 
 STRANGE = ["nan", "inf", "-inf", "-1", "0.5", "1e300", "9223372036854775807", ""]
@@ -36,7 +36,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
     options += ["--horizon", "64", "--fanout", "4", "--skipped", "1"]
     result = CliRunner().invoke(app, ["release", "-", "-o", str(path), *options], input="5\n" * 64)
     assert result.exit_code == 0, result.output
-    return path.read_bytes(), sidecar(path).read_bytes()
+    return path.read_bytes(), metadata_sidecar(path).read_bytes()
 
 
 def changed(path: Path, column: int, row: int, text: str) -> None:
@@ -76,7 +76,7 @@ def test_one_stream(tmp_path: Path, written: tuple[bytes, bytes]) -> None:
     # Catches: the difference of two infinite positions; 1e300 cast to 64 bits.
     path = tmp_path / "out.csv"
     path.write_bytes(written[0])
-    sidecar(path).write_bytes(written[1])
+    metadata_sidecar(path).write_bytes(written[1])
     check(path, ask_one, ["position", "value"])
 
 
@@ -86,5 +86,5 @@ def test_many_keys(tmp_path: Path, number: int) -> None:
     _, data, facts = keyed_files()[number]
     path = tmp_path / "keyed.csv"
     path.write_bytes(data)
-    sidecar(path).write_text(json.dumps(facts))
+    metadata_sidecar(path).write_text(json.dumps(facts))
     check(path, ask_keys, data.splitlines()[0].decode().split(","))

@@ -16,7 +16,7 @@ from tests.io.test_io_text_sources import outcome
 from tidegate.cli.app import app
 from tidegate.errors import InputError, SettingError
 from tidegate.io import open_source
-from tidegate.io.column_choice import Wanted
+from tidegate.io.column_choice import WantedColumn
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.json_rows import JsonRows
 
@@ -56,9 +56,9 @@ CSV = {
 
 
 def csv_rows(settings):
-    wanted = [Wanted(settings.get("column"))]
+    wanted = [WantedColumn(settings.get("column"))]
     if "user_column" in settings:
-        wanted.append(Wanted(settings["user_column"], "user_column", numeric=False))
+        wanted.append(WantedColumn(settings["user_column"], "user_column", numeric=False))
     return CsvRows(wanted, settings.get("header"))
 
 
@@ -127,9 +127,9 @@ JSON_VALUES = {
 @pytest.mark.parametrize("user", [None, "who"])
 def test_a_json_value_changes_no_other_row(fast, place, user):
     # Catches: a first row without the key, or with other keys, that decides anything.
-    wanted = [Wanted("load")]
+    wanted = [WantedColumn("load")]
     if user:
-        wanted.append(Wanted(user, "user_column", numeric=False))
+        wanted.append(WantedColumn(user, "user_column", numeric=False))
     for value, meaning in JSON_VALUES.items():
         lines = ['{"load":1,"who":"u"}', '{"load":2,"who":"v"}', '{"load":3,"who":"w"}']
         lines[place] = value

@@ -29,7 +29,7 @@ from tidegate.io import (
     read_released,
     recoverable,
 )
-from tidegate.io.released_row_text import csv_rows, json_rows, number_as_text
+from tidegate.io.released_row_text import number_as_text, released_csv_rows, released_json_rows
 
 FACTS = {"guarantee": "ε = 1 per event", "threshold": 12.5, "blocks": [1, 2]}
 
@@ -104,7 +104,7 @@ def test_bytes_do_not_depend_on_the_split(tmp_path, monkeypatch, kind):
 @given(st.lists(st.floats(), min_size=1, max_size=20), st.integers(0, 10**15))
 def test_few_rows_and_many_are_written_alike(values, first):
     array = np.array(values * 70)[:70]
-    for rows in (csv_rows, json_rows):
+    for rows in (released_csv_rows, released_json_rows):
         for columns in ([array], [np.sort(array)], [array, np.sort(array)]):
             alone = b"".join(
                 bytes(rows(first + index, [column[index : index + 1] for column in columns]))

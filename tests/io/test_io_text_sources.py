@@ -19,7 +19,7 @@ from tests.depth import examples
 from tests.texts import texts
 from tidegate.errors import InputError, SettingError
 from tidegate.io import KINDS, lines, open_source, text_source
-from tidegate.io.column_choice import Wanted
+from tidegate.io.column_choice import WantedColumn
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.text_source import TextSource
@@ -237,7 +237,7 @@ SIZES = st.lists(st.integers(1, 40), max_size=4)
 @settings(max_examples=examples(250), deadline=None)
 @given(values=st.lists(NUMBERS, max_size=8), users=st.lists(USERS, min_size=8), sizes=SIZES)
 def test_csv_means_the_same_however_it_is_cut(values, users, sizes):
-    wanted = [Wanted("value"), Wanted("user", "user_column", numeric=False)]
+    wanted = [WantedColumn("value"), WantedColumn("user", "user_column", numeric=False)]
     rows = [f"{value},{user}\n" for value, user in zip(values, users, strict=False)]
     data = ("value,user\n" + "".join(rows)).encode()
     slow = outcome(CsvRows(wanted), data, [], 1 << 30)
@@ -250,9 +250,9 @@ def test_csv_means_the_same_however_it_is_cut(values, users, sizes):
 @given(values=st.lists(NUMBERS, max_size=8), sizes=SIZES)
 def test_one_column_means_the_same_however_it_is_cut(values, sizes):
     data = ("value\n" + "".join(f"{value}\n" for value in values)).encode()
-    slow = outcome(CsvRows([Wanted(None)]), data, [], 1 << 30)
-    assert outcome(CsvRows([Wanted(None)]), data, [], 0) == slow
-    assert outcome(CsvRows([Wanted(None)]), data, sizes, 0) == slow
+    slow = outcome(CsvRows([WantedColumn(None)]), data, [], 1 << 30)
+    assert outcome(CsvRows([WantedColumn(None)]), data, [], 0) == slow
+    assert outcome(CsvRows([WantedColumn(None)]), data, sizes, 0) == slow
 
 
 JSON_ROWS = st.one_of(
@@ -292,7 +292,7 @@ JSON_ROWS = st.one_of(
 @settings(max_examples=examples(250), deadline=None)
 @given(rows=st.lists(JSON_ROWS, max_size=6), sizes=SIZES, end=st.sampled_from(["\n", "\r\n"]))
 def test_json_lines_mean_the_same_however_they_are_cut(rows, sizes, end):
-    wanted = [Wanted("value"), Wanted("user", "user_column", numeric=False)]
+    wanted = [WantedColumn("value"), WantedColumn("user", "user_column", numeric=False)]
     data = "".join(row + end for row in ['{"value":0,"user":"a"}', *rows]).encode("utf-8")
     slow = outcome(JsonRows(wanted), data, [], 1 << 30)
     assert outcome(JsonRows(wanted), data, [], 0) == slow
@@ -320,7 +320,9 @@ def test_json_times_are_read_in_blocks_and_mean_the_same(tmp_path: Path, times: 
         blocks = [batch.times for batch in source.batches()]
     one_by_one = [tg.read_times([when]).ticks[0] for when in times]
     assert np.concatenate([block.ticks for block in blocks]).tolist() == one_by_one
-    layout = JsonRows([Wanted("value"), Wanted("when", "time", numeric=False, time=True)])
+    layout = JsonRows(
+        [WantedColumn("value"), WantedColumn("when", "time", numeric=False, time=True)]
+    )
     layout.one(json.dumps(rows[-1]).encode(), 0)
     declined = layout.many(path.read_bytes(), 30) is None
     assert declined == (times[0] == 1_706_745_600_000.5)

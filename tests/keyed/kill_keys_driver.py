@@ -23,7 +23,7 @@ from tests.ways_to_die import countdown, die, trial
 from tidegate.cli import release as command
 from tidegate.cli import release_events
 from tidegate.cli.release_by_key import _keyed_specification
-from tidegate.cli.release_columns import event_pipelines_of, pipelines_of
+from tidegate.cli.release_columns import event_pipelines_of, pipelines_of_columns
 from tidegate.cli.release_means_by_key import keyed_columns
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
@@ -31,7 +31,7 @@ from tidegate.durable.state_stores import FolderStore
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed.durable_columns_by_key import DurableKeyedColumns
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.keyed.store import KeyedStore
+from tidegate.keyed.keyed_store import KeyedStore
 from tidegate.ledger import Ledger
 from tidegate.released.released_columns import column_file
 from tidegate.run.column_budgets import COUNT
@@ -94,7 +94,7 @@ def begin(source, options):
             named["state"], release_events.build_event_pipeline(one), key=driver.KEY
         )
     else:
-        pipelines = pipelines_of(named["column"], named)
+        pipelines = pipelines_of_columns(named["column"], named)
         opened = DurableColumns.open(named["state"], pipelines, key=driver.KEY)
     opened.close()
 

@@ -21,9 +21,9 @@ from tidegate.io.batches import object_array
 from tidegate.io.output_file_or_pipe import OutputBytes
 from tidegate.keyed import recorded_columns
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.keyed.keyed_row_text import RowText
-from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.store import KeyedStore
+from tidegate.keyed.keyed_release import KeyedRelease
+from tidegate.keyed.keyed_row_text import KeyedRowText
+from tidegate.keyed.keyed_store import KeyedStore
 from tidegate.keyed.transfer import transfer_durably
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.ownership import Ownership
@@ -128,7 +128,7 @@ def test_every_row_is_written_once_whenever_it_is_killed(
     assert killed > MOMENTS // 2
     expected = KeyedRelease(specification(kind), epoch, ownership=Ownership(), record=False)
     rows = expected.push(Pieces(MOST).keys.tolist(), Pieces(MOST).values)
-    lines = b"".join(RowText(json_lines=False, clock=None, delimiter=mark).lines(rows))
+    lines = b"".join(KeyedRowText(json_lines=False, clock=None, delimiter=mark).lines(rows))
     assert out.read_bytes() == mark.join(["key", "position", "value", "level\n"]).encode() + lines
     file = tg.open(out)
     assert len(file) == len(rows)

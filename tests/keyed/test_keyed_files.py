@@ -14,11 +14,11 @@ import pytest
 import tidegate as tg
 from tests.cli.invoking import run
 from tests.faults import Disk, failing_disk
-from tidegate.cli.exit_codes_and_signals import stopping
+from tidegate.cli.exit_codes_and_signals import stopping_on_signal
 from tidegate.errors import SettingError
 from tidegate.io import Batch, SinkError, SourceError, open_source
-from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.released_file import KeyedFile
+from tidegate.keyed.keyed_file import KeyedFile
+from tidegate.keyed.keyed_release import KeyedRelease
 from tidegate.keyed.transfer import transfer_keyed
 
 NAMES = ["north", 'a "b", c', "7"]
@@ -273,7 +273,7 @@ def test_what_was_released_before_ctrl_c_is_there(
     """Caught: it was said to be intact; there was no file, or one that could not be asked."""
     release = tg.keyed(pipeline, keys=NAMES).start(tg.seeded(3))
     monkeypatch.setattr(KeyedRelease, "push_rows", interrupted_after(4, KeyedRelease.push_rows))
-    with stopping(None), pytest.raises(KeyboardInterrupt):
+    with stopping_on_signal(None), pytest.raises(KeyboardInterrupt):
         transfer_keyed(Batches(), release, tmp_path / name)  # type: ignore[arg-type]
     assert release.seen == 400
     file = tg.open(tmp_path / name)

@@ -20,13 +20,13 @@ from tidegate.durable import StateError, StorageError
 from tidegate.errors import InputError, TidegateError
 from tidegate.io import Batch
 from tidegate.io.batches import object_array
-from tidegate.keyed.committed_release import changing
+from tidegate.keyed.committed_keyed_release import changing_committed_release
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.keyed.key_names import Names
-from tidegate.keyed.object_engine import Objects
+from tidegate.keyed.key_names import KeyNames
+from tidegate.keyed.keyed_release import KeyedRelease
+from tidegate.keyed.keyed_store import KeyedStore
+from tidegate.keyed.object_engine import ObjectEngine
 from tidegate.keyed.recorded_columns import RecordedColumns
-from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.store import KeyedStore
 from tidegate.ownership import HeldOwnership
 
 PIPELINE = tg.tops(epsilon=1, bound=9, holdout=8, horizon=64)
@@ -34,7 +34,7 @@ SPECIFICATION = tg.keyed(PIPELINE, keys=["a", "b"])
 EVENTS = tg.keyed(
     tg.events(epsilon=1, bound=9, every="1h", start="2024-01-01", horizon=64), keys=["a", "b"]
 )
-FOLLOWED = ("keyed/committed_release.py", "keyed/durable_folder.py")
+FOLLOWED = ("keyed/committed_keyed_release.py", "keyed/durable_folder.py")
 HOME = Path(tg.__file__).parent
 # An exception inside of these is one at their call, as far as the holder is concerned.
 OTHERS = tuple(
@@ -206,7 +206,7 @@ class Holder:
     def __init__(self) -> None:
         self._ownership, self.settled = HeldOwnership(), True
 
-    @changing
+    @changing_committed_release
     def change(self) -> None:
         self.settled = False
         self._ownership.begin()
@@ -219,7 +219,7 @@ def test_no_interruption_of_the_holder_lets_others_in() -> None:
     But for the yield itself: there the tracer ends a generator without its `finally`, which no
     signal does.
     """
-    let_in, closely, at = [], ("ownership.py", "keyed/committed_release.py"), 0
+    let_in, closely, at = [], ("ownership.py", "keyed/committed_keyed_release.py"), 0
     for at, holder in all_interruptions(Holder, Holder.change, bytecodes=closely):
         try:
             holder._ownership.begin()
@@ -232,7 +232,7 @@ def test_no_interruption_of_the_holder_lets_others_in() -> None:
 
 def test_new_keys_are_added_once_their_push_is_taken() -> None:
     """A push that is refused, or cut short while keys are looked up, had added them."""
-    names = Names(None)
+    names = KeyNames(None)
     first = names.codes(["south", "north", "south"], 3, 0)
     assert first.tolist() == [0, 1, 0]
     assert len(names) == 0
@@ -312,7 +312,7 @@ def test_asking_how_much_is_released_changes_nothing() -> None:
     release = tg.keyed(tg.tops(1, 10, horizon=64, holdout=4), keys_are_public=True).start()
     release.push(["a", "b"], [1.0, 2.0])
     engine = release._engine
-    assert isinstance(engine, Objects)
+    assert isinstance(engine, ObjectEngine)
     room = engine._counts
     for name in ("c", "d", "e"):  # as a push that has begun does
         release._names.add(name)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import tidegate as tg
-from tidegate.keyed.fixed_array_engine import ArrayEngine
-from tidegate.keyed.key_names import Names
+from tidegate.keyed.fixed_array_engine import FixedArrayEngine
+from tidegate.keyed.key_names import KeyNames
 from tidegate.keyed.noise_cache import GroveCache
 from tidegate.keyed.noise_of_many_keys import GroveNoise
 from tidegate.noise import discrete_laplace
@@ -20,7 +20,7 @@ LAW = Forest(3, 27, (Fraction(40), Fraction(90, 7), Fraction(5)))
 
 
 def test_keys_and_places_are_those_of_single_streams() -> None:
-    epoch, names = tg.seeded(5).new_epoch(), Names(["a", "ü", "7"])
+    epoch, names = tg.seeded(5).new_epoch(), KeyNames(["a", "ü", "7"])
     codes, chunks, groves = np.array([2, 0, 1, 0]), np.array([0, 3, 1, 0]), np.array([0, 0, 2, 1])
     carries = np.array([0.0, 0.25, -0.5, 0.1])
     rows, after = GroveNoise(epoch, names, LAW, b"law").make(codes, chunks, groves, carries)
@@ -47,7 +47,7 @@ def test_rows_that_need_more_words_are_named() -> None:
 def test_grove_after_grove_is_that_of_the_source_whatever_was_made_ahead() -> None:
     """Keys at different places, over horizons, with noise that is made early, late or not ahead."""
     law = Forest(3, 45, (Fraction(40), Fraction(90, 7)))
-    names = Names([str(code) for code in range(7)])
+    names = KeyNames([str(code) for code in range(7)])
     source = GroveNoise(tg.seeded(9).new_epoch(), names, law, b"law")
     groves, leaves = 40, law.grove_leaves
     carries, expected = np.zeros(7), []
@@ -85,7 +85,7 @@ def test_a_fleet_that_begins_makes_its_noise_evenly() -> None:
     )
     release = tg.keyed(method, keys=range(800)).start(record=False)
     keys, engine = np.arange(800), release._engine
-    assert isinstance(engine, ArrayEngine)
+    assert isinstance(engine, FixedArrayEngine)
     engine._noise._source.__class__ = Counting
     ticks = []
     for _ in range(200):
@@ -98,7 +98,7 @@ def test_a_fleet_that_begins_makes_its_noise_evenly() -> None:
 
 def test_noise_beyond_32_bits_is_kept_whole() -> None:
     law = Forest(2, 8, (Fraction(1 << 33),))
-    epoch, names = tg.seeded(1).new_epoch(), Names(["a", "b"])
+    epoch, names = tg.seeded(1).new_epoch(), KeyNames(["a", "b"])
     source = GroveNoise(epoch, names, law, b"law")
     cache = GroveCache(law, source)
     cache.grow(2)
@@ -115,7 +115,7 @@ def test_noise_that_is_larger_than_its_scale_allows_is_kept_whole() -> None:
             rows, carries = super().make(*where)
             return rows + (1 << 40), carries
 
-    epoch, names = tg.seeded(1).new_epoch(), Names(["a", "b"])
+    epoch, names = tg.seeded(1).new_epoch(), KeyNames(["a", "b"])
     source = Large(epoch, names, LAW, b"law")
     cache = GroveCache(LAW, source)
     cache.grow(2)
@@ -129,7 +129,9 @@ def test_the_length_of_kept_noise_does_not_tell_how_large_it_is() -> None:
         law = Forest(2, 8, (Fraction(scale),))
         lengths = set()
         for seed in range(30):
-            cache = GroveCache(law, GroveNoise(tg.seeded(seed).new_epoch(), Names(["a"]), law, b""))
+            cache = GroveCache(
+                law, GroveNoise(tg.seeded(seed).new_epoch(), KeyNames(["a"]), law, b"")
+            )
             cache.grow(1)
             cache.take(np.array([0]), np.array([0]))
             lengths.add(cache.kept(np.array([0]), np.array([1]), 5)["noise"].nbytes)

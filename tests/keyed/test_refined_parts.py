@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, full_rows
-from tidegate.keyed.lower_ends import TwoSidedWindowCounts
-from tidegate.keyed.raw_values_of_many_keys import HeldValues, WindowCounts
+from tidegate.estimate.mixture.outgrown_cap import SURE, CapWatch, outgrown_cap_rows
+from tidegate.keyed.raw_values_of_many_keys import HeldRawValues
 from tidegate.keyed.refined_array_engine import RefinedArrayEngine
+from tidegate.keyed.window_counts_of_many_keys import TwoSidedWindowCounts, WindowCounts
 from tidegate.lattice import Lattice
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.tables.repeated_items import RepeatedItems
@@ -114,12 +114,12 @@ def test_full_caps_of_many_are_those_of_one(
     watch = CapWatch()
     watch.home, watch.threshold, watch.fair = home, threshold, fair
     facts = [np.array([one]) for one in (home, fair, threshold, cap, mean)]
-    least, full = full_rows(*facts)
+    least, full = outgrown_cap_rows(*facts)
     assert bool((full & (mean - doubt * SURE > least))[0]) == watch.full_leaf(mean, doubt, cap)
 
 
 def test_raw_values_of_warm_ups_do_not_stay() -> None:
-    held = HeldValues()
+    held = HeldRawValues()
     held.grow(3, 40)
     random, seen = np.random.default_rng(0), {0: [], 2: []}
     for size in (1, 7, 30):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tidegate.keyed.keyed_row_text import RowText
-from tidegate.keyed.rows import KeyedRows
+from tidegate.keyed.keyed_row_text import KeyedRowText
+from tidegate.keyed.keyed_rows import KeyedRows
 
 ROWS = 70_000  # more than two pieces
 
@@ -20,7 +20,7 @@ def test_positions_are_written_as_they_are(json_lines: bool, spread: int, first:
     positions = first + spread * random.integers(0, ROWS // 4 - 1, ROWS)
     codes, values = random.integers(0, 3, ROWS), random.integers(-9, 9, ROWS) / 4
     rows = KeyedRows(["a", "b", "c"], codes, positions, values, np.abs(values))
-    lines = RowText(json_lines=json_lines, clock=None)
+    lines = KeyedRowText(json_lines=json_lines, clock=None)
     many = b"".join(bytes(piece) for piece in lines.lines(rows))
     some = np.r_[0:50, ROWS // 2 : ROWS // 2 + 50, ROWS - 50 : ROWS]
     few = [b"".join(map(bytes, lines.lines(rows.part(some[at : at + 1])))) for at in range(150)]

@@ -13,7 +13,7 @@ from tests.laws.catalogue import bits
 from tidegate.clock import SECOND
 from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.estimate.mixture import event_mixture
-from tidegate.run import refinement_shares_and_windows as refinement
+from tidegate.run import refinement_schedule as refinement
 from tidegate.timestamps import Times, read_times
 
 START = 1_706_745_600 * SECOND  # 2024-02-01

@@ -18,16 +18,16 @@ import tidegate as tg
 from tests.depth import depth, in_turn
 from tests.laws.catalogue import bits, inputs, names_of_law, pipelines
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
+from tidegate.keyed import keyed_release as keyed_release
 from tidegate.keyed import mixture_of_many_thresholds, refined_columns
-from tidegate.keyed import release as keyed_release
 from tidegate.keyed.mixture_of_many_thresholds import (
     MixtureOfManyThresholds,
 )
-from tidegate.keyed.object_engine import Objects
+from tidegate.keyed.object_engine import ObjectEngine
 from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.ownership import Ownership
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.refinement_shares_and_windows import Refinement
+from tidegate.run.refinement_schedule import Refinement
 from tidegate.run.release import Release
 from tidegate.units import UserHorizon
 
@@ -192,7 +192,7 @@ def test_two_sided_columns_with_fixed_ends_and_their_older_states(
     specification = tg.keyed(pipeline, keys=range(3))
     columns = specification.start(tg.seeded(1), record=False)
     with monkeypatch.context() as before:
-        before.setattr(keyed_release, "engine", lambda *_, **__: Objects)
+        before.setattr(keyed_release, "chosen_engine", lambda *_, **__: ObjectEngine)
         older = specification.start(tg.seeded(1), record=False)
     random = np.random.default_rng(3)
     for number in range(6):
@@ -454,7 +454,7 @@ def test_many_rows_a_key_leave_what_single_releases_leave(
             assert bits(mine.values) == bits(expected.values)
             assert bits(mine.levels) == bits(expected.levels)
         engine = release._engine
-        assert isinstance(engine, Objects)
+        assert isinstance(engine, ObjectEngine)
         through_columns += sum(code in engine._columns for code in range(count))  # type: ignore[operator]
         if number in (3, 8):
             release = specification.resume(release.snapshot())

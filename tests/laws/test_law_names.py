@@ -14,7 +14,7 @@ from tests.laws.catalogue import bits, exported, make, method_stages, stream
 from tidegate.local.series import Changes, Patterns, PopulationDivision, Updates
 from tidegate.local.topl import Topl
 from tidegate.perturb.forest_geometry import Forest
-from tidegate.run.refinement_shares_and_windows import Refinement
+from tidegate.run.refinement_schedule import Refinement
 from tidegate.settings import Spec, digest
 
 # KIND → digest of the settings of `examples()`. A digest that differs means other noise, and stored

@@ -13,22 +13,22 @@ import pytest
 import tidegate as tg
 from tests.laws.catalogue import answers, bits, inputs, length, pipelines, smoothers, stream
 from tidegate.durable.journal import (
-    encoded_entry,
+    encoded_journal_entry,
     journal_entries,
-    merged_entries,
+    merged_journal_entries,
     published_from_journal,
 )
 from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.forest_perturber import ForestRun
 from tidegate.record.segments.segment_codec_and_joining import (
-    as_text,
-    from_text,
     restored_segment,
+    segment_array_as_text,
+    segment_array_from_text,
     segment_state,
 )
 from tidegate.run.non_negative import NonNegativeRemainder
-from tidegate.run.snapshot import plain_record, record_of
+from tidegate.run.snapshot import plain_record_snapshot, record_of_snapshot
 from tidegate.run.stream_of_one_phase import PhaseStream
 
 # One of each kind: leaves of one and of several values, gaps, chosen layouts, a followed forest.
@@ -106,14 +106,14 @@ def test_a_record_is_the_same_in_every_encoding(name: str) -> None:
     pipeline = pipelines()[name]
     record = released(name, 130).record
     expected = answers(record)
-    plain = json.loads(json.dumps(plain_record(record)))
-    assert answers(record_of(pipeline, plain, record.guarantee)) == expected
+    plain = json.loads(json.dumps(plain_record_snapshot(record)))
+    assert answers(record_of_snapshot(pipeline, plain, record.guarantee)) == expected
     for segment in record.segments:
         state = segment_state(segment)
         again = segment_state(restored_segment(pipeline.method, state))
         assert list(again) == list(state)
         assert all(np.array_equal(again[field], state[field]) for field in state)
-        text = from_text(as_text(state))
+        text = segment_array_from_text(segment_array_as_text(state))
         assert all(bits(text[field]) == bits(state[field]) for field in ("sums",) if field in state)
 
 
@@ -151,8 +151,8 @@ def test_a_journal_of_small_rows_publishes_the_same_again(name: str) -> None:
     head = bytes(32)
     for size in itertools.cycle((1, 7, 2, 0, 31, 3)):
         outs.append(release.push(values[at : at + size]))
-        for piece in merged_entries(release.journal_entries()):
-            body, head = encoded_entry(piece, head, bytes(32))
+        for piece in merged_journal_entries(release.journal_entries()):
+            body, head = encoded_journal_entry(piece, head, bytes(32))
             bodies.append(body)
         at += size
         if at >= values.size:

@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tests.laws.catalogue import answers, inputs, names_of_law, pipelines, stream
 from tidegate.record.record_view import RecordView
-from tidegate.run.snapshot import stored_record
+from tidegate.run.snapshot import record_as_snapshot
 
 
 @pytest.mark.parametrize("forgetful", [False, True])
@@ -31,7 +31,7 @@ def test_a_view_is_not_changed_by_pushes(name: str, forgetful: bool) -> None:
             views.append((release.position, release.save_record(), record))
     assert views
     for position, before, view in views:
-        assert stored_record(pipeline, release.epoch, position, view) == before
+        assert record_as_snapshot(pipeline, release.epoch, position, view) == before
 
 
 @pytest.mark.parametrize("name", ["tops", "adaptive"])

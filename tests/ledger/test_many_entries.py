@@ -7,7 +7,7 @@ import pytest
 
 from tidegate.guarantee import Guarantee
 from tidegate.ledger import Ledger
-from tidegate.ledger.entries import charge_facts
+from tidegate.ledger.entries import entry_facts_of_charge
 from tidegate.ledger.ledger_file import LedgerFile
 
 ENTRIES = 20_000
@@ -22,7 +22,7 @@ def test_many_entries(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(ENTRIES):
         guarantee = Guarantee(epsilon=Fraction(1, 10 + number % 7))
         start = number * 17 % 9973
-        facts = charge_facts("a", "5f" * 16, "stream", start, start + 500, guarantee)
+        facts = entry_facts_of_charge("a", "5f" * 16, "stream", start, start + 500, guarantee)
         chain.append("charge", "2025-01-01T00:00:00.000Z", {**facts, "note": ""})
     chain.close()
     with path.open("ab") as file:

@@ -12,7 +12,7 @@ from tidegate.local.mechanisms import stochastic_rounding
 from tidegate.local.questions import TailQuestion
 from tidegate.local.round_schedule import RoundRepetition
 from tidegate.local.server_collection import STREAM, THRESHOLD, ServerCollection
-from tidegate.local.survey import GivenThreshold, SurveyDecision, SurveyRound
+from tidegate.local.survey import GivenThresholdSurvey, SurveyDecision, SurveyRound
 
 EPSILON = Fraction(1)
 ASKED, REST = 40, 200  # devices of each of two rounds, and positions between surveys
@@ -39,7 +39,7 @@ class TwoRounds:
 def _collection(**decision):
     later = SurveyDecision(**{"threshold": 80, "low": 60, "high": 90, **decision})
     return ServerCollection(
-        survey=GivenThreshold(20),
+        survey=GivenThresholdSurvey(20),
         reporter=lambda threshold: stochastic_rounding(threshold, EPSILON),
         threshold_epsilon=EPSILON,
         epsilon=EPSILON,

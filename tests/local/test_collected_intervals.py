@@ -9,7 +9,7 @@ import tidegate as tg
 from tidegate.local.mechanisms import hybrid, optimal, stochastic_rounding
 from tidegate.local.questions import TailQuestion
 from tidegate.local.server_collection import ServerCollection
-from tidegate.local.survey import GivenThreshold, SurveyDecision, SurveyRound
+from tidegate.local.survey import GivenThresholdSurvey, SurveyDecision, SurveyRound
 
 RUNS = 500
 LENGTH = 2000
@@ -52,9 +52,9 @@ def _answers(survey, mechanism, epsilon, start, end):
 @pytest.mark.parametrize(
     ("survey", "mechanism", "epsilon"),
     [
-        (GivenThreshold(THRESHOLD), stochastic_rounding, Fraction(1, 5)),
-        (GivenThreshold(THRESHOLD), stochastic_rounding, Fraction(2)),
-        (GivenThreshold(THRESHOLD), hybrid, Fraction(2)),
+        (GivenThresholdSurvey(THRESHOLD), stochastic_rounding, Fraction(1, 5)),
+        (GivenThresholdSurvey(THRESHOLD), stochastic_rounding, Fraction(2)),
+        (GivenThresholdSurvey(THRESHOLD), hybrid, Fraction(2)),
         (AskedAll(), stochastic_rounding, Fraction(1)),
     ],
     ids=["SR 0.2", "SR 2", "HM 2", "every second device asked otherwise"],
@@ -69,7 +69,9 @@ def test_intervals_cover_and_state_noise_and_spread(survey, mechanism, epsilon):
     noise = (THRESHOLD / 2) ** 2 * mechanism(THRESHOLD, epsilon).variance(2 * truth / THRESHOLD - 1)
     spread = np.square(truth - truth.mean())
     # Devices asked otherwise are represented by the one before: those count 2², and they not.
-    weights = np.ones(truth.size) if isinstance(survey, GivenThreshold) else np.array([4, 0] * 750)
+    weights = (
+        np.ones(truth.size) if isinstance(survey, GivenThresholdSurvey) else np.array([4, 0] * 750)
+    )
     assert errors.var() == pytest.approx(weights @ noise, rel=0.2)  # 500 runs know it to 6 %
     assert stated == pytest.approx(weights @ (noise + spread), rel=0.06)
     covered = np.mean((answers.low <= truth.sum()) & (truth.sum() <= answers.high))
@@ -78,13 +80,15 @@ def test_intervals_cover_and_state_noise_and_spread(survey, mechanism, epsilon):
 
 def _represented(survey, truth):
     """What it costs, this time, that the neighbour stands for devices that are asked otherwise."""
-    return 0.0 if isinstance(survey, GivenThreshold) else abs(2 * truth[::2].sum() - truth.sum())
+    return (
+        0.0 if isinstance(survey, GivenThresholdSurvey) else abs(2 * truth[::2].sum() - truth.sum())
+    )
 
 
 def test_a_handful_of_reports_gets_the_worst_case():
     question = stochastic_rounding(THRESHOLD, Fraction(1))
     collection = ServerCollection(
-        survey=GivenThreshold(THRESHOLD),
+        survey=GivenThresholdSurvey(THRESHOLD),
         reporter=question.at,
         threshold_epsilon=Fraction(1),
         epsilon=Fraction(1),
@@ -95,7 +99,7 @@ def test_a_handful_of_reports_gets_the_worst_case():
 
 
 def test_what_truncation_is_expected_to_take_is_added_and_low_reaches_down_by_it():
-    class Offset(GivenThreshold):
+    class Offset(GivenThresholdSurvey):
         def decide(self, tallies):
             return SurveyDecision(threshold=THRESHOLD, offset=0.5, low=20.0, high=30.0)
 
@@ -106,7 +110,7 @@ def test_what_truncation_is_expected_to_take_is_added_and_low_reaches_down_by_it
             threshold_epsilon=Fraction(1),
             epsilon=Fraction(1),
         )
-        for survey in (GivenThreshold(THRESHOLD), Offset(THRESHOLD))
+        for survey in (GivenThresholdSurvey(THRESHOLD), Offset(THRESHOLD))
     )
     reports = np.arange(1000) % 2
     for collection in (plain, raised):
@@ -119,7 +123,7 @@ def test_what_truncation_is_expected_to_take_is_added_and_low_reaches_down_by_it
 
 def test_between_marks_the_interval_is_wider():
     collection = ServerCollection(
-        survey=GivenThreshold(THRESHOLD),
+        survey=GivenThresholdSurvey(THRESHOLD),
         reporter=lambda threshold: stochastic_rounding(threshold, Fraction(5)),
         threshold_epsilon=Fraction(1),
         epsilon=Fraction(5),
@@ -140,7 +144,7 @@ def test_between_marks_the_interval_is_wider():
 )
 def test_wrong_ranges_are_refused(starts, ends):
     collection = ServerCollection(
-        survey=GivenThreshold(THRESHOLD),
+        survey=GivenThresholdSurvey(THRESHOLD),
         reporter=lambda threshold: stochastic_rounding(threshold, Fraction(1)),
         threshold_epsilon=Fraction(1),
         epsilon=Fraction(1),

@@ -8,7 +8,7 @@ import pytest
 import tidegate as tg
 from tests.depth import in_turn
 from tidegate.local.server_collection import STREAM, THRESHOLD
-from tidegate.local.tail.survey_size import least_fleet, survey_size
+from tidegate.local.tail.survey_size import least_survey_fleet, survey_size
 
 VALUES = tg.synthetic.baskets(12_000)
 QUICK = {"report": "hybrid"}
@@ -100,7 +100,7 @@ def test_a_state_in_the_doubled_round_resumes():
 
 
 def test_a_fleet_that_is_too_small_is_refused_with_the_number_that_would_do():
-    needed = least_fleet(tg.topl(0.1, 500).epsilon, tg.topl(0.1, 500).epsilon)
+    needed = least_survey_fleet(tg.topl(0.1, 500).epsilon, tg.topl(0.1, 500).epsilon)
     with pytest.raises(tg.SettingError, match=f"{needed:,} are needed, or epsilon = 0.5"):
         tg.topl(0.1, 500, fleet=1_000)
     tg.topl(0.1, 500, fleet=needed)

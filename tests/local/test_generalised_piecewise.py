@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from tidegate.errors import RefusedError, SettingError
 from tidegate.local.mechanisms import generalised_piecewise, piecewise, published_error
-from tidegate.local.mechanisms.piecewise import plateau
+from tidegate.local.mechanisms.piecewise import piecewise_plateau
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 
@@ -20,7 +20,7 @@ EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 def test_density_by_hand(epsilon: Fraction) -> None:
     """Every x has one plateau of the same length; the density is 1 in all, and has two heights."""
     x = np.linspace(0, 1, 101)
-    first, last, dense = plateau(x, epsilon)
+    first, last, dense = piecewise_plateau(x, epsilon)
     length = 1 / (math.exp(epsilon / 2) + 1)
     np.testing.assert_allclose(last - first, length)
     assert first.min() >= 0
@@ -52,7 +52,7 @@ def test_unbiased_it_is_the_piecewise_mechanism(epsilon: Fraction) -> None:
 def test_error_in_closed_form_and_by_integration() -> None:
     x, epsilon = np.array([0.0, 0.2, 0.5]), Fraction(3, 2)
     places = (np.arange(20_000) + 0.5) / 20_000
-    first, last, dense = plateau(x, epsilon)
+    first, last, dense = piecewise_plateau(x, epsilon)
     inside = (places >= first[:, None]) & (places < last[:, None])
     density = np.where(inside, dense, dense * math.exp(-epsilon))
     expected = (density * np.square(places - x[:, None])).mean(axis=1)

@@ -11,9 +11,9 @@ from tests.depth import in_turn
 from tidegate.local.mechanisms import hybrid_variance, optimal
 from tidegate.local.mechanisms.optimal_by_linear_program import (
     INPUTS,
-    allowed_outputs,
-    expected_shares,
+    expected_shares_for_optimal,
     optimal_probabilities,
+    outputs_of_optimal,
 )
 
 X = np.linspace(-1, 1, INPUTS)
@@ -21,10 +21,12 @@ X = np.linspace(-1, 1, INPUTS)
 
 def least_cost(epsilon):
     """Σ share·E(output²) of the best table, by scipy, over all tables: P and q themselves."""
-    outputs = allowed_outputs(epsilon)
+    outputs = outputs_of_optimal(epsilon)
     rows, columns = INPUTS, outputs.size
     cells, ones = rows * columns, np.ones((1, columns))
-    cost = np.append(np.outer(expected_shares(X), outputs**2).ravel(), np.zeros(columns))
+    cost = np.append(
+        np.outer(expected_shares_for_optimal(X), outputs**2).ravel(), np.zeros(columns)
+    )
     totals = sparse.kron(sparse.eye(rows), ones)
     means = sparse.kron(sparse.eye(rows), outputs[None])
     equal = sparse.hstack((sparse.vstack((totals, means)), sparse.csr_matrix((2 * rows, columns))))
@@ -47,11 +49,11 @@ def least_cost(epsilon):
 def test_no_table_has_less_variance(epsilon):
     epsilon = Fraction(epsilon)
     outputs, probabilities = optimal_probabilities(epsilon)
-    cost = expected_shares(X) @ probabilities @ outputs**2
+    cost = expected_shares_for_optimal(X) @ probabilities @ outputs**2
     assert cost == pytest.approx(least_cost(epsilon), rel=1e-6)
     # What is handed out, in integers, is that table.
     question = optimal(100, epsilon)
-    realised = expected_shares(X) @ (question.variance(X) + X**2)
+    realised = expected_shares_for_optimal(X) @ (question.variance(X) + X**2)
     assert realised == pytest.approx(cost, rel=1e-5)
     assert question.reports == outputs.size <= 30
 
@@ -60,7 +62,7 @@ def test_no_table_has_less_variance(epsilon):
 def test_variance_is_below_the_hybrid_mechanism_for_skewed_values(epsilon, gain):
     epsilon = Fraction(epsilon)
     x = np.linspace(-1, 1, 4_001)
-    shares = expected_shares(x)
+    shares = expected_shares_for_optimal(x)
     ratio = (shares @ hybrid_variance(x, epsilon)) / (shares @ optimal(100, epsilon).variance(x))
     assert ratio > gain
 

@@ -12,7 +12,7 @@ from tidegate.local.questions import WaveQuestion
 from tidegate.local.square_wave_survey import (
     Objective,
     best_wave_threshold,
-    prune,
+    prune_square_wave,
     square_wave_threshold,
 )
 
@@ -21,19 +21,19 @@ R = 2**20
 
 def test_prune_zeroes_what_comes_after_five_small_shares():
     density = np.array([0.5, 0.3, 0.00005, 0.1, 0, 0, 0.00009, 0, 0, 0.0999])
-    assert prune(density).tolist() == [0.5, 0.3, 0.00005, 0.1, 0, 0, 0, 0, 0, 0]
+    assert prune_square_wave(density).tolist() == [0.5, 0.3, 0.00005, 0.1, 0, 0, 0, 0, 0, 0]
     four = np.array([0.5, 0.3, 0.1, 0, 0, 0, 0, 0.1])
-    assert prune(four).tolist() == four.tolist()
-    assert prune(np.array([0.7, 0.3])).tolist() == [0.7, 0.3]
+    assert prune_square_wave(four).tolist() == four.tolist()
+    assert prune_square_wave(np.array([0.7, 0.3])).tolist() == [0.7, 0.3]
 
 
 def test_prune_never_takes_the_bulk():
     """The paper's rule would leave nothing of values that are all large."""
     late = np.array([0.0] * 20 + [0.5, 0.4, 0.08] + [0.0] * 20 + [0.02])
-    assert prune(late).tolist() == [0.0] * 20 + [0.5, 0.4, 0.08] + [0.0] * 21
+    assert prune_square_wave(late).tolist() == [0.0] * 20 + [0.5, 0.4, 0.08] + [0.0] * 21
     last = np.append(np.zeros(30), 1.0)
-    assert prune(last).tolist() == last.tolist()
-    assert prune(np.zeros(30)).tolist() == [0.0] * 30
+    assert prune_square_wave(last).tolist() == last.tolist()
+    assert prune_square_wave(np.zeros(30)).tolist() == [0.0] * 30
 
 
 def predicted(question, density, variance, theta, objective):

@@ -9,7 +9,7 @@ import pytest
 import tidegate as tg
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import SurveyTally
-from tidegate.local.tail.survey_size import held_out
+from tidegate.local.tail.survey_size import survey_of_hold_out
 from tidegate.local.tail.tail_survey import TailSurvey
 
 HORIZON = 2**18
@@ -18,7 +18,7 @@ SURVEY = TailSurvey(
     stream_epsilon=Fraction(1),
     variance=4.0,
     top=1000,
-    rounds=held_out(20_003, 12_001, HORIZON),
+    rounds=survey_of_hold_out(20_003, 12_001, HORIZON),
 )
 
 
@@ -105,7 +105,7 @@ def test_a_busy_round_does_not_outvote_the_others(tallies):
 
 
 def test_a_bound_of_one_step_and_tiny_holdouts_work():
-    tiny = replace(SURVEY, top=1, rounds=held_out(100, 0, HORIZON))
+    tiny = replace(SURVEY, top=1, rounds=survey_of_hold_out(100, 0, HORIZON))
     tallies = _asked(tiny, np.ones(100, dtype=np.int64))
     assert tiny.decide(tallies).threshold == 1
     assert len(tallies) == 5

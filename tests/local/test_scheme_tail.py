@@ -9,19 +9,19 @@ import pytest
 from tidegate.local.integer_weights import WORDS, coin_weights
 from tidegate.local.questions import TailQuestion
 from tidegate.local.survey import SurveyTally
-from tidegate.local.tail.tail_bits import TailBits, weighted_quantiles
+from tidegate.local.tail.tail_bits import TailBits, weighted_tail_quantiles
 from tidegate.local.tail.tail_location_and_posterior import (
     Tails,
     located_tail,
     location_levels,
-    posterior,
+    tail_posterior,
 )
 from tidegate.local.tail.threshold_decision import (
-    best_share,
-    candidates,
-    decide,
-    excesses,
-    ladder_shares,
+    best_share_above_threshold,
+    candidates_for_decision,
+    decide_threshold,
+    excesses_above_thresholds,
+    shares_to_decide_threshold,
 )
 
 LIE = coin_weights(Fraction(1))[0] / WORDS
@@ -40,16 +40,16 @@ def _bits(share, levels, count=200_000):
 
 def test_the_best_share_is_that_of_the_note():
     variances = {0.2: 100.7, 0.5: 16.67, 1.0: 4.294, 2.0: 1.0366}  # of the hybrid mechanism
-    found = [round(best_share(one, 2**20), 4) for one in variances.values()]
+    found = [round(best_share_above_threshold(one, 2**20), 4) for one in variances.values()]
     assert found == [0.0120, 0.0049, 0.0025, 0.0012]
 
 
 def test_two_rungs_where_three_would_crowd():
     low = pytest.approx(0.036)
-    assert ladder_shares(0.0120) == (0.12, low, low)
+    assert shares_to_decide_threshold(0.0120) == (0.12, low, low)
     low = pytest.approx(0.0147)
-    assert ladder_shares(0.0049) == (0.12, pytest.approx(0.042), low, low)
-    assert ladder_shares(0.25) == (0.12,)
+    assert shares_to_decide_threshold(0.0049) == (0.12, pytest.approx(0.042), low, low)
+    assert shares_to_decide_threshold(0.25) == (0.12,)
 
 
 # --------------------------------------------------------------------------------------- bits
@@ -107,7 +107,7 @@ def test_the_posterior_finds_the_tail(name):
     fine = np.linspace(18, 400, 4000)
     at = [next(x for x in fine if share(x) <= wanted) for wanted in (3 * best, best)]
     rungs = np.linspace(18.0, at[0], 6)
-    tails = posterior(_bits(share, np.tile(rungs, 6)), 20.0, 0.12)
+    tails = tail_posterior(_bits(share, np.tile(rungs, 6)), 20.0, 0.12)
     asked, beyond = tails.mean_shares(np.array(at))
     assert asked == pytest.approx(3 * best, rel=0.15)
     assert best / 1.7 < beyond < best * 1.7
@@ -135,11 +135,11 @@ def test_a_second_scale_that_answers_show_is_found_and_moves_the_threshold_so_fa
     chances, thetas, simple = {}, {}, {}
     for name, share in shares.items():
         bits = _bits(share, np.tile([21.0, 30.0, 39.0, 60.0], 6), count=8_000)
-        tails = posterior(bits, 21.0, 0.12)
+        tails = tail_posterior(bits, 21.0, 0.12)
         chances[name] = tails.weights[tails.second > 0].sum()
         settings = {"top": 5000, "horizon": 180_000, "variance": 4.3}
-        thetas[name] = decide(tails, **settings).threshold
-        simple[name] = decide(tails.of_one_scale(), **settings).threshold
+        thetas[name] = decide_threshold(tails, **settings).threshold
+        simple[name] = decide_threshold(tails.of_one_scale(), **settings).threshold
     assert chances["two scales"] > 0.33  # 0.2 before any answer
     assert chances["one"] < 0.1
     assert chances["a cliff"] < 0.01
@@ -149,14 +149,16 @@ def test_a_second_scale_that_answers_show_is_found_and_moves_the_threshold_so_fa
 
 def test_a_second_scale_that_answers_cannot_show_is_not_hoped_for():
     """200 answers a question: three standard deviations of a share are above a tenth."""
-    tails = posterior(_bits(_two_scales, np.tile([21.0, 30.0, 39.0], 2), count=200), 21.0, 0.12)
+    tails = tail_posterior(
+        _bits(_two_scales, np.tile([21.0, 30.0, 39.0], 2), count=200), 21.0, 0.12
+    )
     assert not tails.second.any()
     assert tails.of_one_scale() is tails
 
 
 def test_without_bits_the_prior_speaks():
     nothing = TailBits.of([])
-    tails = posterior(nothing, 20.0, 0.12)
+    tails = tail_posterior(nothing, 20.0, 0.12)
     assert tails.mean_shares(np.array([20.0]))[0] == pytest.approx(0.12, rel=0.8)
     assert math.exp(tails.weights @ np.log(tails.slope)) == pytest.approx(1.8, rel=0.2)
     assert math.exp(tails.weights @ np.log(tails.curvature.clip(0.1))) == pytest.approx(
@@ -187,15 +189,17 @@ def _single(slope, curvature, share=0.1, anchor=20.0):
 
 def test_excess_is_the_integral_of_the_tail():
     tails = _single(3.0, 1.0)
-    levels = candidates(tails, 2000)
+    levels = candidates_for_decision(tails, 2000)
     exact = 0.1 * (20 / 3) * np.exp(-3 * (levels / 20 - 1))
     above = levels >= 20
-    assert excesses(tails, levels)[0, above][:30] == pytest.approx(exact[above][:30], rel=0.03)
+    assert excesses_above_thresholds(tails, levels)[0, above][:30] == pytest.approx(
+        exact[above][:30], rel=0.03
+    )
 
 
 def test_a_known_tail_gets_the_threshold_of_least_error():
     horizon, variance = 2**20, 4.3
-    chosen = decide(_single(3.0, 1.0), 2000, horizon=horizon, variance=variance)
+    chosen = decide_threshold(_single(3.0, 1.0), 2000, horizon=horizon, variance=variance)
     levels = np.arange(21, 300)
     excess = 0.1 * (20 / 3) * np.exp(-3 * (levels / 20 - 1))
     left = (0.2**2 + 0.5**2) * excess**2  # 0.8 is added back, 0.5 of it is not known
@@ -207,9 +211,9 @@ def test_a_known_tail_gets_the_threshold_of_least_error():
 
 
 def test_more_noise_or_a_shorter_horizon_lowers_the_threshold():
-    base = decide(_single(2.0, 0.0), 2000, horizon=2**20, variance=4.3)
-    noisier = decide(_single(2.0, 0.0), 2000, horizon=2**20, variance=100.0)
-    shorter = decide(_single(2.0, 0.0), 2000, horizon=2**14, variance=4.3)
+    base = decide_threshold(_single(2.0, 0.0), 2000, horizon=2**20, variance=4.3)
+    noisier = decide_threshold(_single(2.0, 0.0), 2000, horizon=2**20, variance=100.0)
+    shorter = decide_threshold(_single(2.0, 0.0), 2000, horizon=2**14, variance=4.3)
     assert noisier.threshold < base.threshold
     assert shorter.threshold < base.threshold
     assert base.threshold <= 2000
@@ -223,7 +227,7 @@ def test_a_threshold_that_two_tails_disagree_on_is_mostly_prior():
         np.array([0.0, 1.0]),
         np.array([0.5, 0.5]),
     )
-    chosen = decide(unsure, 10_000, horizon=2**20, variance=4.3)
+    chosen = decide_threshold(unsure, 10_000, horizon=2**20, variance=4.3)
     assert chosen.mostly_prior
     assert chosen.low < chosen.threshold < chosen.high
 
@@ -231,7 +235,7 @@ def test_a_threshold_that_two_tails_disagree_on_is_mostly_prior():
 def test_weighted_quantiles():
     columns = np.array([[3.0, 1.0], [1.0, 2.0], [2.0, 9.0]])
     weights = np.array([0.5, 0.3, 0.2])
-    assert weighted_quantiles(columns, weights, (0.25, 0.5, 0.9)).tolist() == [
+    assert weighted_tail_quantiles(columns, weights, (0.25, 0.5, 0.9)).tolist() == [
         [1.0, 1.0],
         [2.0, 1.0],
         [3.0, 9.0],

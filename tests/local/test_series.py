@@ -109,7 +109,7 @@ def test_a_user_votes_and_reports_no_more_often_than_its_budget_says() -> None:
         for _ in range(scheme.epoch):
             devices.push(np.ones(USERS, dtype=np.bool_))
         votes = devices.vote(Fraction(0))  # always out of date
-        truth.append(coins.share_of_ones(int(votes.sum()), USERS, scheme.vote_epsilon))
+        truth.append(coins.share_of_responses(int(votes.sum()), USERS, scheme.vote_epsilon))
         devices.close()
     assert np.abs(np.array(truth) - [1, 1, 0, 0, 0]).max() < 0.2
     reported = []
@@ -138,8 +138,8 @@ def test_updates_cost_a_whole_series_at_most_epsilon(monkeypatch: pytest.MonkeyP
         told.pop()  # what is sent does not depend on these bits
         return np.zeros(count, dtype=np.bool_)
 
-    monkeypatch.setattr(devices_module, "told", recorded)
-    monkeypatch.setattr(devices_module, "fair", fair)
+    monkeypatch.setattr(devices_module, "randomized_bits", recorded)
+    monkeypatch.setattr(devices_module, "fair_response", fair)
     worst = Fraction(0)
     for means in itertools.product((Fraction(0), Fraction(1)), repeat=4):
         for updates in itertools.product((False, True), repeat=4):
@@ -208,7 +208,7 @@ def test_a_told_bit_costs_at_most_epsilon(epsilon: str) -> None:
     cost = Fraction(epsilon)
     lie, truth = coin_weights(cost)
     assert math.log(Fraction(truth, lie)) <= float(cost) * (1 + 1e-12)
-    share = coins.told(np.ones(USERS, dtype=np.bool_), cost, words()).mean()
+    share = coins.randomized_bits(np.ones(USERS, dtype=np.bool_), cost, words()).mean()
     spread = 0.5 / USERS**0.5
     assert abs(share - truth / WORDS) < 4 * spread
     planted = coin_weights(cost * Fraction(13, 10))[1] / WORDS
@@ -228,7 +228,7 @@ def test_by_hand_one_change_of_all_users() -> None:
     series[2:] = True
     published = simulate(scheme, series, tg.seeded(2))
     # Var = levels·(nodes of the prefix)/(contrast²·users), at most.
-    spread = math.sqrt(3 * 2 / coins.contrast(Fraction(8)) ** 2 / USERS)
+    spread = math.sqrt(3 * 2 / coins.response_contrast(Fraction(8)) ** 2 / USERS)
     assert np.abs(published - [0, 0, 1, 1]).max() < 5 * spread
 
 

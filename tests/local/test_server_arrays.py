@@ -10,7 +10,7 @@ import tidegate as tg
 from tests.local.settings import ASKING, GIVEN
 from tidegate.errors import InputError
 from tidegate.local import server_store as store
-from tidegate.local.narrow_integers import narrowed, widened
+from tidegate.local.narrow_integers import narrowed_integers, widened_integers
 from tidegate.local.server import Server
 from tidegate.local.shuffle import Shuffled
 from tidegate.local.topl import Topl
@@ -80,14 +80,14 @@ def test_a_server_without_a_file_keeps_no_journal() -> None:
 @pytest.mark.parametrize("largest", [0, 1, 255, 256, 65_535, 65_536, 2**32 - 1])
 def test_numbers_are_as_narrow_as_the_largest(largest: int) -> None:
     numbers = np.array([0, largest, largest // 2])
-    data = narrowed(numbers)
+    data = narrowed_integers(numbers)
     assert len(data) == 3 * (
         0 if not largest else 1 if largest < 256 else 2 if largest < 65_536 else 4
     )
-    assert widened(data, 3).tolist() == numbers.tolist()
+    assert widened_integers(data, 3).tolist() == numbers.tolist()
 
 
 def test_bytes_of_other_numbers_are_refused() -> None:
     for data, count in ((b"\1\2", 3), (b"\1\2\3", 1), (b"\1", 0), (b"\1", -1)):
         with pytest.raises(ValueError, match="not the bytes"):
-            widened(data, count)
+            widened_integers(data, count)

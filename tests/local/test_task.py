@@ -16,7 +16,7 @@ from tidegate.local.mechanisms import hybrid, stochastic_rounding
 from tidegate.local.questions import TailQuestion
 from tidegate.local.server_collection import STREAM, THRESHOLD, Slot
 from tidegate.local.task import RoundCalendar, RoundSums, Task, TaskRound, sums_by_time
-from tidegate.local.task.task_round import slot_from_plain, slot_plain
+from tidegate.local.task.task_round import round_slot_as_plain, round_slot_from_plain
 from tidegate.local.topl import Topl
 
 EPSILON = Fraction(1)
@@ -125,7 +125,7 @@ def test_rounds_survive_json() -> None:
     part.counts[0][1] += 4
     opened.open(-1, slots[:1], 0.0)
     known = {
-        name: slot_from_plain(json.loads(json.dumps(slot_plain(slot))))
+        name: round_slot_from_plain(json.loads(json.dumps(round_slot_as_plain(slot))))
         for name, slot in zip(part.names, part.slots, strict=True)
     }
     again = TaskRound.from_plain(json.loads(json.dumps(opened.plain())), known)

@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tidegate.errors import SettingError
 from tidegate.estimate.sample_and_hold import MeasuredLeaves
-from tidegate.methods._kalman_and_controller import Feedback, KalmanLevel
+from tidegate.methods._kalman_and_controller import KalmanFeedback, KalmanLevel
 from tidegate.methods.fast import AdaptiveSampling, fast
 
 WRONG = (0.7, 1.3)
@@ -71,7 +71,7 @@ def test_scale_of_the_noise():
 
 def test_the_filter_by_hand():
     """θ = 12, so a mean of 6 and a variance of 12 at first; steps of variance 1.44."""
-    levels, feedback = (kind(12, Fraction(1, 10)) for kind in (KalmanLevel, Feedback))
+    levels, feedback = (kind(12, Fraction(1, 10)) for kind in (KalmanLevel, KalmanFeedback))
     numbers, spans, marks = np.array([[0, 11], [5, 1], [0, 3]])
     gain = (19.2 + 1.44) / (19.2 + 1.44 + 2 * 3**2)
     assert levels.push(MeasuredLeaves(numbers, spans, marks)).tolist() == [6, round(6 + gain * 5)]
@@ -88,7 +88,7 @@ def test_the_filter_by_hand():
 
 def test_the_interval_is_that_of_decimals():
     """Shortcuts change no bit of it: where e^x is not needed, and how it is computed."""
-    feedback, interval, errors = Feedback(100, Fraction(1, 100)), 1.0, []
+    feedback, interval, errors = KalmanFeedback(100, Fraction(1, 100)), 1.0, []
     random = np.random.default_rng(4)
     calm = 0
     for number in (50 + random.laplace(0, 12, 3000)).astype(np.int64).tolist():

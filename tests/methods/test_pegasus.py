@@ -16,7 +16,7 @@ from tidegate.errors import SettingError
 from tidegate.estimate.group_means import OPENS
 from tidegate.estimate.group_medians import MedianFilter, median_variances
 from tidegate.estimate.sample_and_hold import MeasuredLeaves
-from tidegate.methods._pegasus_groups import Grouping
+from tidegate.methods._pegasus_groups import PegasusGrouping
 from tidegate.methods.pegasus import GroupedValues, pegasus
 from tidegate.noise import discrete_laplace_variance
 
@@ -73,11 +73,11 @@ def test_many_tests_are_decided_as_one_by_one(public, longest):
     expected = [place for place, mark in enumerate(marks) if mark == OPENS]
     cuts = np.sort(random.integers(0, values.size, 5))
     for splits in ([], cuts):
-        group, found, done = Grouping(public, longest, 300), [], 0
+        group, found, done = PegasusGrouping(public, longest, 300), [], 0
         for part in zip(
             *(np.split(array, splits) for array in (values, tests, limits)), strict=True
         ):
-            again = Grouping(public, longest, 300)  # resumed between any two pushes
+            again = PegasusGrouping(public, longest, 300)  # resumed between any two pushes
             again.members, again.limit = sorted(group.members), group.limit
             found += [done + place for place in again.opens(*part)]
             group, done = again, done + part[0].size
@@ -95,7 +95,7 @@ def test_groups_by_hand():
     9 begin a group that the last one joins (11)."""
     values = np.array([4, 6, 20, 9, 20, 7, 7])
     nothing = np.zeros(7, dtype=np.int64)
-    assert Grouping(10, 50, 300).opens(values, nothing, nothing) == [0, 2, 3, 4, 5]
+    assert PegasusGrouping(10, 50, 300).opens(values, nothing, nothing) == [0, 2, 3, 4, 5]
 
 
 def probability(stage, values, marks):

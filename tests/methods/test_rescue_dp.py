@@ -9,9 +9,9 @@ import pytest
 
 import tidegate as tg
 from tidegate.estimate.sample_and_hold import MeasuredLeaves
-from tidegate.methods import _rescue_budget as method
+from tidegate.methods import _rescue_dp_sampler_one_by_one as method
 from tidegate.methods._kalman_and_controller import KalmanLevel
-from tidegate.methods._rescue_sampler import BudgetSampler
+from tidegate.methods._rescue_dp_sampler_in_bulk import RescueDPInBulk
 from tidegate.methods.rescue_dp import ControlledBudget
 from tidegate.state_as_bytes import state_of
 from tidegate.units import Window
@@ -22,7 +22,7 @@ STAGE = ControlledBudget(epsilon=2, window=10)
 def worst_window(stage: ControlledBudget, numbers: np.ndarray) -> Fraction:
     """The most that any window spends, if these are the numbers that are released."""
     theta, spent = 100, np.zeros(numbers.size, dtype=object)
-    sampler = BudgetSampler(stage, theta)
+    sampler = RescueDPInBulk(stage, theta)
     span = 0
     for position, number in enumerate(numbers.tolist()):
         scale = sampler.push(0, position)
@@ -71,7 +71,7 @@ def test_a_budget_that_is_not_kept_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_first_budget_by_hand() -> None:
     """interval 1: 0.2·ln 2 = 0.1386 of ε; θ = 100, ε = 2: scale ⌈100/(2·0.1386)⌉."""
-    sampler = BudgetSampler(STAGE, 100)
+    sampler = RescueDPInBulk(STAGE, 100)
     assert sampler.push(7, 0) == 361  # 100/0.27726 = 360.67
     sampler.measured(50, 1, 361)
     assert sampler.due >= 1

@@ -17,8 +17,8 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import Lattice
 from tidegate.randomness import Epoch, Keystream
 from tidegate.run import two_sided_caps
-from tidegate.run.refinement_shares_and_windows import Refinement
-from tidegate.run.two_sided_caps import Ends, outside, shaped_caps
+from tidegate.run.refinement_schedule import Refinement
+from tidegate.run.two_sided_caps import Ends, outside_caps, shaped_caps
 from tidegate.stages import Threshold
 from tidegate.threshold import Fixed, NoisyMax, ScaleFree, SmoothQuantile, TailQuantile
 
@@ -44,14 +44,14 @@ def joint_law(
     rule: Threshold, values: np.ndarray, stretched: float = 1.0, lattice: Lattice = LATTICE
 ) -> np.ndarray:
     """The probability of every scale and shape: two selections, the second knows the first."""
-    one = two_sided_caps.scale_rule(rule)
-    rate = two_sided_caps.shape_epsilon(rule) / 2
+    one = two_sided_caps.two_sided_scale_rule(rule)
+    rate = two_sided_caps.two_sided_shape_epsilon(rule) / 2
     of_scales = law(
         *scored(one, np.abs(values), lattice.scale), float(one.guarantee.epsilon) * stretched
     )
     rows = []
     for scale, chance in zip(scales(one, lattice), of_scales, strict=True):
-        its = two_sided_caps.cap_scores(outside(values, [scale])[0], rate)
+        its = two_sided_caps.cap_scores(outside_caps(values, [scale])[0], rate)
         rows.append(chance * np.array(law(its, 1 << 20, float(rate) * stretched)))
     return np.array(rows)
 
@@ -102,7 +102,7 @@ def test_the_shape_alone_costs_what_it_is_given() -> None:
     for stretched in (1.0, 1.3):
         laws = {}
         for window in itertools.combinations_with_replacement(range(-4, 5), 4):
-            counted = outside(np.array(window), [1, 2, 3, 4])
+            counted = outside_caps(np.array(window), [1, 2, 3, 4])
             for scale, counts in enumerate(counted.tolist(), 1):
                 laws[window, scale] = log_law(tuple(counts), stretched)
         worst = 0.0
@@ -117,7 +117,10 @@ def test_the_shape_alone_costs_what_it_is_given() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 def test_the_guarantee_of_both_choices_is_that_of_the_rule(rule: Threshold) -> None:
     assert two_sided_caps.guarantee(rule, LATTICE) == rule.guarantee
-    parts = two_sided_caps.scale_rule(rule).guarantee.epsilon, two_sided_caps.shape_epsilon(rule)
+    parts = (
+        two_sided_caps.two_sided_scale_rule(rule).guarantee.epsilon,
+        two_sided_caps.two_sided_shape_epsilon(rule),
+    )
     assert parts == (rule.guarantee.epsilon * 5 / 8, rule.guarantee.epsilon * 3 / 8)
     assert two_sided_caps.guarantee(rule, Lattice(Fraction(3), Fraction(1))) == rule.guarantee
 
@@ -126,7 +129,7 @@ def test_a_rule_with_delta_keeps_it_for_the_scale() -> None:
     rule = SmoothQuantile(epsilon=1, delta="1/1000000", bound=3, holdout=50)
     found = two_sided_caps.guarantee(rule, LATTICE)
     assert (found.epsilon, found.delta, found.arithmetic) == (1, Fraction(1, 10**6), "float")
-    assert two_sided_caps.scale_rule(Fixed(3)) == Fixed(3)
+    assert two_sided_caps.two_sided_scale_rule(Fixed(3)) == Fixed(3)
     assert two_sided_caps.guarantee(Fixed(3), LATTICE) == Fixed(3).guarantee
 
 
@@ -166,7 +169,7 @@ def test_the_choice_of_both_ends_has_the_law_of_its_budget(actual: str, fits: bo
     lattice = Lattice(Fraction(4), Fraction(1), Fraction(-4))
     values = np.array([-4, -1, 2, 4])
     expected = 1500 * joint_law(claimed, values, lattice=lattice)
-    known = scales(two_sided_caps.scale_rule(claimed), lattice)
+    known = scales(two_sided_caps.two_sided_scale_rule(claimed), lattice)
     places = {
         Ends(-(-scale * above // 8), -(-scale * below // 8)): (at, shape)
         for at, scale in enumerate(known)

@@ -29,7 +29,7 @@ def test_looks_and_windows_count_every_event_of_their_ticks_once(
     release = pipeline.start(tg.seeded(5))
     looks: list[tuple[int, int]] = []
     choices: list[tuple[int, int, TailQuantile, Any]] = []
-    choose, total = TailQuantile.choose_from, event_trees.noisy_total
+    choose, total = TailQuantile.choose_from, event_trees.noisy_event_total
 
     def choose_from(stage: TailQuantile, above: Any, *given: Any, **public: Any) -> Any:
         run = release._events
@@ -42,7 +42,7 @@ def test_looks_and_windows_count_every_event_of_their_ticks_once(
         return total(amount, *given)
 
     monkeypatch.setattr(TailQuantile, "choose_from", choose_from)
-    monkeypatch.setattr("tidegate.run.event_run.noisy_total", noisy_total)
+    monkeypatch.setattr("tidegate.run.event_run.noisy_event_total", noisy_total)
     random = np.random.default_rng(1)
     places = np.sort(random.integers(0, TICKS, 4 * TICKS))
     values = random.exponential(100, places.size).round()

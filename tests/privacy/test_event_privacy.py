@@ -22,7 +22,7 @@ from tidegate.run import event_log
 from tidegate.run.event_log import EventLog
 from tidegate.run.event_ticks import CHOICE_SHARE, COUNT_SHARE, SUM_SHARE
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.service.request_bodies import parsed_body
+from tidegate.service.push_bodies import parsed_body
 from tidegate.threshold import TailQuantile
 from tidegate.timestamps import Times, read_times
 
@@ -149,7 +149,7 @@ def test_no_event_pays_more_than_epsilon(monkeypatch, epsilon):
     pipeline = tg.events(epsilon=epsilon, bound=10_000, horizon=3000, **CLOCK)
     release, budget = pipeline.start(tg.seeded(5)), Fraction(epsilon)
     paid, choices, looks = [Fraction(0)] * ticks, [], []
-    choose, total = TailQuantile.choose_from, event_trees.noisy_total
+    choose, total = TailQuantile.choose_from, event_trees.noisy_event_total
 
     def choose_from(stage, *given, **public):
         run = release._events
@@ -162,7 +162,7 @@ def test_no_event_pays_more_than_epsilon(monkeypatch, epsilon):
         return total(amount, scale, keystream, look)
 
     monkeypatch.setattr(TailQuantile, "choose_from", choose_from)
-    monkeypatch.setattr("tidegate.run.event_run.noisy_total", noisy_total)
+    monkeypatch.setattr("tidegate.run.event_run.noisy_event_total", noisy_total)
     rng = np.random.default_rng(1)
     places = rng.integers(0, ticks, 4 * ticks)
     release.push(at_ticks(places), rng.exponential(100, places.size))
@@ -189,7 +189,7 @@ def test_no_event_pays_more_than_epsilon(monkeypatch, epsilon):
 def test_totals_have_the_noise_that_they_claim(times, fits):
     """The sum and the number of a warm-up: the mean |noise| of 1,500 has an error of 2.6 %."""
     words, scale = tg.seeded(3).new_epoch().keystream("warm-up", b""), Fraction(400)
-    found = [event_trees.noisy_total(1000, scale, words, look) - 1000 for look in range(1500)]
+    found = [event_trees.noisy_event_total(1000, scale, words, look) - 1000 for look in range(1500)]
     assert (abs(np.mean(np.abs(found)) / (times * 400) - 1) < 0.13) == fits
 
 
@@ -219,10 +219,10 @@ def leaf_sums(seed: int, value: int | None) -> np.ndarray:
 
 def forget() -> None:
     for cached in (
-        tree_shapes._level_law,
-        tree_shapes.all_laws,
+        tree_shapes._level_law_of_shape,
+        tree_shapes.laws_of_all_shapes,
         tree_shapes.all_trees,
-        event_trees._groups,
+        event_trees._event_tree_groups,
     ):
         cached.cache_clear()
 
@@ -237,7 +237,7 @@ def test_an_added_event_stays_below_the_claim_and_faults_are_caught(tools, monke
     assert 0.6 < bound_for(tools, THETA) < 1
     assert bound_for(tools, 10 * THETA) < 1
     with monkeypatch.context() as patch:  # events that are not truncated by themselves
-        patch.setattr(event_log, "truncated_sums", lambda units, *caps: units)
+        patch.setattr(event_log, "truncated_sums_of_log", lambda units, *caps: units)
         assert bound_for(tools, 5 * THETA) > 1.2
     right = tree_shapes.level_scale
     with monkeypatch.context() as patch:

@@ -23,7 +23,7 @@ from tidegate.errors import TidegateError
 from tidegate.local.announcements_and_reports import Report
 from tidegate.local.server import Server
 from tidegate.local.topl import Topl
-from tidegate.record.segments.leaf_buffers import RingBuffer
+from tidegate.record.segments.leaf_buffers import LeafBuffer
 
 HOME = Path(tg.__file__).parent
 
@@ -93,8 +93,8 @@ def test_a_buffer_takes_in_what_is_pending_whole(most: int | None, viewed: bool)
     """Every instruction; arrays that grow, that come round, that a view reads."""
     kept: list[Any] = []
 
-    def make() -> list[RingBuffer]:
-        buffer = RingBuffer(block=2, most=most)
+    def make() -> list[LeafBuffer]:
+        buffer = LeafBuffer(block=2, most=most)
         buffer.append(np.arange(60), np.ones(60))
         if viewed:
             kept.append((buffer.view(), [one.tolist() for one in buffer.columns()]))
@@ -102,10 +102,10 @@ def test_a_buffer_takes_in_what_is_pending_whole(most: int | None, viewed: bool)
             buffer.append_later(number, 0.5)
         return [buffer]
 
-    def take_in(holder: list[RingBuffer]) -> None:
+    def take_in(holder: list[LeafBuffer]) -> None:
         holder[0] = holder[0].taken_in()
 
-    def content(holder: list[RingBuffer]) -> str:
+    def content(holder: list[LeafBuffer]) -> str:
         take_in(holder)
         found = holder[0]
         return repr((found.closed, found.oldest, [one.tolist() for one in found.columns()]))
@@ -199,7 +199,7 @@ def test_nor_does_a_fact_of_keys(threshold: str) -> None:
     for at, release in all_interruptions(
         lambda: specification.resume(state),
         lambda release: release.push(["a", "b"] * 9, np.full(18, 3.0)),
-        pure=all_but("keyed/release.py", "keyed/object_engine.py", "run/release.py"),
+        pure=all_but("keyed/keyed_release.py", "keyed/object_engine.py", "run/release.py"),
     ):
         after = told(release, KEYED_FACTS)
         for name in KEYED_FACTS[:3]:
@@ -245,7 +245,12 @@ WRAPPERS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "readings by key, push": (READINGS, lambda one: one.push(["a", "b"] * 4, np.arange(8))),
 }
 GATES = (
-    *("run/release.py", "run/event_release.py", "keyed/release.py", "keyed/event_release.py"),
+    *(
+        "run/release.py",
+        "run/event_release.py",
+        "keyed/keyed_release.py",
+        "keyed/keyed_event_release.py",
+    ),
     "ownership.py",
 )
 

@@ -24,7 +24,7 @@ from tidegate.io import Batch
 from tidegate.io.batches import object_array
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.service.service_process import Service
-from tidegate.service.shuffler.store import ShufflerStore
+from tidegate.service.shuffler.shuffler_store import ShufflerStore
 
 PIPELINE = tg.tops(epsilon=1, bound=9, holdout=2, horizon=64)
 

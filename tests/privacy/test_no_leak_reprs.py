@@ -9,10 +9,10 @@ import pytest
 
 from tidegate.cli.check_rehearsal import RehearsalValues
 from tidegate.io import Batch
-from tidegate.keyed.store import KeyedChanges
+from tidegate.keyed.keyed_store import KeyedChanges
 from tidegate.perturb.sampled_values import Stretch
-from tidegate.run.event_log import _Events
-from tidegate.run.selection_counts import _Tally
+from tidegate.run.event_log import _LoggedEvents
+from tidegate.run.selection_counts import _SelectionTally
 
 SECRET = "471100471100"  # longer than what an address of memory may hold by chance
 RAW = np.array([int(SECRET)] * 2)
@@ -20,11 +20,11 @@ RAW = np.array([int(SECRET)] * 2)
 
 def request() -> Any:
     pending = pytest.importorskip("tidegate.service.pending_requests")
-    return pending.Pending("stream", RAW * 1.0, key=f"patient-{SECRET}", keys=[SECRET, SECRET])
+    return pending.PendingPush("stream", RAW * 1.0, key=f"patient-{SECRET}", keys=[SECRET, SECRET])
 
 
 def body() -> Any:
-    bodies = pytest.importorskip("tidegate.service.request_bodies")
+    bodies = pytest.importorskip("tidegate.service.push_bodies")
     body = b'{"values": [471100471100], "keys": ["471100471100"]}'
     return bodies.parsed_body(body, "application/json", None)
 
@@ -51,8 +51,8 @@ HOLDERS = {
     "pushed": pushed,
     "rehearsed": rehearsed,
     "commit": commit,
-    "events": lambda: _Events([RAW], [RAW], ordered=True),
-    "tally": lambda: _Tally(RAW, RAW, 2, [RAW], RAW.tolist()),
+    "events": lambda: _LoggedEvents([RAW], [RAW], ordered=True),
+    "tally": lambda: _SelectionTally(RAW, RAW, 2, [RAW], RAW.tolist()),
     "stretch": lambda: Stretch(RAW, 0, 2, 0, 0, [], None),  # type: ignore[arg-type]  # not read
 }
 

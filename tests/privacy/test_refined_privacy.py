@@ -18,7 +18,7 @@ from tests.privacy.test_tail_quantile import law, scored
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.randomness import Epoch
 from tidegate.run import refinement_run, selection_counts
-from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
+from tidegate.run.refinement_schedule import EARLY_SHARE, LATE_SHARE, Refinement
 from tidegate.run.two_sided_caps import shaped_caps
 from tidegate.threshold import TailQuantile
 

@@ -176,7 +176,9 @@ def test_gaussian_noise_costs_epsilon_and_delta(epsilon: float) -> None:
         excess = np.maximum(first - math.exp(epsilon) * second, 0)
         worst = max(worst, float(excess.sum() * (z[1] - z[0])))
     assert worst <= delta
-    assert gaussian_quantile.shift_failure(epsilon / 2, stage.shift) == pytest.approx(delta / 2)
+    assert gaussian_quantile.gaussian_shift_failure(epsilon / 2, stage.shift) == pytest.approx(
+        delta / 2
+    )
     nissim = epsilon / (5 * math.sqrt(2 * math.log(2 / delta)))
     assert stage.shift > 1.5 * nissim  # less noise than the constants of the paper
 
@@ -210,12 +212,16 @@ def test_normal_noise_reaches_far_and_is_even() -> None:
         def take(self, count: int) -> np.ndarray:
             return np.array(self.words[:count], dtype=np.uint64)
 
-    far = 13.0 < gaussian_quantile.normal(Words(1, 0)) < 13.2
+    far = 13.0 < gaussian_quantile.gaussian_draw(Words(1, 0)) < 13.2
     assert far
-    assert gaussian_quantile.normal(Words(0, 0)) == -gaussian_quantile.normal(Words(1, 0))
-    middle = [gaussian_quantile.normal(Words(2**64 - 1 - sign, 2**64 - 1)) for sign in (0, 1)]
+    assert gaussian_quantile.gaussian_draw(Words(0, 0)) == -gaussian_quantile.gaussian_draw(
+        Words(1, 0)
+    )
+    middle = [
+        gaussian_quantile.gaussian_draw(Words(2**64 - 1 - sign, 2**64 - 1)) for sign in (0, 1)
+    ]
     assert middle == pytest.approx([0, 0], abs=1e-15)
-    quarter = gaussian_quantile.normal(Words(2**63 + 1, 0))  # a share of ¼
+    quarter = gaussian_quantile.gaussian_draw(Words(2**63 + 1, 0))  # a share of ¼
     assert quarter == pytest.approx(stats.norm.isf(0.25))
 
 

@@ -22,7 +22,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the service needs the extra [service]")
 
 from tests.depth import depth, turn_of
-from tidegate.service.pending_requests import Pending, Receipt
+from tidegate.service.pending_requests import PendingPush, Receipt
 from tidegate.service.service_process import Service
 
 
@@ -132,11 +132,11 @@ def served(service: Service, port: int = 0, **more: Any) -> Iterator[str]:
     """The address of a real server, as long as it runs."""
     import uvicorn
 
-    from tidegate.service.slow_requests import DeadlineProtocol
+    from tidegate.service.slow_requests import SlowRequestProtocol
 
     config = uvicorn.Config(
         service.app(**more), port=port, log_level="warning", access_log=False,
-        timeout_graceful_shutdown=1, http=DeadlineProtocol, proxy_headers=False,
+        timeout_graceful_shutdown=1, http=SlowRequestProtocol, proxy_headers=False,
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -159,7 +159,7 @@ def sender(service: Service, stream: str) -> Send:
     """Sends values and waits for the receipt."""
 
     def send(*values: float, **more: object) -> Receipt:
-        pending = Pending(stream, np.array(values, dtype=np.float64), **more)  # type: ignore[arg-type]
+        pending = PendingPush(stream, np.array(values, dtype=np.float64), **more)  # type: ignore[arg-type]
         service.gate.submit(pending)
         return pending.answer.result(timeout=240)
 

@@ -11,8 +11,8 @@ import tidegate as tg
 from tests.service.conftest import Place
 from tidegate.service import answers_ahead
 from tidegate.service.answers_ahead import AnswersAhead
-from tidegate.service.answers_json import View, table_as_json, view_of
-from tidegate.service.pending_requests import Pending
+from tidegate.service.answers_json import View, table_as_json, view_to_answer
+from tidegate.service.pending_requests import PendingPush
 from tidegate.timestamps import read_times
 
 NAMES = ["north", "south", "west"]
@@ -37,12 +37,12 @@ def test_a_table_is_ready_once_its_stream_rests(tmp_path: Any) -> None:
     def send(name: str, first: int, last: int) -> None:
         times = read_times(np.repeat(TICKS[first:last], len(NAMES)))
         values = np.random.default_rng(first).gamma(2, 10, len(times.ticks))
-        one = Pending(name, values, times, keys=NAMES * (last - first))
+        one = PendingPush(name, values, times, keys=NAMES * (last - first))
         gate.submit(one)
         one.answer.result(60)
 
     def ready(name: str) -> bool:
-        view = gate.ask(name, view_of)
+        view = gate.ask(name, view_to_answer)
         segments = [segment for key in NAMES for segment in view.record(key).segments]
         return all(segment.answered is not None for segment in segments)
 
@@ -58,10 +58,10 @@ def test_a_table_is_ready_once_its_stream_rests(tmp_path: Any) -> None:
     assert (ahead.due(), ready("zones"), ready("others")) == ("zones", False, False)
     asyncio.run(ahead.work("zones"))
     assert (ready("zones"), ready("others")) == (True, False)
-    before = hourly(gate.ask("zones", view_of))
+    before = hourly(gate.ask("zones", view_to_answer))
     service.gate.close()
     service = Place(tmp_path / "gate", None).opened()  # which has worked out nothing
-    assert hourly(service.gate.ask("zones", view_of)) == before
+    assert hourly(service.gate.ask("zones", view_to_answer)) == before
     service.gate.close()
 
 
@@ -87,7 +87,7 @@ def test_a_first_table_is_ready_where_keys_are_few(tmp_path: Any, monkeypatch: A
     def send(name: str, *keys: str, day: int = 0) -> None:
         times = read_times(np.repeat(TICKS + 86_400 * day, len(keys)))
         values = np.random.default_rng(5).gamma(2, 10, len(times.ticks))
-        one = Pending(name, values, times, keys=[*keys] * TICKS.size or None)
+        one = PendingPush(name, values, times, keys=[*keys] * TICKS.size or None)
         gate.submit(one)
         one.answer.result(60)
 
@@ -102,7 +102,7 @@ def test_a_first_table_is_ready_where_keys_are_few(tmp_path: Any, monkeypatch: A
 
     send("few", "a", "b")
     assert worked() == ["few"]
-    view = gate.ask("few", view_of)
+    view = gate.ask("few", view_to_answer)
     assert all(one.answered for key in "ab" for one in view.record(key).segments)
     for name, keys in (("others", "abc"), ("many", "abcde"), ("quick", "a")):
         send(name, *keys)
@@ -155,7 +155,7 @@ def test_a_service_that_starts_has_first_tables_ready(tmp_path: Any) -> None:
         gate.call(lambda name=name: gate.streams.create(name, pipeline, keys=keys)).result()
         times = read_times(np.repeat(TICKS, len(NAMES)))
         values = np.random.default_rng(7).gamma(2, 10, len(times.ticks))
-        one = Pending(name, values, times, keys=NAMES * TICKS.size)
+        one = PendingPush(name, values, times, keys=NAMES * TICKS.size)
         gate.submit(one)
         one.answer.result(60)
     gate.call(lambda: gate.streams.retire("over")).result()
@@ -167,7 +167,7 @@ def test_a_service_that_starts_has_first_tables_ready(tmp_path: Any) -> None:
     async def start() -> None:
         async with app.router.lifespan_context(app):
             assert (loaded("zones"), loaded("over")) == (True, False)
-            view = service.gate.ask("zones", view_of)
+            view = service.gate.ask("zones", view_to_answer)
             assert all(one.answered for key in NAMES for one in view.record(key).segments)
 
     asyncio.run(start())

@@ -111,15 +111,15 @@ def test_answers_are_those_of_the_service(running: tuple[Service, str]) -> None:
 
 
 def test_numbers_that_json_does_not_hold_survive() -> None:
-    from tidegate.service.answers_json import decoded, decoded_answer, encoded
+    from tidegate.service.answers_json import decoded_answer, decoded_answers, encoded_answers
 
     release = tg.flat(epsilon=1, bound=10, holdout=0).start()
     release.push([1, 2, 3])
     many = release.queries([0, 1], [2, 3])
     many.high[0] = np.inf
-    assert decoded(encoded(many))[0] == many[0]
-    assert decoded_answer(encoded(many[0])) == many[0]
-    assert decoded_answer({**encoded(many[0]), "added later": 1}) == many[0]
+    assert decoded_answers(encoded_answers(many))[0] == many[0]
+    assert decoded_answer(encoded_answers(many[0])) == many[0]
+    assert decoded_answer({**encoded_answers(many[0]), "added later": 1}) == many[0]
 
 
 def test_errors_are_those_of_the_library(running: tuple[Service, str]) -> None:

@@ -12,7 +12,7 @@ from tests.service.conftest import Place, served
 from tests.service.test_http import Clients, http
 from tidegate.errors import RefusedError
 from tidegate.ledger import CapExceeded
-from tidegate.service.pending_requests import Pending, WholeRows
+from tidegate.service.pending_requests import PendingPush, RequestsOfSameRows
 from tidegate.service.released_rows import rows_between
 from tidegate.service.service_process import Service
 
@@ -115,9 +115,9 @@ class Rows:
 
     def send(self, key: str, fares: list[float], tips: list[float]) -> list[Any]:
         """The outcome of each column."""
-        rows = WholeRows()
+        rows = RequestsOfSameRows()
         waiting = [
-            Pending(f"trips.{column}", np.array(values, dtype=np.float64), key=key, rows=rows)
+            PendingPush(f"trips.{column}", np.array(values, dtype=np.float64), key=key, rows=rows)
             for column, values in (("fare", fares), ("tip", tips))
         ]
         self._gate.submit(*waiting)
@@ -162,15 +162,15 @@ def test_a_column_that_fails_late_takes_its_row_back_and_no_other(place: Place) 
     runs = [service.gate.ask(f"trips.{one}", lambda run: run) for one in make]
     alone = [run.pipeline.resume(run._release.snapshot()) for run in runs]  # the same noise
     # A key that one column knows for other values: its conflict is found when the other is pushed.
-    other = Pending("trips.tip", np.array([5.0]), key="late")
+    other = PendingPush("trips.tip", np.array([5.0]), key="late")
     service.gate.submit(other)
     assert other.answer.result(60).start == 0
     with service.gate.lock:  # so that these wait, and are one transaction
-        beside = Pending("meters", np.array([3.0]))
+        beside = PendingPush("meters", np.array([3.0]))
         service.gate.submit(beside)
-        sent = [WholeRows(), WholeRows(), WholeRows()]
+        sent = [RequestsOfSameRows(), RequestsOfSameRows(), RequestsOfSameRows()]
         waiting = [
-            Pending(f"trips.{column}", np.array([value]), key=key, rows=one)
+            PendingPush(f"trips.{column}", np.array([value]), key=key, rows=one)
             for one, key in zip(sent, ("first", "late", "last"), strict=True)
             for column, value in (("fare", 9.0), ("tip", 1.0))
         ]

@@ -16,8 +16,8 @@ import pytest
 
 from tests.cli.invoking import run
 from tests.service.conftest import PLAIN, Place
+from tidegate.service.live_readers import LiveReaders
 from tidegate.service.prometheus_metrics import Metrics
-from tidegate.service.server_sent_events import LiveReaders
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import tidegate as tg
 from tests.service.conftest import Place, served
-from tidegate.demo.city_and_phones import ZONES, Phones, ticks
-from tidegate.demo.serve import create_streams, push_ticks
+from tidegate.demo.city_and_phones import ZONES, Phones, city_ticks
+from tidegate.demo.serve import create_streams_to_serve, push_ticks_to_serve
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -21,11 +21,11 @@ def test_a_city_behind_a_service(tmp_path: Path) -> None:
         for role in ("admin", "producer")
     ]
     with served(service, public_reading=True) as address, tg.connect(address, *made) as gate:
-        create_streams(gate, START)
-        city = ticks(START)
+        create_streams_to_serve(gate, START)
+        city = city_ticks(START)
         days = [list(itertools.islice(city, 96)) for _ in range(2)]
         for day in days:
-            push_ticks(gate, day)
+            push_ticks_to_serve(gate, day)
         load = sum(tick.load["hill"] for day in days for tick in day)
         trips = sum(len(tick.trips) for day in days for tick in day)
         hill = gate["load-by-zone"].query("2024-01-01", "2024-01-03", key="hill")

@@ -20,7 +20,12 @@ from tidegate.local.device_memory import Memory
 from tidegate.local.task.task import LEASE
 from tidegate.service.devices.answers_by_time import described_with_answers
 from tidegate.service.devices.device_queue import DeviceQueue
-from tidegate.service.devices.device_requests import Asked, DeviceQuestion, NotNow, Reports
+from tidegate.service.devices.device_requests import (
+    DeviceAsked,
+    DeviceNotNow,
+    DeviceQuestion,
+    DeviceReports,
+)
 from tidegate.service.devices.task_routes import NewTask
 from tidegate.service.service_process import Service
 
@@ -59,13 +64,13 @@ class Fleet:
     def round(self) -> str:
         return f"{self.id}.{self.facts.calendar.number(self.time())}"
 
-    def ask(self, client: str, name: str | None = None) -> Asked | NotNow:
+    def ask(self, client: str, name: str | None = None) -> DeviceAsked | DeviceNotNow:
         question = DeviceQuestion(self.id, name or self.round, client)
         self.queue.submit(question)
         return question.answer.result(timeout=240)
 
     def send(self, *reports: Report | str) -> list[str]:
-        request = Reports(self.id, list(reports))
+        request = DeviceReports(self.id, list(reports))
         self.queue.submit(request)
         return request.answer.result(timeout=240)
 
@@ -74,7 +79,7 @@ class Fleet:
 
     def answered(self, device: Client, value: float, event: str = "") -> Report:
         asked = self.ask(device.name_in(self.round))
-        assert isinstance(asked, Asked), asked
+        assert isinstance(asked, DeviceAsked), asked
         return device.answer(asked.text, value, event=event)
 
 
@@ -127,7 +132,7 @@ def test_late_reports_count_for_their_own_round_until_grace_ends(fleet: Fleet, t
 
     def counted() -> list[tuple[int, int]]:
         with fleet.service.gate.database.reading() as connection:
-            found = stored_tasks.rounds_between(connection, fleet.facts.task, 0)
+            found = stored_tasks.task_rounds_between(connection, fleet.facts.task, 0)
         return [(one.number, one.reports) for one in found]
 
     assert counted() == [(number, 2), (number + 1, 0)]
@@ -191,14 +196,14 @@ def test_no_more_are_asked_than_may_answer(place: Place, time: Time) -> None:
         reports = [fleet.answered(device, 7) for device in devices]
         late = fleet.device()
         full = fleet.ask(late.name_in(fleet.round))
-        assert isinstance(full, NotNow)
+        assert isinstance(full, DeviceNotNow)
         assert 0 < full.seconds <= LEASE + 1
         silent, quick = reports[:5], reports[5:]
         assert set(fleet.send(*quick)) == {"accepted"}
-        assert isinstance(fleet.ask(late.name_in(fleet.round)), NotNow)
+        assert isinstance(fleet.ask(late.name_in(fleet.round)), DeviceNotNow)
         time.now += LEASE
         others = [fleet.answered(fleet.device(), 7) for _ in silent]  # in their place
-        assert isinstance(fleet.ask("one-more"), NotNow)
+        assert isinstance(fleet.ask("one-more"), DeviceNotNow)
         fleet.reopened()
         assert set(fleet.send(*others)) == {"accepted"}
         second = fleet.answered(late, 7)  # other questions are open now
@@ -219,10 +224,10 @@ def test_a_crowd_chooses_a_threshold_and_is_summed_up_by_day(place: Place, time:
                 if start == 100 + 20 * day:
                     fleet.reopened()
             time.now += 24 * HOUR
-        from tidegate.service.devices.answers_by_time import collected
+        from tidegate.service.devices.answers_by_time import answers_by_time
 
         asked = {"confidence": str(1 - 1e-9), "population": "1000"}
-        answer = collected(fleet.queue, fleet.id, asked)
+        answer = answers_by_time(fleet.queue, fleet.id, asked)
         assert [(row["from"][:10], row["devices"]) for row in answer["rows"]] == [
             ("2025-11-17", size),
             ("2025-11-18", size),
@@ -235,13 +240,15 @@ def test_a_crowd_chooses_a_threshold_and_is_summed_up_by_day(place: Place, time:
             assert total["low"] < sum(cut) / size * 1000 < total["high"]
             assert total["estimate"] == pytest.approx(1000 / size * row["sum"]["estimate"])
         assert answer["rows"][0]["reports"] < answer["rows"][1]["reports"] == size
-        both = collected(fleet.queue, fleet.id, {"every": "2d", "from": "2025-11-17"})["rows"]
+        both = answers_by_time(fleet.queue, fleet.id, {"every": "2d", "from": "2025-11-17"})["rows"]
         assert [row["devices"] for row in both] == [2 * size]
-        one = collected(fleet.queue, fleet.id, {"from": "2025-11-18", "to": "2025-11-19"})["rows"]
+        one = answers_by_time(fleet.queue, fleet.id, {"from": "2025-11-18", "to": "2025-11-19"})[
+            "rows"
+        ]
         assert one[0]["sum"]["estimate"] == answer["rows"][1]["sum"]["estimate"]
         for wrong in ({"from": "2025-11-18T01:00"}, {"every": "36h"}, {"population": "9"}):
             with pytest.raises(Exception, match=r"must be|cannot be"):
-                collected(fleet.queue, fleet.id, wrong)
+                answers_by_time(fleet.queue, fleet.id, wrong)
 
 
 def test_what_is_not_committed_was_not_handed_out_or_taken(

@@ -14,7 +14,7 @@ import tidegate as tg
 from tests.service.conftest import Place, sender
 from tests.service.test_http import Clients, http
 from tidegate.errors import SettingError
-from tidegate.keyed.snapshot import resumed_keys, sealed_keys
+from tidegate.keyed.keyed_snapshot import resumed_keys, sealed_keys
 from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.released_rows import rows_between
 from tidegate.service.service_process import Service

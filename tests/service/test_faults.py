@@ -21,7 +21,7 @@ from tests.cli.invoking import run
 from tests.service.conftest import PLAIN, Place, PostgresServer, sender, served
 from tidegate.durable import StorageError
 from tidegate.service import gate
-from tidegate.service.pending_requests import Busy, Pending
+from tidegate.service.pending_requests import Busy, PendingPush
 from tidegate.service.released_rows import rows_between
 from tidegate.service.service_process import Service
 
@@ -148,11 +148,11 @@ def test_the_lock_file_cannot_be_written_once(place: Place) -> None:
 
 def test_too_much_is_refused_and_never_lost(tmp_path: Path) -> None:
     service, whole = started(Place(tmp_path / "gate", None))
-    taken: list[Pending] = []
+    taken: list[PendingPush] = []
     refused = 0
     with service.gate.lock:  # the gate cannot empty its queue
         for at in range(6000):
-            one = Pending("meters", VALUES[at % 400 : at % 400 + 1])
+            one = PendingPush("meters", VALUES[at % 400 : at % 400 + 1])
             try:
                 service.gate.submit(one)
                 taken.append(one)

@@ -16,7 +16,7 @@ from tests.service.conftest import Place, sender
 from tidegate.durable import StateError, StorageError
 from tidegate.errors import InputError, MissingError, RefusedError
 from tidegate.ledger import CapExceeded
-from tidegate.service.pending_requests import Conflict, Pending, Receipt
+from tidegate.service.pending_requests import Conflict, PendingPush, Receipt
 from tidegate.service.released_rows import RowBlock, rows_between
 from tidegate.service.service_process import Service
 from tidegate.timestamps import read_times
@@ -42,7 +42,7 @@ def test_requests_in_any_grouping_release_what_one_push_does(place: Place) -> No
     service = place.opened()
     create(service)
     sealed = service.gate.ask("meters", lambda run: run._release.snapshot())
-    waiting = [Pending("meters", part) for part in np.split(VALUES, [1, 2, 3, 100, 350])]
+    waiting = [PendingPush("meters", part) for part in np.split(VALUES, [1, 2, 3, 100, 350])]
     for one in waiting:  # the gate takes them together or apart, as they come
         service.gate.submit(one)
     starts = [one.answer.result(timeout=240).start for one in waiting]
@@ -99,9 +99,9 @@ def test_one_wrong_request_does_not_harm_its_group(place: Place) -> None:
     create(service)
     with service.gate.lock:  # so that they form one group
         good, wrong, last = (
-            Pending("meters", np.array([1.0])),
-            Pending("nowhere", np.array([1.0])),
-            Pending("meters", np.array([2.0])),
+            PendingPush("meters", np.array([1.0])),
+            PendingPush("nowhere", np.array([1.0])),
+            PendingPush("meters", np.array([2.0])),
         )
         for one in (good, wrong, last):
             service.gate.submit(one)
@@ -231,15 +231,15 @@ def test_states_are_sealed(tmp_path: Any) -> None:
         place.opened(key=b"x" * 32).gate.ask("meters", lambda run: run.seen)
 
 
-def together(service: Service, *waiting: Pending) -> list[Any]:
+def together(service: Service, *waiting: PendingPush) -> list[Any]:
     """The outcomes of requests of one transaction."""
     service.gate.submit(*waiting)
     return [one.answer.exception(timeout=240) or one.answer.result() for one in waiting]
 
 
-def request(*values: float, hour: int = 0, **more: Any) -> Pending:
+def request(*values: float, hour: int = 0, **more: Any) -> PendingPush:
     times = read_times([f"2024-01-01T{hour:02d}:{minute:02d}Z" for minute in range(len(values))])
-    return Pending("meters", np.array(values), times, **more)
+    return PendingPush("meters", np.array(values), times, **more)
 
 
 def test_a_request_behind_a_refused_one_is_a_gap(place: Place) -> None:

@@ -26,7 +26,7 @@ from tests.depth import examples
 from tests.service.conftest import Place, sender
 from tidegate.errors import TidegateError
 from tidegate.ledger import CapExceeded
-from tidegate.service.pending_requests import Conflict, Pending
+from tidegate.service.pending_requests import Conflict, PendingPush
 from tidegate.service.released_rows import rows_between
 
 PIPELINES = [
@@ -124,10 +124,10 @@ class GateMachine(RuleBasedStateMachine):
         self.number += 1
         key = f"request {self.number}"
         waiting = [
-            Pending("meters", np.array(values), key=key),
-            Pending("meters", np.array(values), key=key),
-            Pending("meters", np.array([7.0])),
-            Pending("meters", np.array([8.0])),
+            PendingPush("meters", np.array(values), key=key),
+            PendingPush("meters", np.array(values), key=key),
+            PendingPush("meters", np.array([7.0])),
+            PendingPush("meters", np.array([8.0])),
         ]
         with self.service.gate.lock:
             for one in waiting:
@@ -175,7 +175,7 @@ class GateMachine(RuleBasedStateMachine):
         gate = self.service.gate
         gate.call(lambda: sys.settrace(tracer)).result(60)
         armed = True
-        pending = Pending("meters", np.array(values), key=key)
+        pending = PendingPush("meters", np.array(values), key=key)
         try:
             gate.submit(pending)
             receipt = pending.answer.result(20)

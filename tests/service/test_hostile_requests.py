@@ -17,15 +17,15 @@ from tidegate.durable import StorageError
 from tidegate.errors import InputError
 from tidegate.service.devices.task_routes import NewTask
 from tidegate.service.problem_details import RefusedRequest
-from tidegate.service.push_route import idempotency_key, media_type
-from tidegate.service.released_rows import unpacked_rows
-from tidegate.service.request_bodies import (
+from tidegate.service.push_bodies import (
     ARROW,
     MEDIA_TYPES,
     MOST_BYTES,
     MOST_ROWS,
     parsed_body,
 )
+from tidegate.service.push_route import push_idempotency_key, push_media_type
+from tidegate.service.released_rows import unpacked_released_rows
 from tidegate.service.stream_creation import NewStream
 
 SECRET = "Zq7secret"
@@ -107,7 +107,7 @@ def test_times_are_a_list_and_every_row_has_one_or_none_has() -> None:
 def test_damaged_rows_of_the_database_are_an_error_of_ours() -> None:
     for first, end, body in ((0, 3, b"12345"), (0, 2**62, b""), (5, 3, b""), (0, 1, b"1" * 20)):
         with pytest.raises(StorageError, match="damaged"):
-            unpacked_rows(first, end, body)
+            unpacked_released_rows(first, end, body)
 
 
 @pytest.mark.parametrize(
@@ -215,21 +215,21 @@ def test_every_line_of_json_lines_is_checked_for_unknown_fields() -> None:
 )
 def test_a_body_of_another_kind_is_refused(kind: str) -> None:
     with pytest.raises(RefusedRequest) as caught:
-        media_type(kind.encode(), MEDIA_TYPES)
+        push_media_type(kind.encode(), MEDIA_TYPES)
     assert caught.value.status_code == 415
     assert kind not in caught.value.detail
 
 
 def test_kinds_of_bodies_are_known_by_their_names() -> None:
     for header in (None, b"", b"application/json", b"APPLICATION/JSON ; charset=utf-8"):
-        assert media_type(header, MEDIA_TYPES) == "application/json"
-    assert media_type(b"application/jsonl", MEDIA_TYPES) == "application/jsonl"
+        assert push_media_type(header, MEDIA_TYPES) == "application/json"
+    assert push_media_type(b"application/jsonl", MEDIA_TYPES) == "application/jsonl"
 
 
 def test_blanks_around_an_idempotency_key_do_not_count() -> None:
-    assert idempotency_key(b" first\t") == idempotency_key(b"first") == "first"
+    assert push_idempotency_key(b" first\t") == push_idempotency_key(b"first") == "first"
     with pytest.raises(RefusedRequest):
-        idempotency_key(b"  ")
+        push_idempotency_key(b"  ")
 
 
 def test_true_is_no_budget() -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.service.conftest import PLAIN, Place, served
 from tests.service.described_answers import described_answers
 from tidegate.service.service_process import Service
-from tidegate.service.tokens import make_token_in
+from tidegate.service.stored_tokens import make_token_in
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 
@@ -207,7 +207,7 @@ def test_no_answer_holds_what_was_sent(http: Clients) -> None:
 
 def test_too_much_is_refused_before_it_is_read(http: Clients, monkeypatch: Any) -> None:
     create(http)
-    monkeypatch.setattr("tidegate.service.request_bodies.MOST_BYTES", 100)
+    monkeypatch.setattr("tidegate.service.push_bodies.MOST_BYTES", 100)
     path = "/v1/streams/meters/values"
     assert http("producer", "POST", path, content=b"[" + b"1," * 60 + b"1]").status_code == 413
     pieces = iter([b"[" + b"1," * 30, b"1," * 30 + b"1]"])  # no length is announced
@@ -286,7 +286,7 @@ def test_a_fault_is_told_without_its_words(
     def broken(*_: object) -> None:
         raise ValueError(f"the value was {SECRET}")
 
-    monkeypatch.setattr("tidegate.service.request_bodies.parsed_body", broken)
+    monkeypatch.setattr("tidegate.service.push_bodies.parsed_body", broken)
     answer = http("producer", "POST", "/v1/streams/meters/values", content=b"[1]")
     assert (answer.status_code, answer.json()["title"]) == (500, "a fault of Tidegate")
     assert "ValueError in test_http.py" in answer.json()["detail"]

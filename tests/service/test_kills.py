@@ -14,10 +14,10 @@ import numpy as np
 
 import tidegate as tg
 from tests.service.conftest import Place
-from tidegate.keyed.snapshot import resumed_keys, sealed_keys
+from tidegate.keyed.keyed_snapshot import resumed_keys, sealed_keys
 from tidegate.service.database import Database
-from tidegate.service.gate import Gate
-from tidegate.service.pending_requests import Pending, WholeRows
+from tidegate.service.gate import GateThread
+from tidegate.service.pending_requests import PendingPush, RequestsOfSameRows
 from tidegate.service.released_rows import RowBlock, rows_between
 from tidegate.service.service_process import Service
 
@@ -38,16 +38,16 @@ def keys_of(number: int) -> list[str]:
     return [NAMES[(number + at * at) % len(NAMES)] for at in range(REQUEST)]
 
 
-def rows_of(number: int, kind: str) -> list[Pending]:
+def rows_of(number: int, kind: str) -> list[PendingPush]:
     """The columns of some rows, which go with a request of readings."""
-    values, whole = VALUES[number * REQUEST : (number + 1) * REQUEST], WholeRows()
+    values, whole = VALUES[number * REQUEST : (number + 1) * REQUEST], RequestsOfSameRows()
     names = COLUMNS if kind == "readings" else {}
-    return [Pending(f"trips.{one}", values, key=f"rows {number}", rows=whole) for one in names]
+    return [PendingPush(f"trips.{one}", values, key=f"rows {number}", rows=whole) for one in names]
 
 
 def work(folder: Path, url: str | None, kind: str, first: int, told: Connection) -> None:
     """A service and a producer in one process: sends requests, and tells what was acknowledged."""
-    gate = Gate(Database(folder, url), key=KEY)
+    gate = GateThread(Database(folder, url), key=KEY)
     gate.open()
     if kind == "readings":
         told.send([gate.ask(f"trips.{one}", lambda run: run.seen) for one in COLUMNS])
@@ -55,7 +55,7 @@ def work(folder: Path, url: str | None, kind: str, first: int, told: Connection)
         values = VALUES[number * REQUEST : (number + 1) * REQUEST]
         keys = None if KINDS[kind] is None else keys_of(number)
         start = number * REQUEST if keys is None else None  # not public: some rows are dropped
-        one = Pending("meters", values, key=f"request {number}", start=start, keys=keys)
+        one = PendingPush("meters", values, key=f"request {number}", start=start, keys=keys)
         gate.submit(one, *(rows := rows_of(number, kind)))
         receipt = one.answer.result()
         for column in rows:

@@ -13,7 +13,7 @@ import tidegate as tg
 from tests.service.conftest import Place, sender
 from tests.service.test_http import Clients, http
 from tidegate.errors import InputError, SettingError
-from tidegate.keyed.snapshot import resumed_keys, sealed_keys
+from tidegate.keyed.keyed_snapshot import resumed_keys, sealed_keys
 from tidegate.service.pending_requests import Conflict
 from tidegate.service.released_rows import page_of_rows, rows_between
 from tidegate.service.service_process import Service

@@ -12,11 +12,11 @@ import pytest
 
 import tidegate as tg
 from tests.service.conftest import PLAIN, Place, served
-from tidegate.service import server_sent_events
-from tidegate.service.server_sent_events import first_position
+from tidegate.service import live_readers
+from tidegate.service.live_readers import first_live_position
 from tidegate.service.service_process import Service
 from tidegate.service.stored_stream import StoredStream
-from tidegate.service.tokens import make_token_in
+from tidegate.service.stored_tokens import make_token_in
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 
@@ -100,7 +100,7 @@ def test_a_new_epoch_ends_a_live_answer_and_the_id_resumes_at_its_first_row(gate
 
 
 def test_a_live_answer_ends_when_its_token_is_revoked(gate: Gate, monkeypatch: Any) -> None:
-    monkeypatch.setattr(server_sent_events, "_ASKED_AGAIN", 0.0)
+    monkeypatch.setattr(live_readers, "_ASKED_AGAIN", 0.0)
     token = gate("admin", "POST", "/v1/tokens", {"role": "reader", "label": "leaked"})["token"]
     with gate.live(token=token) as live:
         lines = live.iter_lines()
@@ -115,14 +115,14 @@ def test_a_live_answer_ends_when_its_token_is_revoked(gate: Gate, monkeypatch: A
 @pytest.mark.parametrize("last_id", ["", "abc", "-1", "1.5", "3,4", "٣", "9" * 400, "5@", "@2"])
 def test_an_id_that_is_none_counts_as_none(last_id: str) -> None:
     stream = StoredStream("meters", {}, "meters", "")
-    assert first_position(stream, last_id, None, 96) == 96
-    assert first_position(stream, last_id, 7, 96) == 7
+    assert first_live_position(stream, last_id, None, 96) == 96
+    assert first_live_position(stream, last_id, 7, 96) == 7
 
 
 def test_an_id_beyond_the_end_waits_for_the_next_row() -> None:
     stream = StoredStream("meters", {}, "meters", "")
-    assert first_position(stream, "99999999", None, 96) == 96
-    assert first_position(stream, " 95 ", 3, 96) == 95
+    assert first_live_position(stream, "99999999", None, 96) == 96
+    assert first_live_position(stream, " 95 ", 3, 96) == 95
 
 
 def test_a_reader_shares_no_reading_that_began_before_the_news(

@@ -13,8 +13,8 @@ from tests.service.conftest import Place, sender
 from tests.service.test_http import Clients, create, http  # noqa: F401  # a fixture
 from tests.service.test_kinds import KEYS, TIMES, VALUES
 from tidegate.errors import QueryError, SettingError
-from tidegate.service.answers_json import view_of
-from tidegate.service.moving_sums import moving
+from tidegate.service.answers_json import view_to_answer
+from tidegate.service.moving_sums_as_json import moving_sums_as_json
 from tidegate.service.service_process import Service
 from tidegate.timestamps import read_times
 
@@ -41,8 +41,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Service:
 
 
 def asked(service: Service, name: str, **more: Any) -> dict[str, Any]:
-    view = service.gate.ask(name, view_of)
-    found: dict[str, Any] = moving(view, {**CONFIDENCE, **more})["columns"]
+    view = service.gate.ask(name, view_to_answer)
+    found: dict[str, Any] = moving_sums_as_json(view, {**CONFIDENCE, **more})["columns"]
     return found
 
 
@@ -61,7 +61,7 @@ def test_windows_of_rows_are_the_queries_of_the_library(service: Service) -> Non
     ends = [*range(160, 333, 20), 333]
     assert found["end"] == ends
     assert found["rows"] == [50] * len(ends)
-    view = service.gate.ask("meters", view_of)
+    view = service.gate.ask("meters", view_to_answer)
     _same(found, view.queries([end - 50 for end in ends], ends, 0.9))
     assert asked(service, "meters", over="50")["end"][-1] == 700
 
@@ -69,7 +69,7 @@ def test_windows_of_rows_are_the_queries_of_the_library(service: Service) -> Non
 @pytest.mark.parametrize("name", ["meters", "naive"])
 def test_windows_of_time_are_the_queries_of_the_library(service: Service, name: str) -> None:
     found = asked(service, name, over="2h", every="1h")
-    view = service.gate.ask(name, view_of)
+    view = service.gate.ask(name, view_to_answer)
     answers = view.queries(found["from"], found["to"], 0.9)
     _same(found, answers)
     assert len(found["to"]) == 11  # whole windows only, and the last one ends with the last row
@@ -80,7 +80,7 @@ def test_windows_of_time_are_the_queries_of_the_library(service: Service, name: 
 
 def test_windows_of_a_key_are_those_of_its_record(service: Service) -> None:
     found = asked(service, "zones", over="1h", every="30min", key="south")
-    view = service.gate.ask("zones", view_of)
+    view = service.gate.ask("zones", view_to_answer)
     answers = view.record("south").queries(found["from"], found["to"], 0.9)
     _same(found, answers)
 

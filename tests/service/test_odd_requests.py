@@ -13,7 +13,7 @@ from tests.service.conftest import PLAIN, Place, PostgresServer, served
 from tests.service.test_http import ROLES, Clients, create, http
 from tidegate.errors import InputError, SettingError
 from tidegate.service.gate import MOST_VALUES
-from tidegate.service.request_bodies import JSON, parsed_body, parsed_body_of_columns
+from tidegate.service.push_bodies import JSON, parsed_body, parsed_body_of_columns
 from tidegate.service.service_process import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")

@@ -21,7 +21,7 @@ from tidegate.errors import SettingError
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 jwt = pytest.importorskip("joserfc.jwt", reason="OpenID Connect needs the extra [openid]")
 jwk = pytest.importorskip("joserfc.jwk", reason="OpenID Connect needs the extra [openid]")
-openid = pytest.importorskip("tidegate.service.openid", reason="needs the extra [service]")
+openid = pytest.importorskip("tidegate.service.openid_tokens", reason="needs the extra [service]")
 RefusedRequest = pytest.importorskip("tidegate.service.problem_details").RefusedRequest
 
 
@@ -60,7 +60,7 @@ def test_only_a_valid_token_for_this_service_gives_a_role() -> None:
     keys = [jwk.ECKey.generate_key("P-256", parameters={"kid": "one"})]
     other = jwk.ECKey.generate_key("P-256", parameters={"kid": "one"})
     with provider(keys) as issuer:
-        checks = openid.OpenId(issuer, "tidegate")
+        checks = openid.OpenIdTokens(issuer, "tidegate")
         good = {
             "iss": issuer, "aud": "tidegate", "sub": "ann", "exp": int(time.time()) + 60,
             "tidegate_role": "reader",
@@ -97,7 +97,7 @@ def test_only_a_valid_token_for_this_service_gives_a_role() -> None:
         assert role(keys[1]) == "reader"
     for issuer in ("http://elsewhere", "http://127.0.0.1.elsewhere", "http://localhost@elsewhere"):
         with pytest.raises(SettingError, match="https"):
-            openid.OpenId(issuer, "tidegate")
+            openid.OpenIdTokens(issuer, "tidegate")
 
 
 def signed(issuer: str, key: Any, **changed: Any) -> str:
@@ -113,7 +113,7 @@ def test_who_comes_while_keys_are_read_is_not_refused() -> None:
     """The first requests after a start came together: all but one were answered with 401."""
     keys = [jwk.ECKey.generate_key("P-256", parameters={"kid": "one"})]
     with provider(keys) as issuer:
-        checks = openid.OpenId(issuer, "tidegate")
+        checks = openid.OpenIdTokens(issuer, "tidegate")
         token = signed(issuer, keys[0])
 
         async def together() -> list[Any]:
@@ -127,9 +127,9 @@ def test_a_provider_that_does_not_answer_is_no_wrong_token() -> None:
     keys = [jwk.ECKey.generate_key("P-256", parameters={"kid": "one"})]
     with provider(keys) as issuer:
         token = signed(issuer, keys[0])
-        known = openid.OpenId(issuer, "tidegate")
+        known = openid.OpenIdTokens(issuer, "tidegate")
         assert asyncio.run(known.who(token)).role == "reader"
-    fresh = openid.OpenId(issuer, "tidegate")
+    fresh = openid.OpenIdTokens(issuer, "tidegate")
     with pytest.raises(RefusedRequest) as caught:
         asyncio.run(fresh.who(token))
     assert caught.value.status_code == 503
@@ -140,10 +140,10 @@ def test_a_provider_that_does_not_answer_is_no_wrong_token() -> None:
 
 def test_keys_that_are_elsewhere_without_tls_are_not_taken() -> None:
     """A provider that names another address, or is led to one by a redirect."""
-    assert not openid._is_safe("http://127.0.0.1.elsewhere/keys")
-    assert not openid._is_safe("http://user@elsewhere/keys")
-    assert openid._is_safe("https://elsewhere/keys")
-    assert openid._is_safe("http://localhost:8080/keys")
+    assert not openid._is_safe_openid_address("http://127.0.0.1.elsewhere/keys")
+    assert not openid._is_safe_openid_address("http://user@elsewhere/keys")
+    assert openid._is_safe_openid_address("https://elsewhere/keys")
+    assert openid._is_safe_openid_address("http://localhost:8080/keys")
 
 
 def test_a_service_answers_503_while_it_cannot_know_who_asks(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_service_answers_503_while_it_cannot_know_who_asks(tmp_path: Path) -> 
         pass  # the port is free again
     service = Place(tmp_path / "gate", None).opened()
     ours = service.make_token("reader", "r")
-    checks = openid.OpenId(issuer, "tidegate")
+    checks = openid.OpenIdTokens(issuer, "tidegate")
     with served(service, openid=checks) as address:
         for token, status in ((ours, 200), ("a.b.c", 503)):
             answer = httpx.get(

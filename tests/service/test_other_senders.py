@@ -13,7 +13,7 @@ import pytest
 
 import tidegate as tg
 from tests.service.conftest import Place, served
-from tidegate.service.pending_requests import Pending
+from tidegate.service.pending_requests import PendingPush
 
 Sent = tuple[int, dict[str, Any]]
 
@@ -144,7 +144,7 @@ def test_a_sealed_database_does_not_tell_which_keys_were_used(tmp_path: Path) ->
     service = Place(tmp_path / "gate", None).opened()
     pipeline = tg.adaptive(epsilon=1, bound=9, horizon=64)
     service.gate.call(lambda: service.gate.streams.create("ward", pipeline)).result()
-    pending = Pending("ward", np.array([5.0]), key="patient-17", sender="label clinic")
+    pending = PendingPush("ward", np.array([5.0]), key="patient-17", sender="label clinic")
     service.gate.submit(pending)
     assert not pending.answer.result(timeout=240).repeated
     service.gate.close()

@@ -12,11 +12,11 @@ import pytest
 import tidegate as tg
 from tests.service.conftest import PLAIN, Place, sender, served
 from tests.service.test_kinds import KEYS, TIMES, VALUES
-from tidegate.keyed.committed_release import CommittedKeyed
-from tidegate.keyed.object_engine import Objects
+from tidegate.keyed.committed_keyed_release import CommittedKeyed
+from tidegate.keyed.object_engine import ObjectEngine
 from tidegate.record.record import Record
 from tidegate.service import answers_json
-from tidegate.service.answers_json import view_of
+from tidegate.service.answers_json import view_to_answer
 from tidegate.service.service_process import Service
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
@@ -46,7 +46,7 @@ def under_the_lock(run: Any) -> Any:
     """What the library answers while nothing else can happen."""
     whole = run.release if isinstance(run, CommittedKeyed) else run
     return {
-        name: answers_json.plain_column(column)
+        name: answers_json.answer_column(column)
         for name, column in whole.table("1h").columns().items()
     }
 
@@ -98,19 +98,19 @@ def test_values_are_taken_while_a_question_is_worked_out(
 def test_views_of_keys_are_made_once_and_only_of_what_changed(tmp_path: Path) -> None:
     place = Place(tmp_path / "gate", None)
     service = opened(place)
-    first = service.gate.ask("zones", view_of)
+    first = service.gate.ask("zones", view_to_answer)
     kept = {name: first.record(name) for name in NAMES}
     sender(service, "zones")(
         5.0, keys=["north"], times=type(TIMES)(TIMES.ticks[700:701], TIMES.clock)
     )
-    second = service.gate.ask("zones", lambda run: view_of(run, NAMES))
+    second = service.gate.ask("zones", lambda run: view_to_answer(run, NAMES))
     changed = [name for name in NAMES if second.record(name) is not kept[name]]
     assert changed == ["north"]
     service.gate.close()
     service = place.opened()  # all keys rest now: views are made when somebody needs them
-    third = service.gate.ask("zones", view_of)
+    third = service.gate.ask("zones", view_to_answer)
     engine = service.gate.ask("zones", lambda run: run.release._engine)
-    assert isinstance(engine, Objects)
+    assert isinstance(engine, ObjectEngine)
     assert answers_json.table_as_json(third, ASKED) == answers_json.table_as_json(
         second, {**ASKED, "keys": ",".join(NAMES)}
     )
@@ -128,7 +128,7 @@ def test_answers_while_values_pour_in_are_those_of_the_lock(tmp_path: Path) -> N
 
     def ask() -> None:
         while not stop.is_set():
-            view = service.gate.ask("meters", view_of)
+            view = service.gate.ask("meters", view_to_answer)
             seen.append(view.query(0, 600, as_of=700).estimate)
 
     with ThreadPoolExecutor(2) as pool:

@@ -12,7 +12,7 @@ import tidegate as tg
 from tests.service.conftest import Place
 from tidegate.ledger import CapExceeded
 from tidegate.service import database_schema
-from tidegate.service.pending_requests import Pending
+from tidegate.service.pending_requests import PendingPush
 from tidegate.service.service_process import Service
 from tidegate.timestamps import read_times
 
@@ -33,7 +33,7 @@ def made(place: Place, kind: str, cap: str = "0.5") -> tuple[Service, Any]:
     service.gate.call(lambda: streams.create("ward", pipeline, **keys)).result()
 
     def push(to: Service, key: str | None = None) -> Any:
-        pending = Pending("ward", np.array([1.0]), key=key, sender="label clinic", **row)
+        pending = PendingPush("ward", np.array([1.0]), key=key, sender="label clinic", **row)
         to.gate.submit(pending)
         return pending.answer.result(timeout=240)
 
@@ -94,7 +94,7 @@ def test_a_retry_across_the_upgrade_is_recognised(place: Place, kind: str) -> No
     one of them was taken again by a retry."""
     service, push = made(place, kind, cap="2")
     assert not push(service, "k").repeated
-    pending = Pending("ward", np.array([1.0]), key="k", sender="label clinic")
+    pending = PendingPush("ward", np.array([1.0]), key="k", sender="label clinic")
     database = service.gate.database
 
     def as_before() -> None:

@@ -15,21 +15,21 @@ from tests.service.test_raised_caps import EVENTS
 from tidegate.durable import StateError
 from tidegate.errors import SettingError
 from tidegate.service import database_schema
-from tidegate.service.open_streams import Streams
-from tidegate.service.pending_requests import Pending, Receipt, WholeRows
+from tidegate.service.open_streams import OpenStreams
+from tidegate.service.pending_requests import PendingPush, Receipt, RequestsOfSameRows
 from tidegate.service.service_process import Service
-from tidegate.service.source_charges import charged
+from tidegate.service.source_charges import source_charges
 
 READINGS = tg.adaptive(epsilon="0.3", bound=9, horizon=64)
 
 
-def changed(service: Service, change: Callable[[Streams], Any]) -> Any:
+def changed(service: Service, change: Callable[[OpenStreams], Any]) -> Any:
     return service.gate.call(lambda: change(service.gate.streams)).result(timeout=240)
 
 
-def pushed(service: Service, *names: str, rows: WholeRows | None = None) -> list[Any]:
+def pushed(service: Service, *names: str, rows: RequestsOfSameRows | None = None) -> list[Any]:
     """What one group of requests is answered: receipts, or the kind of the error."""
-    sent = [Pending(name, np.array([1.0]), sender="label clinic", rows=rows) for name in names]
+    sent = [PendingPush(name, np.array([1.0]), sender="label clinic", rows=rows) for name in names]
     service.gate.submit(*sent)
     problems = [one.answer.exception(timeout=240) for one in sent]
     found = zip(sent, problems, strict=True)
@@ -67,7 +67,7 @@ def test_a_cap_is_raised_although_a_stream_cannot_be_charged_any_more(place: Pla
 def test_a_change_that_is_refused_late_is_forgotten(place: Place, what: str) -> None:
     """What a change did before it was refused the database does not have, nor has memory."""
 
-    def refused(streams: Streams) -> None:
+    def refused(streams: OpenStreams) -> None:
         if what == "ledger":
             streams.ledger.set_cap("5", source="ward")
         else:
@@ -94,7 +94,7 @@ def test_a_change_that_is_refused_late_is_forgotten(place: Place, what: str) -> 
 def test_a_damaged_state_fails_nobody_elses_requests(place: Place, together: bool) -> None:
     """Caught: all requests of the group got 500, and were told to report it."""
 
-    def damage(streams: Streams) -> None:
+    def damage(streams: OpenStreams) -> None:
         table = database_schema.states
         change = update(table).where(table.c.stream == "fares.tip").values(body=b"x" * 500)
         streams._database.connection.execute(change)
@@ -103,14 +103,16 @@ def test_a_damaged_state_fails_nobody_elses_requests(place: Place, together: boo
     changed(service, lambda streams: streams.create("good", READINGS))
     columns = {"fare": READINGS, "tip": READINGS}
     changed(service, lambda streams: streams.create_columns("fares", columns))
-    assert pushed(service, "fares.tip", rows=WholeRows() if together else None) == [Receipt]
+    assert pushed(service, "fares.tip", rows=RequestsOfSameRows() if together else None) == [
+        Receipt
+    ]
     changed(service, damage)
     service.gate.close()
     again = place.opened()
-    rows = WholeRows() if together else None
+    rows = RequestsOfSameRows() if together else None
     assert pushed(again, "fares.tip", rows=rows) == [StateError]
-    sent = [Pending("good", np.array([1.0]), sender="label clinic")]
-    sent.append(Pending("fares.tip", np.array([1.0]), sender="label clinic", rows=rows))
+    sent = [PendingPush("good", np.array([1.0]), sender="label clinic")]
+    sent.append(PendingPush("fares.tip", np.array([1.0]), sender="label clinic", rows=rows))
     again.gate.submit(*sent)
     assert sent[0].answer.result(timeout=240).start == 0
     with pytest.raises(StateError, match=r"cannot be opened.*POST /v1/streams/fares\.tip/epochs"):
@@ -118,6 +120,6 @@ def test_a_damaged_state_fails_nobody_elses_requests(place: Place, together: boo
     changed(again, lambda streams: streams.begin_epoch("fares.tip", "asked for"))
     assert pushed(again, "fares.tip", rows=rows) == [Receipt]
     # Caught: what its source has spent could not be asked any more, for ever.
-    (spent,) = charged(again.gate, "fares")["ranges"]
+    (spent,) = source_charges(again.gate, "fares")["ranges"]
     assert [one["stream"] for one in spent["charges"]] == ["", "fares.tip"]
     again.gate.close()

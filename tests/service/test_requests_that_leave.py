@@ -16,8 +16,8 @@ from tests.service.conftest import Place, sender, served
 from tests.service.test_devices import Fleet, Time
 from tidegate.errors import TidegateError
 from tidegate.service.devices.device_requests import DeviceQuestion
-from tidegate.service.pending_requests import Pending
-from tidegate.service.request_limits import Limits
+from tidegate.service.pending_requests import PendingPush
+from tidegate.service.request_limits import RequestLimits
 
 PIPELINE = tg.tops(epsilon=1, bound=100, resolution=1, holdout=5, horizon=16)
 
@@ -34,7 +34,10 @@ def service(tmp_path: Any) -> Any:
 def test_a_producer_that_leaves_does_not_stop_the_gate(service: Any) -> None:
     # Catches: `set_result` of a cancelled answer, which raised in the gate's only thread.
     with service.gate.lock:  # so that they form one group
-        gone, other = Pending("meters", np.array([1.0]), key="a"), Pending("meters", np.ones(2))
+        gone, other = (
+            PendingPush("meters", np.array([1.0]), key="a"),
+            PendingPush("meters", np.ones(2)),
+        )
         for one in (gone, other):
             service.gate.submit(one)
         assert gone.answer.cancel()
@@ -45,7 +48,7 @@ def test_a_producer_that_leaves_does_not_stop_the_gate(service: Any) -> None:
 
 def test_nor_one_that_is_refused(service: Any) -> None:
     with service.gate.lock:
-        gone = Pending("nowhere", np.array([1.0]))
+        gone = PendingPush("nowhere", np.array([1.0]))
         service.gate.submit(gone)
         assert gone.answer.cancel()
     with pytest.raises(CancelledError):
@@ -93,8 +96,8 @@ def test_a_body_that_does_not_come_is_waited_for_and_not_for_ever(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part of it is here at once, the next one comes late, the last one never."""
-    limits = partial(Limits, patience=1.0)
-    monkeypatch.setattr("tidegate.service.service_process.Limits", limits)
+    limits = partial(RequestLimits, patience=1.0)
+    monkeypatch.setattr("tidegate.service.service_process.RequestLimits", limits)
     service = Place(tmp_path / "gate", None).opened()
     token = service.make_token("producer", "slow")
     pipeline = tg.adaptive(epsilon=1, bound=100, horizon=400)

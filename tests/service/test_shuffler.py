@@ -21,9 +21,9 @@ from tests.service.test_device_http import TOPL, Served, fleet_with_a_task
 from tidegate.errors import RefusedError
 from tidegate.local.report_delivery import UnreachableError
 from tidegate.local.task_messages import SHUFFLER
-from tidegate.service.shuffler.app import ShufflerApp
 from tidegate.service.shuffler.forwarding import Forwarder
-from tidegate.service.shuffler.store import ShufflerStore
+from tidegate.service.shuffler.shuffler_app import ShufflerApp
+from tidegate.service.shuffler.shuffler_store import ShufflerStore
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 

@@ -43,7 +43,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         probe.bind(("127.0.0.1", 0))
         place: int = probe.getsockname()[1]
     config = uvicorn.Config(
-        app, port=place, http=slow_requests.DeadlineProtocol, lifespan="off", log_level="error"
+        app, port=place, http=slow_requests.SlowRequestProtocol, lifespan="off", log_level="error"
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.guarantee import Guarantee
-from tidegate.ledger.composition import by_part, composed_ranges
+from tidegate.ledger.composition import composed_by_part, composed_ranges
 from tidegate.ledger.entries import Charge
 from tidegate.ledger.spent_ranges import spent_ranges
 
@@ -35,7 +35,11 @@ def ledgers(draw: st.DrawFn) -> list[Charge]:
 @given(ledgers())
 def test_ranges_have_spent_what_the_composition_says(charges: list[Charge]) -> None:
     expected = [
-        (one.start, one.end, max(sum(c.epsilon for c in part) for part in by_part(one.charges)))
+        (
+            one.start,
+            one.end,
+            max(sum(c.epsilon for c in part) for part in composed_by_part(one.charges)),
+        )
         for one in composed_ranges(charges)
     ]
     assert [tuple(one) for one in spent_ranges(charges)] == expected

@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.conftest import Place
 from tidegate.errors import SettingError
-from tidegate.service.logs_and_traces import FACTS, LineFormatter
+from tidegate.service.logs_and_traces import FACTS, LogLineFormatter
 
 SECRET = "8675309.125"
 
@@ -26,24 +26,24 @@ def record(message: str, logger: str = "tidegate.x") -> logging.LogRecord:
 
 
 def test_a_line_says_what_happened_and_not_with_which_value() -> None:
-    line = LineFormatter("json").format(record("two\nlines"))
+    line = LogLineFormatter("json").format(record("two\nlines"))
     assert "\n" not in line
     found = json.loads(line)
     assert found.pop("time").endswith("+00:00")
     assert found.pop("raised_in").startswith(Path(__file__).name)
     said = {"level": "error", "logger": "tidegate.x", "message": "two\nlines"}
     assert found == {**said, "database": "sqlite", "exception": "ValueError"}
-    text = LineFormatter("text").format(record("two\nlines"))
+    text = LogLineFormatter("text").format(record("two\nlines"))
     assert "error tidegate.x: two lines database=sqlite exception=ValueError" in text
     assert SECRET not in line + text
     with pytest.raises(SettingError, match="text, json"):
-        LineFormatter("xml")
+        LogLineFormatter("xml")
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_messages_of_others_do_not_show_values(form: str) -> None:
     """A lifespan that fails is told by its traceback, a callback by its arguments."""
-    lines = LineFormatter(form)
+    lines = LogLineFormatter(form)
     found = lines.format(record(f"Traceback (most recent call last):\n{SECRET}", "uvicorn.error"))
     assert "Traceback (most" in found
     assert SECRET not in found
@@ -69,6 +69,6 @@ def test_a_database_that_fails_is_told_once_and_so_is_its_end(
         "changes are refused",
         "changes are taken again",
     ]
-    lines = "".join(LineFormatter("json").format(one) for one in caplog.records)
+    lines = "".join(LogLineFormatter("json").format(one) for one in caplog.records)
     assert "a fault" in lines
     assert SECRET not in lines

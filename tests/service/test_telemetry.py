@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.conftest import PLAIN, Place, served
-from tidegate.service.logs_and_traces import Telemetry
+from tidegate.service.logs_and_traces import TelemetryTraces
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need the extra [test]")
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="needs the extra [test]")
@@ -23,7 +23,7 @@ def test_requests_and_commits_are_traced_without_what_they_carry(tmp_path: Path)
     provider = sdk.TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
     service = Place(tmp_path / "gate", None).opened()
-    service.gate.telemetry = Telemetry(provider)
+    service.gate.telemetry = TelemetryTraces(provider)
     tokens = {role: service.make_token(role, role) for role in ("admin", "producer", "reader")}
     caller = "0af7651916cd43dd8448eb211c80319c"
     with (
@@ -65,5 +65,5 @@ def test_requests_and_commits_are_traced_without_what_they_carry(tmp_path: Path)
 
 
 def test_nothing_is_made_where_nobody_collects() -> None:
-    assert Telemetry()._tracer is None
-    assert Telemetry().context() is None
+    assert TelemetryTraces()._tracer is None
+    assert TelemetryTraces().context() is None

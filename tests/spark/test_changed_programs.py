@@ -60,7 +60,7 @@ def initial(rows: list[tuple[Any, Any, Any]]) -> pd.DataFrame:
 @pytest.fixture
 def queried(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (shard_operators, event_shard):
-        monkeypatch.setattr(module, "query_id", lambda: QUERY)
+        monkeypatch.setattr(module, "operator_query_id", lambda: QUERY)
 
 
 def test_a_state_is_bound_to_the_columns_of_its_release(key_file: Path) -> None:

@@ -196,11 +196,11 @@ def test_a_batch_gives_the_same_bytes_at_every_action(spark: Any, key_file: Path
 
 def test_a_changed_input_never_gets_the_noise_of_another(spark: Any, key_file: Path) -> None:
     """One DataFrame, evaluated twice over a source that changes: two epochs, no shared noise."""
-    from tidegate.spark.executor_settings import ExecutorPlan
+    from tidegate.spark.executor_settings import ExecutorSettings
     from tidegate.spark.secret import MasterSecret
     from tidegate.spark.shard_operators import shard_function
 
-    plan = ExecutorPlan(
+    plan = ExecutorSettings(
         pipeline=adaptive(), secret=MasterSecret(f"file:{key_file}"), shards=1, gaps="close",
         cap=None, packed=False, timed=False,
     )  # fmt: skip

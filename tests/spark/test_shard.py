@@ -16,25 +16,25 @@ from tests.spark.streams import adaptive, alone, fixed, made_up
 from tidegate import perturb, threshold
 from tidegate.errors import MissingError, SettingError, SnapshotError
 from tidegate.keyed.noise_of_many_keys import GroveNoise
-from tidegate.keyed.regroup import regrouped
+from tidegate.keyed.regrouped_keys import regrouped_keys
 from tidegate.lattice import IntArray
 from tidegate.ledger import CapExceeded
 from tidegate.perturb import forest_geometry
 from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.pipeline import Pipeline
-from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.executor_settings import ExecutorSettings
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.sequence_numbers import InputRows
-from tidegate.spark.shard import ReleasedValues, Shard
+from tidegate.spark.shard import ReleasedShardValues, Shard
 
 QUERY = "5bdb2f23-e9c2-4f25-81ac-f66490d742f6"
 
 
-def plan(pipeline: Pipeline, key_file: Path, **changed: Any) -> ExecutorPlan:
+def plan(pipeline: Pipeline, key_file: Path, **changed: Any) -> ExecutorSettings:
     settings: dict[str, Any] = {
         "shards": 4, "gaps": "close", "cap": None, "packed": True, "timed": False, **changed
     }  # fmt: skip
-    return ExecutorPlan(pipeline=pipeline, secret=MasterSecret(f"file:{key_file}"), **settings)
+    return ExecutorSettings(pipeline=pipeline, secret=MasterSecret(f"file:{key_file}"), **settings)
 
 
 def batch(data: dict[str, np.ndarray], start: int, end: int) -> InputRows:
@@ -57,7 +57,7 @@ def of_one_threshold() -> Pipeline:
 
 def run(shard: Shard, data: dict[str, np.ndarray], cuts: list[int]) -> tuple[Shard, Any]:
     """All batches, each by a shard that was unsealed for it; the last shard and all rows."""
-    found: list[ReleasedValues] = []
+    found: list[ReleasedShardValues] = []
     for start, end in itertools.pairwise(cuts):
         found.append(shard.push(batch(data, start, end)))
         shard = Shard.resume(shard.plan, shard.number, shard.sealed())
@@ -160,7 +160,7 @@ def test_keys_go_on_in_other_shards(key_file: Path) -> None:
             run(Shard.begin(mine, at, epoch), part, [0, 90, 150]) for at, part in enumerate(parts)
         ]
         homes = {name: at % 3 for at, name in enumerate(data)}
-        releases = regrouped([shard.release for shard, _ in runs], 3, homes.__getitem__)
+        releases = regrouped_keys([shard.release for shard, _ in runs], 3, homes.__getitem__)
         wanted = replace(mine, shards=3)
         for number, release in enumerate(releases):
             last = np.full(len(release.keys), 149)

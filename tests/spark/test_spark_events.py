@@ -20,8 +20,8 @@ from tidegate.ledger import CapExceeded
 from tidegate.ownership import Ownership
 from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.event_release import EventRelease
-from tidegate.spark.event_shard import EventShard, check_cap
-from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.event_shard import EventShard, check_cap_of_events
+from tidegate.spark.executor_settings import ExecutorSettings
 from tidegate.spark.release_labels import label_of
 from tidegate.spark.release_of_events import event_function
 from tidegate.spark.secret import MasterSecret
@@ -160,8 +160,8 @@ def expected(parts: list[Any], query: str, name: str, key_file: Path) -> list[An
     return found
 
 
-def streaming_plan(key_file: Path, cap: Fraction | None = None) -> ExecutorPlan:
-    return ExecutorPlan(
+def streaming_plan(key_file: Path, cap: Fraction | None = None) -> ExecutorSettings:
+    return ExecutorSettings(
         pipeline=pipeline(), secret=MasterSecret(f"file:{key_file}"), shards=4, gaps="close",
         cap=cap, packed=False, timed=True,
     )  # fmt: skip
@@ -247,9 +247,9 @@ def test_spark_streams_events(spark: Any, key_file: Path, tmp_path: Path) -> Non
 def test_a_cap_stops_before_anything_is_read(key_file: Path) -> None:
     plan = streaming_plan(key_file, cap=Fraction(2))
     declared = pd.DataFrame({"key": ["north", "south"], "epsilon": ["1", "3/2"]})
-    check_cap(plan, declared[:1])
+    check_cap_of_events(plan, declared[:1])
     with pytest.raises(CapExceeded, match="south"):
-        check_cap(plan, declared)
+        check_cap_of_events(plan, declared)
 
 
 def test_a_checkpoint_of_before_decision_0126_goes_on(key_file: Path) -> None:

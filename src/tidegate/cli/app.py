@@ -27,7 +27,7 @@ from tidegate.cli import (
     shuffle,
     state,
 )
-from tidegate.cli.option_builders import context_settings, examples_last
+from tidegate.cli.option_builders import examples_after_options, option_context_settings
 
 app = typer.Typer(
     name="tidegate",
@@ -35,11 +35,11 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich would add a tenth of a second to every start
-    context_settings=context_settings(),
+    context_settings=option_context_settings(),
 )
 
 
-def _version(wanted: bool) -> None:
+def _app_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"tidegate {__version__}")
         raise typer.Exit
@@ -49,7 +49,7 @@ def _version(wanted: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=_app_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Release streams of sensitive numbers under differential privacy."""
@@ -72,4 +72,4 @@ app.command("backup")(serve_token_backup.backup)
 app.command("restore")(serve_token_backup.restore)
 local_announce_collect_query.app.command("simulate")(local_simulate.simulate)
 app.add_typer(local_announce_collect_query.app, name="local")
-examples_last(app)
+examples_after_options(app)

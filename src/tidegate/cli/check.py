@@ -12,21 +12,21 @@ import typer
 from tidegate.cli.check_errors import (
     MUCH_LOST,
     doubts_of_errors,
+    epsilon_with_good_errors,
     error_table,
     expected_errors,
-    good_epsilon,
     too_coarse,
     written,
 )
 from tidegate.cli.check_rehearsal import RehearsalValues
 from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
-from tidegate.cli.check_values import check_facts, empty
-from tidegate.cli.exit_codes_and_signals import plain_errors
+from tidegate.cli.check_values import check_facts, nothing_to_check
+from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
 from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
 from tidegate.cli.show import sparkline
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import exact, positive, said
-from tidegate.tables.plain_text import shown
+from tidegate.tables.plain_text import plain_number
 
 if TYPE_CHECKING:
     from tidegate.plan.data_profile import DataProfile
@@ -96,17 +96,17 @@ def check(
       tidegate check meters.csv --column watts --bound 10000 --epsilon 0.1 --time time
       tidegate check trips.csv --column fare --by zone --time pickup --every 15min
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         typer.echo(_FIRST)
         reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
-        if column is None and source != "-" and _name_columns(source, reading):
+        if column is None and source != "-" and _list_columns_to_check(source, reading):
             raise SettingError("column", "is needed: the file has several")
         timing = CheckedTimes.found(source, time, zone, time_format, reading)
         streams = CheckedStreams(by, every)
         streams.check(timing)
         profile, values = _check_profile(source, column, timing, streams, reading)
         if not profile.rows or profile.rows == profile.missing:
-            raise InputError(empty(profile, column))
+            raise InputError(nothing_to_check(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
         for name, fact in [*check_facts(profile, lower), *timing.facts(), *streams.facts()]:
@@ -122,7 +122,7 @@ def check(
             typer.echo(line)
 
 
-def _name_columns(source: str, reading: dict[str, Any]) -> bool:
+def _list_columns_to_check(source: str, reading: dict[str, Any]) -> bool:
     """Show the owner which columns there are; False: there is no choice, or nothing is known."""
     from tidegate.io.column_choice import column_names
 
@@ -182,7 +182,7 @@ def _check_settings(
         f"{count:.2%} of the rows count as less than they are, and a total loses {lost_above:.2%}."
     )
     lines = [f"With --bound {float(bound):g} {cut if count else 'no value is cut.'}"]
-    lower = _lower(profile, thought["lower"])
+    lower = _lower_bound_to_check(profile, thought["lower"])
     if lower:
         count, lost = profile.below(float(lower))
         cut = f"{count:.2%} of the rows count as more than they are: {lost:.2%} of what is below 0."
@@ -194,7 +194,11 @@ def _check_settings(
     floor = max(float(lower), min(0.0, low))
     streams = about[0]
     errors = expected_errors(profile, (lower, bound), thought, (floor, cap), about)
-    where = f"below {shown(floor)} and above {shown(cap)}" if lower else f"at about {shown(cap)}"
+    where = (
+        f"below {plain_number(floor)} and above {plain_number(cap)}"
+        if lower
+        else f"at about {plain_number(cap)}"
+    )
     if lost_above >= MUCH_LOST:
         lines.append(
             f"Warning: --bound {float(bound):g} takes {lost_above:.1%} off a total: no estimate "
@@ -214,7 +218,7 @@ def _check_settings(
     doubts = doubts_of_errors(errors, profile, (lower, bound), (lost_above, taken))
     if lost_above >= MUCH_LOST:
         bound = round_above(profile.largest)
-    best = good_epsilon(errors)
+    best = epsilon_with_good_errors(errors)
     if best is None:
         return [*lines, "", "There are too few rows for this epsilon."]
     chosen, expected = best
@@ -228,7 +232,7 @@ def _check_settings(
     command += ["-o", "private.csv", "--epsilon", chosen, "--bound", f"{float(bound):.15g}"]
     if lower:
         command += ["--lower", f"{float(lower):.15g}"]
-    step = _resolution(profile, (lower, bound), thought, chosen, about)
+    step = _resolution_to_check(profile, (lower, bound), thought, chosen, about)
     command += [] if step is None else ["--resolution", written(step)]
     command += ["--horizon", str(streams.horizon(profile)), "--state", "state"]
     head_line = "To release it:" if not expected.useless else "To release it all the same:"
@@ -237,7 +241,7 @@ def _check_settings(
     return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]
 
 
-def _resolution(
+def _resolution_to_check(
     profile: DataProfile,
     bounds: tuple[Fraction, Fraction],
     thought: dict[str, str | None],
@@ -256,7 +260,7 @@ def _resolution(
     return profile.fine_resolution(coarse or step, bound, lower)
 
 
-def _lower(profile: DataProfile, given: str | None) -> Fraction:
+def _lower_bound_to_check(profile: DataProfile, given: str | None) -> Fraction:
     """The lower bound that was thought of, or a round one that cuts no value."""
     from tidegate.plan.data_profile import round_above
 

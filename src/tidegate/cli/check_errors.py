@@ -130,7 +130,9 @@ def error_table(errors: dict[str, ExpectedErrors | None], streams: CheckedStream
     return table(head, rows)
 
 
-def good_epsilon(errors: dict[str, ExpectedErrors | None]) -> tuple[str, ExpectedErrors] | None:
+def epsilon_with_good_errors(
+    errors: dict[str, ExpectedErrors | None],
+) -> tuple[str, ExpectedErrors] | None:
     """The smallest that is good enough, or the best, and its errors; None: all are hopeless."""
     known = {budget: error for budget, error in errors.items() if error is not None}
     useful = {budget: error.total for budget, error in known.items() if not error.useless}
@@ -154,7 +156,7 @@ def doubts_of_errors(
     """
     known = {budget: one for budget, one in errors.items() if one is not None}
     bad = {budget: one for budget, one in known.items() if one.useless}
-    found = _coarse_resolutions(known, profile, bounds)
+    found = _errors_of_coarse_resolutions(known, profile, bounds)
     if not bad:
         return found
     (lower, bound), (by_bound, by_cap) = bounds, taken
@@ -179,7 +181,7 @@ def doubts_of_errors(
     ]
 
 
-def _coarse_resolutions(
+def _errors_of_coarse_resolutions(
     known: dict[str, ExpectedErrors], profile: DataProfile, bounds: tuple[Fraction, Fraction]
 ) -> list[str]:
     """What rounding would do at resolutions that are too coarse, and which would do."""

@@ -39,12 +39,12 @@ class Rehearsal:
 
     def cells(self) -> tuple[str, str, str]:
         """The error, the interval and how often it held, for a table."""
-        below, above = _share(self.below), _share(self.above)
+        below, above = _share_of_rehearsals(self.below), _share_of_rehearsals(self.above)
         ends = f"± {above}" if above == below else f"− {below}, + {above}"
-        return _share(self.error), ends, f"{self.held} of {self.runs}"
+        return _share_of_rehearsals(self.error), ends, f"{self.held} of {self.runs}"
 
 
-def _share(part: float) -> str:
+def _share_of_rehearsals(part: float) -> str:
     return f"{part:.1%}" if part < 10 else f"{part:.2g} times"
 
 

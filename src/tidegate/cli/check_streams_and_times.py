@@ -183,9 +183,9 @@ class CheckedStreams:
 
     @property
     def _length(self) -> int:
-        from tidegate.record.times.time_ranges_and_tables import length_of
+        from tidegate.record.times.time_ranges_and_tables import length_of_time
 
-        return length_of(self.every or "1d")
+        return length_of_time(self.every or "1d")
 
     def push(self, batch: Batch) -> None:
         """Count the rows of each key, and the events of each tick."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.exact_numbers import exact
-from tidegate.tables.plain_text import shown
+from tidegate.tables.plain_text import plain_number
 
 if TYPE_CHECKING:
     from tidegate.plan.data_profile import DataProfile
 
 
-def empty(profile: DataProfile, column: str | None) -> str:
+def nothing_to_check(profile: DataProfile, column: str | None) -> str:
     """Why nothing can be said about a file."""
     if not profile.rows:
         return "the input has no rows"
@@ -35,22 +35,23 @@ def check_facts(profile: DataProfile, lower: str | None) -> list[tuple[str, str]
         ("rows", f"{rows:,}"),
         ("numbers", kind),
         ("missing", missing if profile.missing else "none"),
-        ("sum", shown(profile.sum)),
-        ("smallest", shown(profile.smallest)),
-        ("1 %", shown(low)),
-        ("quartiles", f"{shown(quarter)}   {shown(middle)}   {shown(upper)}"),
-        ("99 %", f"{shown(high)}   (99.9 %: {shown(higher)})"),
-        ("largest", shown(profile.largest)),
+        ("sum", plain_number(profile.sum)),
+        ("smallest", plain_number(profile.smallest)),
+        ("1 %", plain_number(low)),
+        ("quartiles", f"{plain_number(quarter)}   {plain_number(middle)}   {plain_number(upper)}"),
+        ("99 %", f"{plain_number(high)}   (99.9 %: {plain_number(higher)})"),
+        ("largest", plain_number(profile.largest)),
     ]
     if profile.infinite:
         facts.append(("infinite", f"{profile.infinite:,} rows; each counts as the bound"))
     if (marked := profile.marker()) is not None:
         value, share = marked
-        mark = f"about {share:.2%} of the rows are exactly {shown(value)}: if that means missing"
+        mark = f"about {share:.2%} of the rows are exactly {plain_number(value)}: "
+        mark += "if that means missing"
         facts.append(("marker", f"{mark}, leave these empty, or they count as a number"))
     if profile.negative:
         found = f"{profile.negative:,} rows ({profile.negative / rows:.2%})"
-        off = f"each counts as 0, so a total is too high by {shown(-profile.negative_sum)}"
+        off = f"each counts as 0, so a total is too high by {plain_number(-profile.negative_sum)}"
         kept = lower is not None and exact("lower", lower) < 0
         facts.append(("negative", found if kept else f"{found}: without --lower {off}"))
     return facts

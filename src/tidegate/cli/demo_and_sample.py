@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import plain_errors
-from tidegate.cli.serve_token_backup import service_extra
+from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
+from tidegate.cli.serve_token_backup import extra_to_serve
 from tidegate.errors import SettingError
 
 
@@ -31,13 +31,13 @@ def demo(
       tidegate demo
       tidegate demo --serve
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         if not serve:
             from tidegate.demo.table_and_picture import show
 
             show(picture)
             return
-        with service_extra():
+        with extra_to_serve():
             from tidegate.demo.serve import serve as serve_city
         serve_city(port, browser=browser)
 
@@ -61,7 +61,7 @@ def sample(
       tidegate sample meters.csv
       tidegate sample year.csv --days 365 --seed 7
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         if not 1 <= days <= _MOST_DAYS:
             raise SettingError("days", f"must lie between 1 and {_MOST_DAYS}, not {days}")
         if seed < 0:

@@ -27,18 +27,18 @@ _OPTION_ERRORS: type[BaseException] = typer.BadParameter.__mro__[2]
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
+def errors_as_exit_codes() -> Iterator[None]:
     """Turn errors made for people into a message and an exit code."""
     try:
         yield
     except SettingError as error:
         complain(f"{error.setting.replace('_', '-')}: {error.problem}")  # as options are spelt
-        _explain(error)
-        raise typer.Exit(_code(error)) from None
+        _explain_exit(error)
+        raise typer.Exit(_exit_code(error)) from None
     except TidegateError as error:
         complain(str(error))
-        _explain(error)
-        raise typer.Exit(_code(error)) from None
+        _explain_exit(error)
+        raise typer.Exit(_exit_code(error)) from None
     except (typer.Exit, typer.Abort, _OPTION_ERRORS):
         raise
     except MemoryError:
@@ -47,21 +47,21 @@ def plain_errors() -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             raise  # the reader of our output went away, which typer knows
-        complain(_fault(error))
+        complain(_exit_fault(error))
         raise typer.Exit(INTERNAL) from None
     except KeyboardInterrupt as interrupt:
         complain("interrupted; everything released so far is intact")
-        _explain(interrupt)
+        _explain_exit(interrupt)
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _explain(error: BaseException) -> None:
+def _explain_exit(error: BaseException) -> None:
     """What the error leaves behind, as noted by who knows it (`Exception.add_note`)."""
     for note in getattr(error, "__notes__", ()):
         complain(note)
 
 
-def _fault(error: Exception) -> str:
+def _exit_fault(error: Exception) -> str:
     """Where it happened. Neither its words nor a traceback: both may quote the data."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
@@ -71,7 +71,7 @@ def _fault(error: Exception) -> str:
     )
 
 
-def _code(error: TidegateError) -> int:
+def _exit_code(error: TidegateError) -> int:
     if isinstance(error, RefusedError):
         return REFUSED
     return USAGE if isinstance(error, SettingError | QueryError) else INPUT
@@ -89,7 +89,7 @@ class Closable(Protocol):
         """End."""
 
 
-class stopping:  # noqa: N801  # reads as a verb in `with`
+class stopping_on_signal:  # noqa: N801  # reads as a verb in `with`
     """SIGTERM ends a run as tidily as Ctrl-C; a followed source just comes to its end.
 
     An exception that a signal raises can get lost: Python drops those of finalizers, and libraries
@@ -101,7 +101,7 @@ class stopping:  # noqa: N801  # reads as a verb in `with`
         self._before: dict[int, Any] = {}
         self._asked = False
 
-    def __enter__(self) -> stopping:
+    def __enter__(self) -> stopping_on_signal:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._before[number] = signal.signal(number, self._stop)
         return self

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.cli.exit_codes_and_signals import complain
-from tidegate.cli.option_builders import FORMATS, offering
+from tidegate.cli.option_builders import FORMATS, offering_options
 from tidegate.errors import SettingError, TidegateError
 
 Source = Annotated[
@@ -45,14 +45,14 @@ InputFormat = Annotated[
     str | None,
     typer.Option(
         help="Format of the input: csv, jsonl or parquet (default: by extension).",
-        autocompletion=offering(FORMATS),
+        autocompletion=offering_options(FORMATS),
     ),
 ]
 OutputFormat = Annotated[
     str | None,
     typer.Option(
         help="Format of the output: csv, jsonl or parquet (default: by extension).",
-        autocompletion=offering(FORMATS),
+        autocompletion=offering_options(FORMATS),
     ),
 ]
 Released = Annotated[
@@ -73,12 +73,12 @@ ReleasedFormat = Annotated[
     str | None,
     typer.Option(
         help="Format of RELEASED: csv, jsonl or parquet (default: by extension).",
-        autocompletion=offering(FORMATS),
+        autocompletion=offering_options(FORMATS),
     ),
 ]
 
 
-def file_of(released: Path, column: str | None) -> Path:
+def file_of_column(released: Path, column: str | None) -> Path:
     """The file of a column; without one, the file itself."""
     if column is not None:
         from tidegate.released.released_columns import (
@@ -97,9 +97,11 @@ def file_of(released: Path, column: str | None) -> Path:
 
 def check_output(source: str, output: str | None, output_format: str | None) -> None:
     """Refuse an output that cannot be, before anything is read or spent."""
-    from tidegate.io.file_kind_and_row_count import kind_of  # on demand: `--help` needs no files
+    from tidegate.io.file_kind_and_row_count import (
+        file_kind_of,  # on demand: `--help` needs no files
+    )
 
-    kind_of(output, output_format, setting="output-format")
+    file_kind_of(output, output_format, setting="output-format")
     if output in (None, "-") or source == "-":
         return
     if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
@@ -114,17 +116,19 @@ def output_format(
     That of a pipe is known when its first row was read: so it is asked for later. Not with --state:
     after a restart rows are written again before any is read.
     """
-    from tidegate.io.file_kind_and_row_count import is_standard, kind_of
+    from tidegate.io.file_kind_and_row_count import file_kind_of, is_standard
 
     given: str | None = options.get("output-format")
     if given or not is_standard(options.get("output")):
         return given
     if is_standard(source) and "format" not in options and "state" not in options:
         return lambda: str(opened.format)
-    return "jsonl" if kind_of(source, options.get("format")).format == "jsonl" else None
+    return "jsonl" if file_kind_of(source, options.get("format")).format == "jsonl" else None
 
 
-def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, Any]) -> None:
+def refuse_bad_rows_in_file(
+    source: str, opening: dict[str, Any], options: Mapping[str, Any]
+) -> None:
     """Read a file to its end before anything is released: a bad row late in it costs no epsilon.
 
     Nor does a misspelt key of JSON Lines, where a row without it counts as missing.
@@ -141,7 +145,7 @@ def refuse_bad_rows(source: str, opening: dict[str, Any], options: Mapping[str, 
 
     if "state" in options or "follow" in options or source == "-" or not Path(source).is_file():
         return
-    if plain_size(source, options.get("format")) > _READ_FIRST:
+    if unpacked_file_size(source, options.get("format")) > _READ_FIRST:
         return
     try:
         with open_source(source, **opening) as opened:
@@ -186,16 +190,16 @@ def refuse_key_for_each_row(source: str, opening: dict[str, Any]) -> None:
                 return
 
 
-def plain_size(source: str, format: str | None) -> int:  # noqa: A002  # as elsewhere
+def unpacked_file_size(source: str, format: str | None) -> int:  # noqa: A002  # as elsewhere
     """About how many bytes a file has if it is unpacked."""
-    from tidegate.io.file_kind_and_row_count import kind_of
+    from tidegate.io.file_kind_and_row_count import file_kind_of
 
-    kind = kind_of(source, format)
+    kind = file_kind_of(source, format)
     packed = kind.compression is not None or kind.format == "parquet"
     return Path(source).stat().st_size * (_PACKED if packed else 1)
 
 
-def warn_of_released(source: str, format: str | None) -> None:  # noqa: A002  # as elsewhere
+def warn_of_released_file(source: str, format: str | None) -> None:  # noqa: A002  # as elsewhere
     """Say so if the input is what Tidegate has written: its facts are inside it, or beside it."""
     from tidegate.io.metadata_files import read_metadata
 
@@ -210,7 +214,7 @@ def warn_of_released(source: str, format: str | None) -> None:  # noqa: A002  # 
         )
 
 
-def holds_something(output: str) -> bool:
+def file_holds_something(output: str) -> bool:
     """Whether a file would be lost. (An empty one would not; a pipe or device holds nothing.)"""
     place = Path(output)
     return output not in ("", "-") and place.is_file() and place.stat().st_size > 0

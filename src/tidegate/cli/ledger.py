@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import plain_errors
+from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 
@@ -50,40 +50,45 @@ def ledger(
       tidegate ledger state/ --set-cap 0.5
       tidegate ledger state/ --json
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
-        from tidegate.durable.folder_lock import keep_anchor, kept_anchor  # `--help` needs none
+    with errors_as_exit_codes():
+        from tidegate.durable.folder_lock import (  # `--help` needs none
+            anchor_kept_in_folder,
+            keep_anchor_in_folder,
+        )
         from tidegate.exact_numbers import positive
         from tidegate.ledger import Ledger
-        from tidegate.ledger.ledger_report import as_text, report
+        from tidegate.ledger.ledger_report import ledger_report, report_as_text
 
         path = _ledger_place(folder)
-        anchor = kept_anchor(path.parent)  # first: the ledger may grow meanwhile
+        anchor = anchor_kept_in_folder(path.parent)  # first: the ledger may grow meanwhile
         if set_cap is not None:
             if cap is not None:
                 raise SettingError("cap", "either look (--cap) or write (--set-cap), not both")
             with Ledger.open(path, create=False, expected=anchor) as book:
                 book.set_cap(set_cap, note="tidegate ledger --set-cap")
-                keep_anchor(path.parent, (book.count, book.head))
+                keep_anchor_in_folder(path.parent, (book.count, book.head))
         with Ledger.open(path, create=False, read_only=True, expected=anchor) as book:
             limit = book.cap if cap is None else positive("cap", cap)
-            found = report(book, _chosen_ledger_parts(book, source), limit, assumed=cap is not None)
+            found = ledger_report(
+                book, _chosen_ledger_parts(book, source), limit, assumed=cap is not None
+            )
     if as_json:
         typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
     else:
         typer.echo(
-            f"{as_text(found)}\n\nVerified: {found['entries']} entries, head {found['head']}"
+            f"{report_as_text(found)}\n\nVerified: {found['entries']} entries, head {found['head']}"
         )
 
 
 def _ledger_place(folder: Path) -> Path:
     from tidegate.durable import StateError
-    from tidegate.durable.folder_lock import kept_anchor
+    from tidegate.durable.folder_lock import anchor_kept_in_folder
     from tidegate.durable.state_stores import NO_LEDGER
     from tidegate.io import SourceError
 
     path = folder / _NAME if folder.is_dir() else folder
     if not path.exists():
-        if kept_anchor(path.parent) is not None:
+        if anchor_kept_in_folder(path.parent) is not None:
             raise StateError(NO_LEDGER.format(path))
         problem = f"holds no {_NAME}: not a state folder" if folder.is_dir() else "does not exist"
         raise SourceError(None, problem, str(folder))

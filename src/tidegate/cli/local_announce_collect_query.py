@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import complain, plain_errors
+from tidegate.cli.exit_codes_and_signals import complain, errors_as_exit_codes
 from tidegate.cli.local_options import with_topl_options
-from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, asked_ranges
+from tidegate.cli.query import AsJson, Confidence, End, Ranges, Start, query_ranges
 from tidegate.errors import MissingError, SettingError
-from tidegate.tables.plain_text import percent, shown, table
+from tidegate.tables.plain_text import plain_number, plain_percent, table
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.local.poisoning import PoisoningBound
@@ -58,7 +58,7 @@ def announce(
       tidegate local announce state.db > announcements.jsonl
       tidegate local announce state.db --next-round > announcements.jsonl
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened_collection(state, settings, by_name) as server:
+    with errors_as_exit_codes(), _opened_local_collection(state, settings, by_name) as server:
         if next_round:
             server.next_round()
         for announcement in server.announcements:
@@ -90,7 +90,7 @@ def collect(
       tidegate local collect state.db reports.jsonl
       receiver | tidegate local collect state.db --json
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened_collection(state) as server:
+    with errors_as_exit_codes(), _opened_local_collection(state) as server:
         from tidegate.cli.report_lines import report_lines
 
         accepted, rejected, given = 0, Counter[str](), 0
@@ -137,8 +137,8 @@ def query(
       tidegate local query state.db 0 86400 --malicious 0.01 --json
       tidegate local query state.db --ranges days.csv
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened_collection(state) as server:
-        positions = asked_ranges(start, end, ranges)
+    with errors_as_exit_codes(), _opened_local_collection(state) as server:
+        positions = query_ranges(start, end, ranges)
         answers = server.queries(*positions(server.collection.collected.count), confidence)
         if malicious is not None and not 0 <= malicious <= 1:
             raise SettingError("malicious", f"must lie between 0 and 1, not {malicious}")
@@ -157,7 +157,7 @@ def topl_of(given: dict[str, Any]) -> Any:
     return topl(**{name: value for name, value in given.items() if value is not None})
 
 
-def _opened_collection(
+def _opened_local_collection(
     state: Path, given: dict[str, Any] | None = None, by_name: bool | None = None
 ) -> Server:
     """The server of a state file; settings must be those of the file, if there are any."""
@@ -171,7 +171,7 @@ def _opened_collection(
             )
         server: Server = topl_of(settings).server(state, by_name=by_name)
         return server
-    known = Topl.from_settings(_stored_settings(state))
+    known = Topl.from_settings(_settings_of_collection(state))
     for name, value in settings.items():
         if getattr(Topl.from_settings({**known.settings(), name: value}), name) != getattr(
             known, name
@@ -185,7 +185,7 @@ def _opened_collection(
     return known.server(state, by_name=by_name)
 
 
-def _stored_settings(path: Path) -> dict[str, Any]:
+def _settings_of_collection(path: Path) -> dict[str, Any]:
     """The settings that the collection in this file was begun with."""
     from tidegate.local.server_store import ServerStateError, ServerStore
 
@@ -231,7 +231,7 @@ def _collected_json(
 
 
 def _query_json(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
-    from tidegate.record.answer_text import cautions
+    from tidegate.record.answer_text import text_of_cautions
 
     names = ("start", "end", "estimate", "low", "high", "standard_error")
     columns = {name: getattr(answers, name).tolist() for name in names}
@@ -246,7 +246,7 @@ def _query_json(server: Server, answers: Answers, bound: PoisoningBound | None) 
         "threshold": answers.threshold,
         "highest": answers.highest,
         "floor": answers.floor,
-        "warnings": cautions(answers),
+        "warnings": text_of_cautions(answers),
         "answers": [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ],
@@ -255,31 +255,31 @@ def _query_json(server: Server, answers: Answers, bound: PoisoningBound | None) 
 
 
 def _query_text(server: Server, answers: Answers, bound: PoisoningBound | None) -> str:
-    interval = f"{percent(answers.confidence)} interval"
+    interval = f"{plain_percent(answers.confidence)} interval"
     head = ["range", "sum", interval, "std. error"]
     if bound is not None:
-        head.append(f"± ({percent(bound.fraction)} malicious)")
+        head.append(f"± ({plain_percent(bound.fraction)} malicious)")
     rows = []
     for answer in map(answers.__getitem__, range(len(answers))):
-        row = [f"[{answer.start}, {answer.end})", shown(answer.estimate)]
-        row.append(f"{shown(answer.low)} to {shown(answer.high)}")
-        row.append(shown(answer.standard_error))
+        row = [f"[{answer.start}, {answer.end})", plain_number(answer.estimate)]
+        row.append(f"{plain_number(answer.low)} to {plain_number(answer.high)}")
+        row.append(plain_number(answer.standard_error))
         if bound is not None:
-            row.append(shown(bound.expected(answer.end - answer.start)))
+            row.append(plain_number(bound.expected(answer.end - answer.start)))
         rows.append(row)
-    from tidegate.record.answer_text import cautions
+    from tidegate.record.answer_text import text_of_cautions
 
-    notes = [f"{_query_capped(answers)} {server.guarantee}.", *cautions(answers)]
+    notes = [f"{_query_capped(answers)} {server.guarantee}.", *text_of_cautions(answers)]
     return "\n".join([table(head, rows), "", *notes])
 
 
 def _query_capped(answers: Answers) -> str:
     """What the numbers are sums of, in words."""
-    from tidegate.record.answer_text import moved
+    from tidegate.record.answer_text import text_of_moved_level
 
-    upper = moved(answers.threshold, answers.highest)
+    upper = text_of_moved_level(answers.threshold, answers.highest)
     if answers.floor:
-        ends = f"capped to [{moved(answers.floor, answers.lowest_floor)}, {upper}]"
+        ends = f"capped to [{text_of_moved_level(answers.floor, answers.lowest_floor)}, {upper}]"
     else:
         ends = f"capped at {upper}"
     return (

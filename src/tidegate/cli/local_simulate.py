@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from tidegate.cli import file_options as streams
-from tidegate.cli.exit_codes_and_signals import complain, plain_errors
+from tidegate.cli.exit_codes_and_signals import complain, errors_as_exit_codes
 from tidegate.cli.local_announce_collect_query import topl_of
 from tidegate.cli.local_options import with_topl_options
 from tidegate.errors import SettingError, TidegateError
@@ -48,7 +48,7 @@ def simulate(
       tidegate local simulate trips.csv --column fare --epsilon 1 --bound 500 -o rehearsal.csv
       tidegate local simulate trips.csv --epsilon 1 --bound 500 --seed 7 -o rehearsal.parquet
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         reading = {"format": format, "column": column, "header": header}
         _run_simulation(settings, source, output, seed, reading, output_format, clamp)
 
@@ -57,7 +57,7 @@ def _refuse_to_replace_simulation(output: str | None, output_format: str | None)
     """A release has cost ε and cannot be had again. A rehearsal replaces rehearsals only."""
     from tidegate.io.metadata_files import read_metadata
 
-    if output is None or not streams.holds_something(output):
+    if output is None or not streams.file_holds_something(output):
         return
     try:
         facts = read_metadata(output, output_format)
@@ -81,7 +81,7 @@ def _run_simulation(
     from tidegate.guarantee import simulated
     from tidegate.io import open_sink, open_source
     from tidegate.randomness import secure, seeded
-    from tidegate.run.public_facts import promised
+    from tidegate.run.public_facts import promised_facts
 
     topl = topl_of(settings)
     streams.check_output(source, output, output_format)
@@ -92,7 +92,7 @@ def _run_simulation(
     simulation = topl.simulate(values, randomness, clamp=clamp)
     promise = simulated(topl.guarantee)
     facts = {
-        **promised(promise),
+        **promised_facts(promise),
         "model": promise.model,
         "simulation": True,
         "note": _NOTE,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import plain_errors
+from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import Method, registered, series_schemes
@@ -37,17 +37,21 @@ def methods(
       tidegate methods fast
       tidegate methods --json
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         known = {method.name: method for method in (*registered(), *series_schemes())}
         if name is None:
             rows = [_method_facts(method) for method in known.values()]
-            more = [_part_facts(part) for part in parts()]
-            typer.echo(_json([*rows, *more]) if as_json else f"{_list(rows)}\n\n{_parts(more)}")
+            more = [_method_part_facts(part) for part in parts()]
+            typer.echo(
+                _methods_as_json([*rows, *more])
+                if as_json
+                else f"{_list_methods(rows)}\n\n{_list_method_parts(more)}"
+            )
             return
         if name not in known:
             raise SettingError("name", f"must be one of {', '.join(known)}, not {said(name)}")
         facts = {**_method_facts(known[name]), "arguments": _method_arguments(known[name])}
-        typer.echo(_json(facts) if as_json else _one_method(facts))
+        typer.echo(_methods_as_json(facts) if as_json else _one_method(facts))
 
 
 def _method_facts(method: Method) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def _method_facts(method: Method) -> dict[str, Any]:
     }
 
 
-def _part_facts(part: Part) -> dict[str, Any]:
+def _method_part_facts(part: Part) -> dict[str, Any]:
     return {
         "name": part.name,
         "kind": part.kind,
@@ -86,11 +90,11 @@ def _method_arguments(method: Method) -> list[dict[str, Any]]:
     ]
 
 
-def _json(data: Any) -> str:
+def _methods_as_json(data: Any) -> str:
     return json.dumps(data, indent=1, ensure_ascii=False)
 
 
-def _list(rows: list[dict[str, Any]]) -> str:
+def _list_methods(rows: list[dict[str, Any]]) -> str:
     head = ("method", "model", "protects", "guarantee", "what it does")
     columns = ("name", "model", "protects", "guarantee", "summary")
     listed = table(head, [[row[column] for column in columns] for row in rows], left=len(head))
@@ -98,7 +102,7 @@ def _list(rows: list[dict[str, Any]]) -> str:
     return "\n".join((listed, "", "Choose it when, and where it was published:", "", *advice))
 
 
-def _parts(rows: list[dict[str, Any]]) -> str:
+def _list_method_parts(rows: list[dict[str, Any]]) -> str:
     head = ("part", "kind", "guarantee", "what it does", "choose it when", "where it was published")
     columns = ("name", "kind", "guarantee", "summary", "when", "reference")
     listed = table(head, [[row[column] for column in columns] for row in rows], left=len(head))

@@ -28,10 +28,10 @@ GAPS = ("refuse", "close")
 PLANNED = ("adaptive", "tops")
 
 
-def offering(choices: Iterable[str]) -> Callable[[str], list[str]]:
+def offering_options(choices: Iterable[str]) -> Callable[[str], list[str]]:
     """For `typer.Option(autocompletion=…)`: the choices that begin as the word does.
 
-    >>> offering(FORMATS)("j")
+    >>> offering_options(FORMATS)("j")
     ['jsonl']
     """
 
@@ -41,34 +41,34 @@ def offering(choices: Iterable[str]) -> Callable[[str], list[str]]:
     return complete
 
 
-def text(help: str, offers: Iterable[str] = (), **more: Any) -> Any:  # noqa: A002  # as in typer
+def text_option(help: str, offers: Iterable[str] = (), **more: Any) -> Any:  # noqa: A002  # as in typer
     """An option with a text, or None if it is not given; `offers`: what a shell completes."""
-    complete = offering(offers) if offers else None
+    complete = offering_options(offers) if offers else None
     return Annotated[str | None, typer.Option(help=help, autocompletion=complete, **more)]
 
 
-def texts(help: str, **more: Any) -> Any:  # noqa: A002
+def texts_option(help: str, **more: Any) -> Any:  # noqa: A002
     """An option that may be given several times, or None if it is not given."""
     more.setdefault("metavar", "<str>")
     return Annotated[list[str] | None, typer.Option(help=help, **more)]
 
 
-def whole(help: str) -> Any:  # noqa: A002
+def whole_option(help: str) -> Any:  # noqa: A002
     """An option with an integer, or None."""
     return Annotated[int | None, typer.Option(help=help)]
 
 
-def path(help: str) -> Any:  # noqa: A002
+def path_option(help: str) -> Any:  # noqa: A002
     """An option with the path of a file or folder, or None."""
     return Annotated[Path | None, typer.Option(help=help)]
 
 
-def flag(*names: str, help: str) -> Any:  # noqa: A002
+def flag_option(*names: str, help: str) -> Any:  # noqa: A002
     """An option without a value: True, or None if it is not given."""
     return Annotated[bool | None, typer.Option(*names, help=help)]
 
 
-def kinds(options: Mapping[str, Any]) -> dict[str, type]:
+def option_kinds(options: Mapping[str, Any]) -> dict[str, type]:
     """What each option takes: text, a whole number, a list of texts, or nothing (bool)."""
     found: dict[str, type] = {}
     for name, annotation in options.items():
@@ -108,7 +108,7 @@ def with_options(options: Mapping[str, Any]) -> Callable[[Callable[..., None]], 
     return decorated
 
 
-def of_one_column(options: dict[str, Any]) -> dict[str, Any]:
+def options_of_one_column(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a run over one column, or over the only one there is."""
     if "share" in options:
         raise SettingError("share", "needs several columns: give --column for each")
@@ -116,20 +116,22 @@ def of_one_column(options: dict[str, Any]) -> dict[str, Any]:
     column = options.get("column", [None])[0]
     for name in BY_COLUMN:
         if name in found and name != "column":
-            found[name] = _for(column, name, options[name])
+            found[name] = _option_for_column(column, name, options[name])
     if column is not None:
         found["column"] = column
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _for(column: str | None, name: str, given: Sequence[str]) -> str:
+def _option_for_column(column: str | None, name: str, given: Sequence[str]) -> str:
     mine, sign, value = given[-1].rpartition("=")  # the last counts, as of any option
     if sign and mine != column:
         raise SettingError(name, f"is for {mine!r}, which is not the --column")
     return value
 
 
-def by_column(name: str, columns: Sequence[str], given: Sequence[str] | None) -> dict[str, Any]:
+def option_by_column(
+    name: str, columns: Sequence[str], given: Sequence[str] | None
+) -> dict[str, Any]:
     """A setting for each column: of the ones named, or one for all others."""
     found: dict[str, Any] = {}
     for text in given or ():
@@ -148,13 +150,13 @@ _EXAMPLES = "Examples:"
 _WIDEST = 160  # longer lines are hard to read
 
 
-def context_settings() -> dict[str, Any]:
+def option_context_settings() -> dict[str, Any]:
     """For the whole program: commands inherit it."""
     width = min(_WIDEST, shutil.get_terminal_size().columns)
     return {"help_option_names": ["-h", "--help"], "max_content_width": width}
 
 
-def examples_last(app: typer.Typer) -> None:
+def examples_after_options(app: typer.Typer) -> None:
     """Move the examples of every command's docstring behind its options."""
     for info in app.registered_commands:
         text = inspect.cleandoc(info.help or (info.callback and info.callback.__doc__) or "")
@@ -164,4 +166,4 @@ def examples_last(app: typer.Typer) -> None:
             info.epilog = f"{_EXAMPLES}\n\n{examples.strip(chr(10))}"
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            examples_last(group.typer_instance)
+            examples_after_options(group.typer_instance)

@@ -18,18 +18,24 @@ import tidegate as tg
 from tidegate.errors import MissingError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.methods import LOCAL, find, names
-from tidegate.methods._cycle_periods import in_rows, is_length, spacing
+from tidegate.methods._cycle_periods import (
+    is_length_of_period,
+    periods_as_rows,
+    spacing_for_periods,
+)
 from tidegate.methods._preset import HORIZON
 from tidegate.stages import Estimator
 from tidegate.units import Unit, unit_named
 
 
-def parts_of(options: dict[str, Any]) -> list[str]:
+def periods_from_options(options: dict[str, Any]) -> list[str]:
     """The periods as they were written."""
     return [part.strip() for part in str(options["period"]).split(",")]
 
 
-def with_rows(options: dict[str, Any], source: str, reading: dict[str, Any]) -> dict[str, Any]:
+def options_with_rows(
+    options: dict[str, Any], source: str, reading: dict[str, Any]
+) -> dict[str, Any]:
     """The options, with periods as numbers of rows.
 
     A length of time needs rows that are evenly spaced. Times are public, so the first rows of the
@@ -40,7 +46,7 @@ def with_rows(options: dict[str, Any], source: str, reading: dict[str, Any]) -> 
         source: the input.
         reading: how it is opened.
     """
-    if "period" not in options or not any(map(is_length, parts_of(options))):
+    if "period" not in options or not any(map(is_length_of_period, periods_from_options(options))):
         return options
     if "time" not in options:
         raise SettingError("period", "a length of time needs --time; else give a number of rows")
@@ -48,11 +54,11 @@ def with_rows(options: dict[str, Any], source: str, reading: dict[str, Any]) -> 
         raise SettingError("period", "must be a number of rows of a key where --by is given")
     if source == "-":
         raise SettingError("period", "must be a number of rows where the input is a pipe")
-    rows = in_rows(parts_of(options), _spacing(source, reading))
+    rows = periods_as_rows(periods_from_options(options), _row_spacing_for_options(source, reading))
     return {**options, "period": ",".join(map(str, rows or ()))}
 
 
-def _spacing(source: str, reading: dict[str, Any]) -> int:
+def _row_spacing_for_options(source: str, reading: dict[str, Any]) -> int:
     """Nanoseconds from row to row, by the first rows."""
     from tidegate.io import open_source
 
@@ -61,10 +67,10 @@ def _spacing(source: str, reading: dict[str, Any]) -> int:
     times = None if first is None else first.times
     if times is None:
         raise SettingError("period", "must be a number of rows: the file has too few to tell")
-    return spacing(times.ticks)
+    return spacing_for_periods(times.ticks)
 
 
-class _Presets(Mapping[str, Callable[..., tg.Pipeline]]):
+class _PresetsByOption(Mapping[str, Callable[..., tg.Pipeline]]):
     """The methods of the central model by their names on the command line.
 
     One is imported when it is looked up: importing all of them takes a tenth of every start.
@@ -85,7 +91,7 @@ class _Presets(Mapping[str, Callable[..., tg.Pipeline]]):
 SHORTEST_KEY = 1000  # rows that a key is expected to have at least
 FEW_ROWS = 8  # of a file with hardly a row, its length is not what is wrong
 DEFAULT_PRESET = "adaptive"
-PRESETS = _Presets()
+PRESETS = _PresetsByOption()
 SMOOTHERS: dict[str, Callable[[], Estimator]] = {
     "recent": tg.estimate.Recent,
     "mean": tg.estimate.Mean,
@@ -116,7 +122,7 @@ _MOST_BITS = 1 << 12
 _DIGITS = 20  # of a whole number; longer ones are left to the setting, which refuses them
 
 
-def with_config(
+def options_with_config(
     options: dict[str, Any], config: Path | None, kinds: Mapping[str, type]
 ) -> dict[str, Any]:
     """Options of the command line, over those of the TOML file (same names, of these kinds)."""
@@ -172,7 +178,7 @@ def _typed_options(name: str, value: Any, wanted: type) -> Any:
 def build_pipeline(options: Mapping[str, Any]) -> tg.Pipeline:
     """The pipeline that the options describe."""
     name_of_preset = options.get("preset", DEFAULT_PRESET)
-    preset = _one_of("preset", name_of_preset, PRESETS)
+    preset = _one_of_options("preset", name_of_preset, PRESETS)
     for required in ("epsilon", "bound"):
         if required not in options:
             raise SettingError(required, f"is required: give --{required}, or set it in --config")
@@ -180,13 +186,15 @@ def build_pipeline(options: Mapping[str, Any]) -> tg.Pipeline:
         argument: options[name] for name, argument in _ARGUMENTS.items() if name in options
     }
     if "estimator" in options:
-        arguments["estimator"] = _one_of("estimator", options["estimator"], SMOOTHERS)()
+        arguments["estimator"] = _one_of_options("estimator", options["estimator"], SMOOTHERS)()
     if "unit" in options:
-        arguments["unit"] = unit(options["unit"])
+        arguments["unit"] = unit_from_option(options["unit"])
     if "period" in options:
-        arguments["period"] = [_rows(part) for part in str(options["period"]).split(",")]
+        arguments["period"] = [
+            _rows_from_option(part) for part in str(options["period"]).split(",")
+        ]
     if "rethreshold" in options:
-        arguments.update(_rethreshold(options["rethreshold"]))
+        arguments.update(_rethreshold_from_option(options["rethreshold"]))
     if "set" in options:
         arguments.update(_own_options(options["set"]))
     for name in arguments:
@@ -195,13 +203,13 @@ def build_pipeline(options: Mapping[str, Any]) -> tg.Pipeline:
             raise SettingError(
                 named.replace("_", "-"),
                 f"{f'{said(name)} ' if named != name else ''}is not an option of "
-                f"--preset {name_of_preset}{_taken_by(name)}",
+                f"--preset {name_of_preset}{_presets_with_option(name)}",
             )
     pipeline: tg.Pipeline = preset(**arguments)
     return pipeline
 
 
-def with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
+def options_with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
     """The options, with the number of rows of the input as horizon if that is less than usual.
 
     How long warm-up and blocks should be depends on how many values come. Only where nothing else
@@ -210,9 +218,11 @@ def with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options
-    from tidegate.io.file_kind_and_row_count import rows_at_most  # on demand: `plan` reads no file
+    from tidegate.io.file_kind_and_row_count import (
+        row_count_at_most,  # on demand: `plan` reads no file
+    )
 
-    rows = rows_at_most(source, options.get("format"))
+    rows = row_count_at_most(source, options.get("format"))
     if rows is None or rows < FEW_ROWS or rows >= HORIZON:
         return options
     return {**options, "horizon": rows}
@@ -228,22 +238,22 @@ def rows_of_an_average_row(rows_of_keys: Iterable[int]) -> int:
     return sum(count * count for count in rows) // max(1, sum(rows))
 
 
-def _taken_by(argument: str) -> str:
+def _presets_with_option(argument: str) -> str:
     """Which presets have this argument, to end a sentence with."""
     names = [name for name, one in PRESETS.items() if argument in signature(one).parameters]
     return f"; {', '.join(names)} have it" if names else ""
 
 
-def unit(text: str) -> Unit:
+def unit_from_option(text: str) -> Unit:
     """The unit of privacy: event, window:60 or user-horizon:8."""
     return unit_named(str(text))
 
 
-def _rethreshold(text: str) -> dict[str, Any]:
+def _rethreshold_from_option(text: str) -> dict[str, Any]:
     parts = dict(part.partition("=")[::2] for part in str(text).split(","))
     if "every" not in parts or parts.keys() - {"every", "share"}:
         raise SettingError("rethreshold", f"must be every=N or every=N,share=f, not {said(text)}")
-    return {f"rethreshold_{name}": _number(value) for name, value in parts.items()}
+    return {f"rethreshold_{name}": _number_from_option(value) for name, value in parts.items()}
 
 
 def _own_options(text: str) -> dict[str, Any]:
@@ -262,22 +272,22 @@ def _own_options(text: str) -> dict[str, Any]:
             raise SettingError("set", f"must be name=value,name=value, not {said(text)}")
         if name in taken:
             raise SettingError("set", f"{said(name)} has its own option")
-    return {name: _number(value) for name, value in parts.items()}
+    return {name: _number_from_option(value) for name, value in parts.items()}
 
 
-def _rows(text: str) -> int | str:
+def _rows_from_option(text: str) -> int | str:
     if not text.strip().isdecimal():
         raise SettingError(
             "period", f"must be numbers of rows here, such as 1440, not {said(text)}"
         )
-    return _number(text.strip())
+    return _number_from_option(text.strip())
 
 
-def _number(text: str) -> int | str:
+def _number_from_option(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else text
 
 
-def _one_of(name: str, value: Any, choices: Mapping[str, Any]) -> Any:
+def _one_of_options(name: str, value: Any, choices: Mapping[str, Any]) -> Any:
     if value not in choices:
         close = get_close_matches(str(value), choices, 1)
         meant = f" (did you mean {close[0]}?)" if close else ""

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import plain_errors
-from tidegate.cli.option_builders import PLANNED, offering
+from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
+from tidegate.cli.option_builders import PLANNED, offering_options
 from tidegate.cli.pipeline_from_options import DEFAULT_PRESET
-from tidegate.cli.pipeline_from_options import unit as parsed_unit
+from tidegate.cli.pipeline_from_options import unit_from_option as parsed_unit
 from tidegate.cli.plan_report import PlanReport, PlanRow
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import exact, positive, said
@@ -18,7 +18,7 @@ from tidegate.methods.adaptive import adaptive
 from tidegate.methods.tops import tops
 from tidegate.plan import Choice, best_hierarchy, expect, half_width
 from tidegate.plan.best_tree_and_needed_epsilon import AccuracyTarget, compare_trees
-from tidegate.record.record import checked_confidence
+from tidegate.record.record import record_confidence
 from tidegate.run.pipeline import Pipeline
 
 _LENGTHS = "60,3600,86400"
@@ -79,7 +79,8 @@ def plan(
         str, typer.Option(help="What epsilon protects: event, window:W or user-horizon:K.")
     ] = "event",
     preset: Annotated[
-        str, typer.Option(help="Method: adaptive or tops.", autocompletion=offering(PLANNED))
+        str,
+        typer.Option(help="Method: adaptive or tops.", autocompletion=offering_options(PLANNED)),
     ] = DEFAULT_PRESET,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
@@ -99,7 +100,7 @@ def plan(
       tidegate plan --bound 1657 --threshold 50 --target 5000 --length 86400
       tidegate plan --epsilon 0.1 --bound 1657 --threshold 50 --preset tops
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         if preset not in PLANNED:
             raise SettingError("preset", f"must be adaptive or tops, not {said(preset)}")
         if threshold is not None and exact("threshold", threshold) > exact("bound", bound):
@@ -121,7 +122,7 @@ def plan(
             return tops(budget, bound, skipped=skipped, **shared)
 
         asked = _plan_lengths(lengths)
-        checked_confidence(confidence)
+        record_confidence(confidence)
         wanted: AccuracyTarget | None = None
         if target is not None:
             if epsilon is not None or length is None:
@@ -151,7 +152,7 @@ def plan(
         report = PlanReport(
             chosen,
             rows(roughness),
-            _best_planned(chosen, asked, roughness) if chosen.estimator.adds_up else None,
+            _best_plan(chosen, asked, roughness) if chosen.estimator.adds_up else None,
             {} if chosen.estimator.adds_up else {assumed: rows(assumed) for assumed in _OTHERS},
             roughness,
             wanted,
@@ -174,7 +175,7 @@ def _plan_lengths(text: str) -> list[int]:
     return found
 
 
-def _best_planned(pipeline: Pipeline, lengths: list[int], roughness: str) -> Choice:
+def _best_plan(pipeline: Pipeline, lengths: list[int], roughness: str) -> Choice:
     return best_hierarchy(
         epsilon=pipeline.perturber.epsilon,
         horizon=pipeline.perturber.horizon,

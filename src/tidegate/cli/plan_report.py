@@ -10,7 +10,7 @@ from typing import Any
 from tidegate.plan import Choice, Expectation
 from tidegate.plan.best_tree_and_needed_epsilon import AccuracyTarget
 from tidegate.run.pipeline import Pipeline
-from tidegate.tables.plain_text import percent, shown, table
+from tidegate.tables.plain_text import plain_number, plain_percent, table
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PlanRow:
     half_width: float
 
 
-def _skipped(best: Choice) -> int:
+def _plan_skips(best: Choice) -> int:
     return round(math.log(best.hierarchy.block, best.hierarchy.fanout))
 
 
@@ -51,15 +51,15 @@ class PlanReport:
     def as_text(self) -> str:
         """Tables and sentences."""
         parts = ["noise", "prediction", "truncation"]
-        head = ["length", *parts, "std. error", f"± ({percent(self.confidence)})"]
+        head = ["length", *parts, "std. error", f"± ({plain_percent(self.confidence)})"]
         cells = [
             [
                 f"{row.expectation.length:,}",
-                shown(row.expectation.noise_error),
-                shown(row.expectation.prediction_error),
+                plain_number(row.expectation.noise_error),
+                plain_number(row.expectation.prediction_error),
                 _planned_truncation(row.expectation),
-                shown(row.expectation.standard_error),
-                shown(row.half_width),
+                plain_number(row.expectation.standard_error),
+                plain_number(row.half_width),
             ]
             for row in self.rows
         ]
@@ -77,7 +77,7 @@ class PlanReport:
         if self.target is not None:
             lines += [
                 f"ε = {float(self.target.epsilon):g} gives ± {self.target.half_width:g} or less "
-                f"({percent(self.confidence)}) on ranges of {self.target.length:,} values "
+                f"({plain_percent(self.confidence)}) on ranges of {self.target.length:,} values "
                 f"out of {self.pipeline.perturber.horizon:,} (--horizon), once all are released.",
             ]
             if self.target.better:
@@ -93,7 +93,7 @@ class PlanReport:
         if best is not None and best.error < 0.99 * present:
             return [
                 f"Best tree for these lengths: --fanout {best.hierarchy.fanout} --skipped "
-                f"{_skipped(best)} (blocks of {best.hierarchy.block:,}), error {best.error:.4g} "
+                f"{_plan_skips(best)} (blocks of {best.hierarchy.block:,}), error {best.error:.4g} "
                 f"thresholds instead of {present:.4g} with blocks of {tree.block:,}."
             ]
         return [
@@ -105,7 +105,7 @@ class PlanReport:
         head = ["length", *(f"± if {name}" for name in self.others)]
         others = list(self.others.values())
         cells = [
-            [f"{row.expectation.length:,}", *(shown(rows[at].half_width) for rows in others)]
+            [f"{row.expectation.length:,}", *(plain_number(rows[at].half_width) for rows in others)]
             for at, row in enumerate(self.rows)
         ]
         return [
@@ -147,7 +147,7 @@ class PlanReport:
         if self.best is not None:
             facts["best"] = {
                 "fanout": self.best.hierarchy.fanout,
-                "skipped": _skipped(self.best),
+                "skipped": _plan_skips(self.best),
                 "block": self.best.hierarchy.block,
                 "error_in_thresholds": self.best.error,
             }
@@ -171,4 +171,4 @@ class PlanReport:
 def _planned_truncation(expectation: Expectation) -> str:
     if expectation.excess is None:
         return "not known"
-    return shown(expectation.truncation_error)
+    return plain_number(expectation.truncation_error)

@@ -10,13 +10,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import QueryError, SettingError
-from tidegate.tables.plain_text import percent, shown, table
+from tidegate.tables.plain_text import plain_number, plain_percent, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tidegate.keyed.released_file import KeyedFile
+    from tidegate.keyed.keyed_file import KeyedFile
     from tidegate.record.answer import Answer
     from tidegate.record.range_queries_and_answers import Answers
     from tidegate.record.record import Record
@@ -39,10 +39,13 @@ def printed_remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str)
     """Where values were cut, the guarantee, warnings, and notes."""
     beyond = f" {answers.beyond_bound}" if answers.beyond_bound else ""
     speaks = " These are sums of capped values." if answers.capped else ""
-    first = f"{_cut(file, answers)}{speaks}{beyond} {file.guarantee}."
-    from tidegate.record.answer_text import far_limits, open_ends  # on demand: as below
+    first = f"{_printed_cut(file, answers)}{speaks}{beyond} {file.guarantee}."
+    from tidegate.record.answer_text import (  # on demand: as below
+        text_of_far_limits,
+        text_of_open_ends,
+    )
 
-    ends = open_ends(answers), far_limits(answers)
+    ends = text_of_open_ends(answers), text_of_far_limits(answers)
     return [
         first,
         *warned(answers),
@@ -61,9 +64,9 @@ def notes_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list
 
 def warned(answers: Answers) -> list[str]:
     """Warnings about the answers alone."""
-    from tidegate.record.answer_text import cautions  # on demand: `--help` needs no numbers
+    from tidegate.record.answer_text import text_of_cautions  # on demand: `--help` needs no numbers
 
-    found = [f"{line} Use {printed_advice(answers)}." for line in cautions(answers)]
+    found = [f"{line} Use {printed_advice(answers)}." for line in text_of_cautions(answers)]
     wide = answers.high - answers.low >= 2 * abs(answers.estimate)
     wide &= answers.end > answers.start  # the sum of no rows is known
     if not found and len(answers) and wide.all():
@@ -71,7 +74,7 @@ def warned(answers: Answers) -> list[str]:
     return found
 
 
-def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[str, Any]:
+def printed_facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[str, Any]:
     """The facts of an answer, for programs."""
     return {
         "file": str(file.path),
@@ -86,11 +89,11 @@ def facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[s
     }
 
 
-def _cut(file: ReleasedFile | KeyedFile, answers: Answers) -> str:
+def _printed_cut(file: ReleasedFile | KeyedFile, answers: Answers) -> str:
     """Where values, or the values of events, were cut."""
     pipeline = file.pipeline
     if pipeline.ticks is None:
-        return capped(answers)
+        return printed_caps(answers)
     ends = f"{answers.threshold:g}"
     if answers.highest != answers.threshold:
         ends = f"between {ends} and {answers.highest:g}"
@@ -98,7 +101,7 @@ def _cut(file: ReleasedFile | KeyedFile, answers: Answers) -> str:
     return f"The value of an event was capped at {ends}, {below}."
 
 
-def capped(answers: Answers) -> str:
+def printed_caps(answers: Answers) -> str:
     """Where values were cut, at both ends."""
     if answers.lowest_floor:
         ends = (answers.lowest_floor, answers.floor), (answers.threshold, answers.highest)
@@ -116,10 +119,14 @@ def printed_times(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: 
     columns["time"] = found.times
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if as_json:
-        plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
-        public = {**facts(file, found.answers, file.note), "zone": found.clock.zone, "rows": plain}
+        plain = [{name: _plain_printed(value) for name, value in row.items()} for row in rows]
+        public = {
+            **printed_facts(file, found.answers, file.note),
+            "zone": found.clock.zone,
+            "rows": plain,
+        }
         return json.dumps(public, indent=1, ensure_ascii=False)
-    sure = percent(found.answers.confidence)
+    sure = plain_percent(found.answers.confidence)
     interval = f"{sure} interval"
     mean = "mean" if file.pipeline.ticks is None else "mean of a tick"
     head = ("from", "rows", "sum", interval, mean, interval, "per second")
@@ -127,10 +134,10 @@ def printed_times(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: 
         (
             row["time"],
             f"{row['rows']:,}",
-            shown(row["sum"]),
-            f"{shown(row['sum_low'])} to {shown(row['sum_high'])}",
-            _shown(row["mean"]),
-            _interval(row["mean_low"], row["mean_high"]),
+            plain_number(row["sum"]),
+            f"{plain_number(row['sum_low'])} to {plain_number(row['sum_high'])}",
+            _printed_number(row["mean"]),
+            _printed_interval(row["mean_low"], row["mean_high"]),
             f"{row['rate']:.4g}",
         )
         for row in rows
@@ -138,26 +145,26 @@ def printed_times(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: 
     return "\n".join([table(head, lines), "", *printed_remarks(file, found.answers, file.note)])
 
 
-def _shown(number: float) -> str:
+def _printed_number(number: float) -> str:
     return "" if math.isnan(number) else f"{number:.5g}"
 
 
-def _interval(low: float, high: float) -> str:
-    return "" if math.isnan(low) else f"{_shown(low)} to {_shown(high)}"
+def _printed_interval(low: float, high: float) -> str:
+    return "" if math.isnan(low) else f"{_printed_number(low)} to {_printed_number(high)}"
 
 
-def spread(below: float, above: float) -> str:
+def printed_spread(below: float, above: float) -> str:
     """How far an interval reaches to both sides of its estimate.
 
-    >>> spread(9.9, 10.1), spread(20, 400)
+    >>> printed_spread(9.9, 10.1), printed_spread(20, 400)
     ('± 10.1', '+ 400 and − 20')
     """
     if max(below, above) <= EVEN * min(below, above):
-        return f"± {shown(max(below, above))}"
-    return f"+ {shown(above)} and − {shown(below)}"
+        return f"± {plain_number(max(below, above))}"
+    return f"+ {plain_number(above)} and − {plain_number(below)}"
 
 
-def _plain(value: Any) -> Any:
+def _plain_printed(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -201,7 +208,7 @@ def printed_ratio(
             indent=1,
             ensure_ascii=False,
         )
-    head = ("range", above, below, f"{above}/{below}", f"{percent(tops.confidence)} interval")
+    head = ("range", above, below, f"{above}/{below}", f"{plain_percent(tops.confidence)} interval")
     cells = [
         (
             row["range"],

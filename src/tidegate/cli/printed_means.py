@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.cli.printed_answers import warned
 from tidegate.record.means_of_events import means_of
 from tidegate.run.column_budgets import COUNT
-from tidegate.tables.plain_text import percent, shown, table
+from tidegate.tables.plain_text import plain_number, plain_percent, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ def printed_means(
         _, sums = ask(one.sums)
         ratios = means_of(sums, counts, one.ends)
         parts: dict[str, Mapping[str, Any]]
-        parts = {COUNT: _ends_of(counts), "sum": _ends_of(sums), "mean": ratios}
+        parts = {COUNT: _printed_mean_ends(counts), "sum": _printed_mean_ends(sums), "mean": ratios}
         for at, name in enumerate(ranges):
             row: dict[str, Any] = {"range": name, "column": column}
             for part, ends in parts.items():
@@ -57,7 +57,7 @@ def printed_means(
             indent=1,
             ensure_ascii=False,
         )
-    interval = f"{percent(counts.confidence)} interval"
+    interval = f"{plain_percent(counts.confidence)} interval"
     blocks = []
     for column in columns:
         head = ("range", COUNT, interval, f"sum of {column}", interval, f"mean {column}", interval)
@@ -70,7 +70,7 @@ def printed_means(
     return "\n".join([*blocks, f"{means.guarantee}, all columns together.", *said, *note])
 
 
-def _ends_of(answers: Answers) -> dict[str, Any]:
+def _printed_mean_ends(answers: Answers) -> dict[str, Any]:
     return {end: getattr(answers, end) for end in _ENDS}
 
 
@@ -84,9 +84,9 @@ def cells_of(row: Mapping[str, Any], part: str) -> tuple[str, str]:
     estimate, low, high = (row[part], row[f"{part}_low"], row[f"{part}_high"])
     if math.isnan(estimate):
         return "not known", ""
-    text = _digits if part == "mean" else shown
+    text = _printed_mean_digits if part == "mean" else plain_number
     return text(estimate), f"{text(low)} to {text(high)}"
 
 
-def _digits(number: float) -> str:
+def _printed_mean_digits(number: float) -> str:
     return f"{number:.5g}"

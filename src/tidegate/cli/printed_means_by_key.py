@@ -7,16 +7,16 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidegate.cli.asked_by_key import AskedByKey
 from tidegate.cli.printed_answers import notes_by_key
 from tidegate.cli.printed_means import PARTS, cells_of, plain
 from tidegate.cli.query_keys_and_simulations import (
-    AskedByKey,
     caps_by_key,
     unknown_keys,
     warnings_by_key,
 )
 from tidegate.run.column_budgets import COUNT
-from tidegate.tables.plain_text import percent, table
+from tidegate.tables.plain_text import plain_percent, table
 
 if TYPE_CHECKING:
     from tidegate.keyed.released_means_by_key import ReleasedMeansByKey
@@ -47,7 +47,7 @@ def printed_means_by_key(means: ReleasedMeansByKey, asked: AskedByKey) -> str:
         facts = {"guarantee": means.guarantee, "confidence": confidence, "warnings": said}
         facts |= {"note": " ".join(notes), "means": clean}
         return json.dumps(facts, indent=1, ensure_ascii=False)
-    interval = f"{percent(confidence)} interval"
+    interval = f"{plain_percent(confidence)} interval"
     blocks = []
     for column, rows in found.items():
         places = [name for name in ("key", "from", "ticks") if name in rows[0]]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import plain_errors
-from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
-from tidegate.cli.printed_answers import facts, printed_remarks
+from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
+from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of_column
+from tidegate.cli.printed_answers import printed_facts, printed_remarks
 from tidegate.errors import QueryError, SettingError
-from tidegate.tables.plain_text import percent, shown, table
+from tidegate.tables.plain_text import plain_number, plain_percent, table
 
 if TYPE_CHECKING:
     from tidegate.record.range_queries_and_answers import Answers
@@ -115,11 +115,11 @@ def query(
       tidegate query private.csv --every 1d --total
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         by_time = (from_, to, every) != (None, None, None)
         if by_time and (start is not None or ranges is not None):
             raise SettingError("range", "ask by position or by time, not both")
-        from tidegate.keyed.released_file import (  # on demand: `--help` needs none
+        from tidegate.keyed.keyed_file import (  # on demand: `--help` needs none
             KeyedFile,
             open_all_means,
             open_one_file,
@@ -127,7 +127,7 @@ def query(
         from tidegate.keyed.released_means_by_key import ReleasedMeansByKey
         from tidegate.released.checked_metadata import SimulationError
 
-        positions = asked_ranges(start, end, ranges)
+        positions = query_ranges(start, end, ranges)
 
         def sums(record: Record) -> tuple[list[str], Answers]:
             if every is not None:
@@ -155,8 +155,8 @@ def query(
         wanted = where, (key or None), every, confidence, total, as_json
         if column is None and (means := open_all_means(released, format)) is not None:
             if isinstance(means, ReleasedMeansByKey):
+                from tidegate.cli.asked_by_key import AskedByKey
                 from tidegate.cli.printed_means_by_key import printed_means_by_key
-                from tidegate.cli.query_keys_and_simulations import AskedByKey
 
                 _check_one_stream(ranges, as_of)
                 typer.echo(printed_means_by_key(means, AskedByKey(*wanted)))
@@ -168,7 +168,7 @@ def query(
             typer.echo(printed_means(means, sums, as_json=as_json))
             return
         try:
-            file = open_one_file(file_of(released, column), format)
+            file = open_one_file(file_of_column(released, column), format)
         except SimulationError as rehearsal:
             from tidegate.cli.query_keys_and_simulations import answered_from_simulation
 
@@ -177,7 +177,8 @@ def query(
             typer.echo(said)
             return
         if isinstance(file, KeyedFile):
-            from tidegate.cli.query_keys_and_simulations import AskedByKey, answered_by_key
+            from tidegate.cli.asked_by_key import AskedByKey
+            from tidegate.cli.query_keys_and_simulations import answered_by_key
 
             _check_one_stream(ranges, as_of)
             typer.echo(answered_by_key(file, AskedByKey(*wanted)))
@@ -202,7 +203,7 @@ def _check_one_stream(ranges: str | None, as_of: int | None) -> None:
         raise SettingError("ranges", "and --as-of need a file with one stream")
 
 
-def asked_ranges(start: int | None, end: int | None, ranges: str | None) -> Ranged:
+def query_ranges(start: int | None, end: int | None, ranges: str | None) -> Ranged:
     """The ranges that a user asks for: one, by default all that was released, or those of a file.
 
     Gives a function of how many values were released.
@@ -242,8 +243,8 @@ def _read_query_ranges(lines: Iterable[str], name: str) -> tuple[list[int], list
         for row in rows:
             line = rows.line_num
             if row:
-                starts.append(_position(row[first]))
-                ends.append(_position(row[last]))
+                starts.append(_query_position(row[first]))
+                ends.append(_query_position(row[last]))
     except (ValueError, IndexError, csv.Error) as error:  # text that is not UTF-8 is a ValueError
         if isinstance(error, QueryError):
             raise
@@ -253,7 +254,7 @@ def _read_query_ranges(lines: Iterable[str], name: str) -> tuple[list[int], list
     return starts, ends
 
 
-def _position(text: str) -> int:
+def _query_position(text: str) -> int:
     position = int(text)
     if abs(position) >> 62:
         raise ValueError("beyond every stream")
@@ -263,7 +264,7 @@ def _position(text: str) -> int:
 def _query_as_json(file: ReleasedFile, answers: Answers, note: str) -> str:
     columns = {name: getattr(answers, name).tolist() for name in ("start", "end", *_COLUMNS)}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    found = {**facts(file, answers, note), "answers": rows}
+    found = {**printed_facts(file, answers, note), "answers": rows}
     return json.dumps(found, indent=1, ensure_ascii=False)
 
 
@@ -271,7 +272,7 @@ def _query_as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
     head = (
         "range",
         "sum",
-        f"{percent(answers.confidence)} interval",
+        f"{plain_percent(answers.confidence)} interval",
         "std. error",
         "noise",
         "prediction",
@@ -280,12 +281,12 @@ def _query_as_text(file: ReleasedFile, answers: Answers, note: str) -> str:
     rows = [
         (
             f"[{answer.start}, {answer.end})",
-            shown(answer.estimate),
-            f"{shown(answer.low)} to {shown(answer.high)}",
-            shown(answer.standard_error),
-            shown(answer.noise_error),
-            shown(answer.prediction_error),
-            "not known" if answer.capped else shown(answer.truncation_error),
+            plain_number(answer.estimate),
+            f"{plain_number(answer.low)} to {plain_number(answer.high)}",
+            plain_number(answer.standard_error),
+            plain_number(answer.noise_error),
+            plain_number(answer.prediction_error),
+            "not known" if answer.capped else plain_number(answer.truncation_error),
         )
         for answer in map(answers.__getitem__, range(len(answers)))
     ]

@@ -5,72 +5,28 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.printed_answers import capped, notes_by_key, printed_advice, printed_times, warned
-from tidegate.errors import QueryError, SettingError
+from tidegate.cli.asked_by_key import AskedByKey
+from tidegate.cli.printed_answers import (
+    notes_by_key,
+    printed_advice,
+    printed_caps,
+    printed_times,
+    warned,
+)
+from tidegate.errors import SettingError
 from tidegate.io import SourceError
-from tidegate.tables.plain_text import percent, shown, table
+from tidegate.tables.plain_text import plain_number, plain_percent, table
 
 if TYPE_CHECKING:
     from tidegate.cli.query import Ranged
-    from tidegate.keyed.released_file import KeyedFile
+    from tidegate.keyed.keyed_file import KeyedFile
     from tidegate.record.answer import Answer
     from tidegate.released.checked_metadata import SimulationError
 
-A = TypeVar("A")
 _SHOWN = ("estimate", "low", "high", "standard_error")
-
-
-class AskedByKey(NamedTuple):
-    """What is asked of a file with keys, as options say it."""
-
-    where: dict[str, Any]  # start and end, or from_ and to
-    keys: list[str] | None
-    every: str | None
-    confidence: float
-    total: bool
-    as_json: bool
-
-    def check(self) -> None:
-        """Refuse what does not go with a table by time, or without one."""
-        if self.every is not None and (
-            self.where["start"] is not None or self.where["end"] is not None
-        ):
-            raise SettingError("every", "needs --from and --to, not positions")
-        if self.total and self.every is None:
-            raise SettingError("total", "needs --every: without it, the total is the last row")
-
-    @property
-    def times(self) -> dict[str, Any]:
-        """Of a table by time."""
-        return {
-            "keys": self.keys,
-            "from_": self.where["from_"],
-            "to": self.where["to"],
-            "confidence": self.confidence,
-        }
-
-    def of_each(
-        self, query: Callable[..., A], keys: Sequence[str], refuse: Callable[[], object]
-    ) -> list[tuple[str, A | None]]:
-        """A row for each key (None: it knows nothing of this range), and one for their total."""
-        rows: list[tuple[str, A | None]] = []
-        for name in self.keys or keys:
-            try:
-                rows.append((name, query(key=name, confidence=self.confidence, **self.where)))
-            except QueryError:
-                if self.keys is not None:  # it was asked for
-                    raise
-                rows.append((name, None))
-        known = [name for name, answer in rows if answer is not None]
-        if not known:
-            refuse()
-        if len(known) > 1:
-            rows.append(("total", query(keys=known, confidence=self.confidence, **self.where)))
-        return rows
 
 
 def answered_by_key(file: KeyedFile, asked: AskedByKey) -> str:
@@ -86,12 +42,12 @@ def answered_by_key(file: KeyedFile, asked: AskedByKey) -> str:
         columns["time"] = [time for part in found.parts.values() for time in part.times]
         return _table_by_key(file, columns, confidence, found.note, as_json=as_json)
     rows = asked.of_each(
-        file.query, file.keys, lambda: _refuse_range(file, asked.where, confidence)
+        file.query, file.keys, lambda: _refuse_range_of_keys(file, asked.where, confidence)
     )
     return _rows_by_key(file, rows, confidence, as_json=as_json)
 
 
-def _refuse_range(file: KeyedFile, where: dict[str, Any], confidence: float) -> None:
+def _refuse_range_of_keys(file: KeyedFile, where: dict[str, Any], confidence: float) -> None:
     """Raise what is wrong with a range that no key can answer; return if it is the keys alone."""
     asked = {key: file.record(key).end for key in file.measured}
     if not asked:
@@ -115,22 +71,22 @@ def _rows_by_key(
         ]
         said = [*warnings_by_key(rows), *unknown_keys(rows)]
         note = " ".join(notes_by_key(file, rows))
-        return _json(file, confidence, "answers", answers, note, warnings=said)
-    head = ("key", "rows", "sum", f"{percent(confidence)} interval", "std. error")
+        return _json_by_key(file, confidence, "answers", answers, note, warnings=said)
+    head = ("key", "rows", "sum", f"{plain_percent(confidence)} interval", "std. error")
     lines = [
         (name, "", "not known", "", "")
         if one is None
         else (
             name,
             f"{one.end - one.start:,}",
-            shown(one.estimate),
-            f"{shown(one.low)} to {shown(one.high)}",
-            shown(one.standard_error),
+            plain_number(one.estimate),
+            f"{plain_number(one.low)} to {plain_number(one.high)}",
+            plain_number(one.standard_error),
         )
         for name, one in rows
     ]
     notes = [*warnings_by_key(rows), *caps_by_key(file, rows), *unknown_keys(rows)]
-    notes += [f"{file.guarantee}.", *notes_by_key(file, rows), *_note(file)]
+    notes += [f"{file.guarantee}.", *notes_by_key(file, rows), *_note_by_key(file)]
     return "\n".join([table(head, lines), "", *notes])
 
 
@@ -174,9 +130,13 @@ def caps_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[
     sums = " These are sums of capped values." if any(one.capped for one in known) else ""
     cut = replace(highest, floor=lowest.floor, lowest_floor=lowest.lowest_floor).beyond_bound
     found = [" ".join(filter(None, (f"Values were cut {ends}, key by key.{sums}", cut)))]
-    from tidegate.record.answer_text import FAR, OPEN, open_end  # on demand: `--help` needs none
+    from tidegate.record.answer_text import (  # on demand: `--help` needs none
+        FAR,
+        OPEN,
+        text_of_open_end,
+    )
 
-    of_ends = Counter(open_end(one) for one in known)
+    of_ends = Counter(text_of_open_end(one) for one in known)
     words = {
         OPEN: "Too few values chose the cap to see larger ones, so upper ends are far",
         FAR: "Upper ends assume an ordinary tail above the cap, which lies far below the bound",
@@ -210,26 +170,26 @@ def _table_by_key(
     ]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*listed, strict=True)]
     if as_json:
-        plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
-        return _json(file, confidence, "rows", plain, note)
-    sure = percent(confidence)
+        plain = [{name: _plain_by_key(value) for name, value in row.items()} for row in rows]
+        return _json_by_key(file, confidence, "rows", plain, note)
+    sure = plain_percent(confidence)
     head = ("key", "from", "rows", "sum", f"{sure} interval", "mean")
     lines = [
         (
             row["key"],
             row["time"],
             f"{row['rows']:,}",
-            shown(row["sum"]),
-            f"{shown(row['sum_low'])} to {shown(row['sum_high'])}",
+            plain_number(row["sum"]),
+            f"{plain_number(row['sum_low'])} to {plain_number(row['sum_high'])}",
             "" if math.isnan(row["mean"]) else f"{row['mean']:.5g}",
         )
         for row in rows
     ]
     said = [note] if note else []
-    return "\n".join([table(head, lines), "", f"{file.guarantee}.", *said, *_note(file)])
+    return "\n".join([table(head, lines), "", f"{file.guarantee}.", *said, *_note_by_key(file)])
 
 
-def _json(
+def _json_by_key(
     file: KeyedFile,
     confidence: float,
     name: str,
@@ -242,11 +202,11 @@ def _json(
     return json.dumps({**facts, "note": said, **more, name: rows}, indent=1, ensure_ascii=False)
 
 
-def _note(file: KeyedFile) -> list[str]:
+def _note_by_key(file: KeyedFile) -> list[str]:
     return [note for note in (file.unfinished, file.note) if note]
 
 
-def _plain(value: Any) -> Any:
+def _plain_by_key(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -283,14 +243,14 @@ def answered_from_simulation(
         plain = {"simulation": True, "note": said, "confidence": answers.confidence}
         plain |= {"warnings": warned(answers), "answers": rows}
         return json.dumps(plain, indent=1, ensure_ascii=False)
-    head = ("range", "sum", f"{percent(answers.confidence)} interval", "std. error")
+    head = ("range", "sum", f"{plain_percent(answers.confidence)} interval", "std. error")
     cells = [
         (
             f"[{row['start']}, {row['end']})",
-            shown(row["estimate"]),
-            f"{shown(row['low'])} to {shown(row['high'])}",
-            shown(row["standard_error"]),
+            plain_number(row["estimate"]),
+            f"{plain_number(row['low'])} to {plain_number(row['high'])}",
+            plain_number(row["standard_error"]),
         )
         for row in rows
     ]
-    return "\n".join([table(head, cells), "", capped(answers), *warned(answers), said])
+    return "\n".join([table(head, cells), "", printed_caps(answers), *warned(answers), said])

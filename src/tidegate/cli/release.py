@@ -9,22 +9,32 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tidegate.cli import release_events
-from tidegate.cli.exit_codes_and_signals import NOTHING, complain, plain_errors, stopping
+from tidegate.cli.exit_codes_and_signals import (
+    NOTHING,
+    complain,
+    errors_as_exit_codes,
+    stopping_on_signal,
+)
 from tidegate.cli.file_options import (
     Source,
     check_output,
-    holds_something,
+    file_holds_something,
     output_format,
-    refuse_bad_rows,
-    warn_of_released,
+    refuse_bad_rows_in_file,
+    warn_of_released_file,
 )
-from tidegate.cli.option_builders import EMITTED, LATE, PIPES, of_one_column
-from tidegate.cli.pipeline_from_options import build_pipeline, with_config, with_length, with_rows
+from tidegate.cli.option_builders import EMITTED, LATE, PIPES, options_of_one_column
+from tidegate.cli.pipeline_from_options import (
+    build_pipeline,
+    options_with_config,
+    options_with_length,
+    options_with_rows,
+)
 from tidegate.cli.release_broker import check_broker, of_broker, run_broker
 from tidegate.cli.release_by_key import check_by_key, run_by_key
 from tidegate.cli.release_options import KINDS, with_release_options
 from tidegate.cli.rounding_note import RoundingNote
-from tidegate.cli.sealing_key import READABLE, read_key
+from tidegate.cli.sealing_key import READABLE, read_sealing_key
 from tidegate.errors import MissingError, SettingError
 from tidegate.run.pipeline import Pipeline
 
@@ -55,9 +65,9 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
       sensor | tidegate release --epsilon 0.1 --bound 50 --resolution 0.1 --state state/ | dashboard
     """  # noqa: D301  # \b keeps the lines of the examples
     config = settings.pop("config")
-    with plain_errors():
+    with errors_as_exit_codes():
         given = {name.replace("_", "-"): value for name, value in settings.items()}
-        options = with_config(given, config, KINDS)
+        options = options_with_config(given, config, KINDS)
         release_events.check_mean(options)
         if len(options.get("column", ())) > 1 or options.get("mean"):
             from tidegate.cli.release_columns import release_columns
@@ -66,15 +76,15 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
                 raise SettingError("by", "needs exactly one --column, or --mean")
             if of_broker(source, options):
                 raise SettingError("column", "can be given only once with a broker")
-            warn_of_released(source, options.get("format"))
+            warn_of_released_file(source, options.get("format"))
             release_columns(source, options)
         else:
-            _run_release(source, of_one_column(options))
+            _run_release(source, options_of_one_column(options))
 
 
 def _run_release(source: str, options: dict[str, Any]) -> None:
     from tidegate.cli.progress import Progress
-    from tidegate.cli.release_summary import told_what_is_left
+    from tidegate.cli.release_summary import summary_of_what_is_left
     from tidegate.durable import transfer
     from tidegate.io import open_source
 
@@ -83,27 +93,27 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
         run_broker(source, options)
         return
     check_release_options(source, options)
-    warn_of_released(source, options.get("format"))
+    warn_of_released_file(source, options.get("format"))
     if not release_events.of_events(options):
-        options = with_rows(options, source, source_options(options))
+        options = options_with_rows(options, source, source_options_of_release(options))
     if "by" in options:
         run_by_key(source, options)
         return
-    refuse_bad_rows(source, source_options(options), options)
-    replaced = holds_something(str(options.get("output") or ""))
+    refuse_bad_rows_in_file(source, source_options_of_release(options), options)
+    replaced = file_holds_something(str(options.get("output") or ""))
     with_ticks = release_events.of_events(options)
     pipeline = (
         release_events.build_event_pipeline(options)
         if with_ticks
-        else build_pipeline(with_length(options, source))
+        else build_pipeline(options_with_length(options, source))
     )
     until = release_events.clock(options) if with_ticks else None
     quiet, follow = bool(options.get("quiet")), bool(options.get("follow"))
     first = 0 if with_ticks else pipeline.warm_up or pipeline.holdout
     with (
-        open_source(source, **source_options(options)) as opened,
+        open_source(source, **source_options_of_release(options)) as opened,
         Progress(opened, quiet=quiet, output=options.get("output"), first=first) as progress,
-        stopping(opened if follow else None) as stop,
+        stopping_on_signal(opened if follow else None) as stop,
     ):
         read = RoundingNote(opened, [pipeline.lattice])
         into: dict[str, Any] = {
@@ -115,14 +125,14 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
         }
         if "state" not in options:
             once = pipeline.start()
-            with told_what_is_left([once], options.get("output")):
+            with summary_of_what_is_left([once], options.get("output")):
                 result = transfer(read, once, **into)
             progress.close()
             close(once, result, quiet=quiet)
         else:
             with _opened_to_release(pipeline, options) as run:
-                into.update(_after_a_restart(run, source, options))
-                with told_what_is_left(run, options.get("output")):
+                into.update(_release_after_a_restart(run, source, options))
+                with summary_of_what_is_left(run, options.get("output")):
                     result = transfer(read, run, **into)
                 progress.close()
                 close(run, result, quiet=quiet)
@@ -142,17 +152,17 @@ def warn_after_release(
         complain("--overwrite: epsilon was spent anew; it adds up with what the old output spent")
 
 
-def state_options(options: dict[str, Any]) -> dict[str, Any]:
+def state_options_of_release(options: dict[str, Any]) -> dict[str, Any]:
     """How durable state is opened."""
     return {
-        "key": read_key(options.get("key-file")),
+        "key": read_sealing_key(options.get("key-file")),
         "source": options.get("ledger-source"),
         "cap": options.get("cap"),
         "new_epoch": bool(options.get("new-epoch")),
     }
 
 
-def source_options(options: dict[str, Any]) -> dict[str, Any]:
+def source_options_of_release(options: dict[str, Any]) -> dict[str, Any]:
     """How the input is opened."""
     names = ("format", "column", "time", "zone", "header", "delimiter", "decimal")
     return {
@@ -169,12 +179,14 @@ def source_options(options: dict[str, Any]) -> dict[str, Any]:
 def _opened_to_release(pipeline: Pipeline, options: dict[str, Any]) -> DurableRelease:
     from tidegate.durable import DurableRelease
 
-    run = DurableRelease.open(options["state"], pipeline, **state_options(options))
-    tell_unsealed(run, options)
+    run = DurableRelease.open(options["state"], pipeline, **state_options_of_release(options))
+    tell_release_is_unsealed(run, options)
     return run
 
 
-def tell_unsealed(run: DurableRelease | ColumnsOnDisk[Any], options: dict[str, Any]) -> None:
+def tell_release_is_unsealed(
+    run: DurableRelease | ColumnsOnDisk[Any], options: dict[str, Any]
+) -> None:
     """Say, once, that whoever reads the state reads raw values."""
     if not run.sealed and not run.seen and not options.get("quiet"):
         complain(
@@ -183,7 +195,9 @@ def tell_unsealed(run: DurableRelease | ColumnsOnDisk[Any], options: dict[str, A
         )
 
 
-def _after_a_restart(run: DurableRelease, source: str, options: dict[str, Any]) -> dict[str, Any]:
+def _release_after_a_restart(
+    run: DurableRelease, source: str, options: dict[str, Any]
+) -> dict[str, Any]:
     """Where the input and the output go on: a pipe and standard output cannot be looked at."""
     continues = source == "-" and options.get("stdin", "resent") == "continues"
     new = options.get("output") in (None, "-") and options.get("emit", "all") == "new"
@@ -207,7 +221,7 @@ def check_release_options(source: str, options: dict[str, Any]) -> None:
         raise SettingError("overwrite", "cannot be used with --state, which continues the output")
     output = str(options.get("output") or "")
     check_output(source, options.get("output"), options.get("output-format"))
-    if "state" not in options and not options.get("overwrite") and holds_something(output):
+    if "state" not in options and not options.get("overwrite") and file_holds_something(output):
         raise SettingError(
             "output",
             f"{output} exists, and this run would spend epsilon on the same values once more. Use "
@@ -250,9 +264,9 @@ def close(
     from tidegate.cli.release_summary import (
         ReleaseOutcome,
         nothing_released,
-        summarise,
+        summarise_release,
         summary_of_left_out,
-        unmeasured,
+        summary_of_unmeasured,
     )
     from tidegate.durable import DurableRelease
 
@@ -263,7 +277,7 @@ def close(
         complain(f"{named}{nothing_released(outcome, durable=isinstance(run, DurableRelease))}")
         raise typer.Exit(NOTHING)
     if result.unmeasured:
-        complain(f"{named}{unmeasured(result, durable=isinstance(run, DurableRelease))}")
+        complain(f"{named}{summary_of_unmeasured(result, durable=isinstance(run, DurableRelease))}")
         raise typer.Exit(NOTHING)
     if not quiet:
-        summarise(outcome, named)
+        summarise_release(outcome, named)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.cli.exit_codes_and_signals import complain, stopping
+from tidegate.cli.exit_codes_and_signals import complain, stopping_on_signal
 from tidegate.cli.pipeline_from_options import build_pipeline
 from tidegate.errors import SettingError
 from tidegate.io.brokers.address import Address, is_broker
@@ -43,15 +43,22 @@ def check_broker(source: str, options: dict[str, Any]) -> None:
 
 def run_broker(source: str, options: dict[str, Any]) -> None:
     """Release messages, or release a file into a broker."""
-    from tidegate.cli.release import close, source_options, state_options, tell_unsealed
+    from tidegate.cli.release import (
+        close,
+        source_options_of_release,
+        state_options_of_release,
+        tell_release_is_unsealed,
+    )
     from tidegate.durable import DurableRelease, transfer
     from tidegate.io import open_source
     from tidegate.io.brokers import open_broker_sink
 
     pipeline, quiet = build_pipeline(options), bool(options.get("quiet"))
     output = options.get("output")
-    with DurableRelease.open(options["state"], pipeline, **state_options(options)) as run:
-        tell_unsealed(run, options)
+    with DurableRelease.open(
+        options["state"], pipeline, **state_options_of_release(options)
+    ) as run:
+        tell_release_is_unsealed(run, options)
         # The same after a restart: an MQTT session belongs to it.
         client = run.epoch[:16]
         sink: Any = output
@@ -70,7 +77,7 @@ def run_broker(source: str, options: dict[str, Any]) -> None:
                 if is_broker(output):
                     sink.clock = lambda: run.clock
                     into["written"] = sink.written()
-                with open_source(source, **source_options(options)) as opened:
+                with open_source(source, **source_options_of_release(options)) as opened:
                     result = transfer(opened, run, sink, **into)
         finally:
             if is_broker(output):
@@ -88,7 +95,7 @@ def _subscribed_to_broker(
 ) -> Any:
     from contextlib import closing
 
-    from tidegate.durable.broker_subscription import subscribe
+    from tidegate.durable.broker_subscription import subscribe_to_broker
     from tidegate.io.brokers import Gaps, open_reader
     from tidegate.io.brokers.payloads import Payloads
 
@@ -96,15 +103,15 @@ def _subscribed_to_broker(
     payloads = Payloads(
         **{name: options.get(name) for name in names}, late=options.get("late", "refuse")
     )
-    stop, gaps = _Stop(), Gaps(options.get("gaps", "refuse"), into["warn"])
-    with closing(open_reader(source, client=client, gaps=gaps)) as reader, stopping(stop):
+    stop, gaps = _BrokerStop(), Gaps(options.get("gaps", "refuse"), into["warn"])
+    with closing(open_reader(source, client=client, gaps=gaps)) as reader, stopping_on_signal(stop):
         follow = bool(options.get("follow"))
-        return subscribe(
+        return subscribe_to_broker(
             reader, payloads, run, sink, follow=follow, stopped=lambda: stop.asked, **into
         )
 
 
-class _Stop:
+class _BrokerStop:
     """What a signal closes: the batch that is on its way is finished."""
 
     asked = False

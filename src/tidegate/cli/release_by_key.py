@@ -12,8 +12,8 @@ import typer
 
 import tidegate as tg
 from tidegate.cli import file_options, release_events
-from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
-from tidegate.cli.file_options import output_format, plain_size, refuse_bad_rows
+from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping_on_signal
+from tidegate.cli.file_options import output_format, refuse_bad_rows_in_file, unpacked_file_size
 from tidegate.cli.pipeline_from_options import (
     DEFAULT_PRESET,
     FEW_ROWS,
@@ -21,9 +21,9 @@ from tidegate.cli.pipeline_from_options import (
     build_pipeline,
     rows_of_an_average_row,
 )
-from tidegate.cli.release_summary import summarise_keys, told_what_is_left
+from tidegate.cli.release_summary import summarise_release_of_keys, summary_of_what_is_left
 from tidegate.cli.rounding_note import RoundingNote
-from tidegate.cli.sealing_key import READABLE, read_key
+from tidegate.cli.sealing_key import READABLE, read_sealing_key
 from tidegate.errors import MissingError, SettingError, TidegateError
 from tidegate.keyed import Keyed, KeyedRelease
 
@@ -90,11 +90,11 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         file_options.refuse_key_for_each_row(source, opening)
     specification, held = _keyed_specification(source, options, opening)
     if held is None:
-        refuse_bad_rows(source, opening, options)
+        refuse_bad_rows_in_file(source, opening, options)
     with (
         held or open_source(source, **opening) as opened,
         Progress(opened, quiet=quiet, output=options.get("output")) as progress,
-        stopping(opened if follow else None) as stop,
+        stopping_on_signal(opened if follow else None) as stop,
     ):
         read = RoundingNote(opened, [specification.pipeline.lattice])
         into: dict[str, Any] = {
@@ -108,7 +108,7 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         else:
             # Values that add up are asked in the file; others need the record, for the file.
             release = specification.start(record=not specification.pipeline.estimator.adds_up)
-            with told_what_is_left([release], options.get("output")):
+            with summary_of_what_is_left([release], options.get("output")):
                 result = transfer_keyed(read, release, options.get("output"), **into)
         progress.close()
     tell_dropped(result, options, events=with_ticks)
@@ -116,7 +116,7 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         complain(nothing_released_by_key(result, events=with_ticks))
         raise typer.Exit(NOTHING)
     if not quiet:
-        summarise_keys(release, result)
+        summarise_release_of_keys(release, result)
         read.tell()
     if doubt := getattr(opened, "doubt", ""):
         complain(f"warning: {doubt}")
@@ -144,7 +144,7 @@ def _durably_by_key(
     from tidegate.keyed.durable_folder import DurableKeyed
     from tidegate.keyed.transfer import transfer_durably
 
-    key = read_key(options.get("key-file"))
+    key = read_sealing_key(options.get("key-file"))
     named: dict[str, Any] = {"source": options.get("ledger-source"), "cap": options.get("cap")}
     named["new_epoch"] = bool(options.get("new-epoch"))
     with DurableKeyed.open(options["state"], specification, key=key, **named) as state:
@@ -211,17 +211,17 @@ def _keys_with_length(
     fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
     if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
         return options, None
-    from tidegate.io.file_kind_and_row_count import is_standard, kind_of, rows_at_most
+    from tidegate.io.file_kind_and_row_count import file_kind_of, is_standard, row_count_at_most
     from tidegate.methods._preset import HORIZON
 
-    kind, held = kind_of(source, options.get("format")), None
+    kind, held = file_kind_of(source, options.get("format")), None
     lines = kind.recoverable and not is_standard(source) and Path(source).is_file()
     if lines and keys is not None:  # then its lines need not be counted first
-        held = _held(source, opening)
-    rows = held.rows if held is not None else rows_at_most(source, options.get("format"))
+        held = _held_file_with_keys(source, opening)
+    rows = held.rows if held is not None else row_count_at_most(source, options.get("format"))
     if rows is not None and keys is not None:
-        held = held if lines else _held(source, opening)
-        each = _rows_of_declared(source, options, keys, held)
+        held = held if lines else _held_file_with_keys(source, opening)
+        each = _rows_of_declared_keys(source, options, keys, held)
         rows = None if each is None else sum(each)
     else:
         each = None if rows is None else [rows]
@@ -231,7 +231,7 @@ def _keys_with_length(
     return (options if expected >= HORIZON else {**options, "horizon": expected}), held
 
 
-def _held(source: str, opening: dict[str, Any]) -> HeldSource | None:
+def _held_file_with_keys(source: str, opening: dict[str, Any]) -> HeldSource | None:
     """A file that is not too large for the memory, read once for its length and its release.
 
     None: it is too large, or has a row that cannot be read; its rows are released up to there.
@@ -239,7 +239,7 @@ def _held(source: str, opening: dict[str, Any]) -> HeldSource | None:
     from tidegate.io import open_source
     from tidegate.io.held_source import HeldSource
 
-    if plain_size(source, opening["format"]) > _HELD:
+    if unpacked_file_size(source, opening["format"]) > _HELD:
         return None
     try:
         with open_source(source, **opening) as opened:
@@ -248,12 +248,12 @@ def _held(source: str, opening: dict[str, Any]) -> HeldSource | None:
         return None
 
 
-def _rows_of_declared(
+def _rows_of_declared_keys(
     source: str, options: dict[str, Any], keys: list[str], held: HeldSource | None
 ) -> list[int] | None:
     """How many rows each declared key has in a file; None: it cannot be read to its end."""
     from tidegate.io.open_source import open_keys
-    from tidegate.keyed.key_names import Names, declared_keys
+    from tidegate.keyed.key_names import KeyNames, declared_keys
     from tidegate.tables.repeated_items import RepeatedItems
 
     names = ("format", "by", "header", "delimiter", "decimal")
@@ -267,7 +267,7 @@ def _rows_of_declared(
         return [int(rows) for rows in found[:-1]]
 
     try:
-        declared = Names(declared_keys(keys), more=False)
+        declared = KeyNames(declared_keys(keys), more=False)
         if held is not None:
             return declared_in(held.held)
         with open_keys(source, **reading) as opened:

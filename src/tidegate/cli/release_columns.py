@@ -7,16 +7,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tidegate.cli import release_events
-from tidegate.cli.exit_codes_and_signals import complain, stopping
-from tidegate.cli.file_options import holds_something, refuse_bad_rows
-from tidegate.cli.option_builders import by_column
-from tidegate.cli.pipeline_from_options import build_pipeline, with_length
+from tidegate.cli.exit_codes_and_signals import complain, stopping_on_signal
+from tidegate.cli.file_options import file_holds_something, refuse_bad_rows_in_file
+from tidegate.cli.option_builders import option_by_column
+from tidegate.cli.pipeline_from_options import build_pipeline, options_with_length
 from tidegate.cli.release import (
     check_release_options,
     close,
-    source_options,
-    state_options,
-    tell_unsealed,
+    source_options_of_release,
+    state_options_of_release,
+    tell_release_is_unsealed,
     warn_after_release,
 )
 from tidegate.cli.rounding_note import RoundingNote
@@ -24,7 +24,12 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import positive
 from tidegate.guarantee import sequential
 from tidegate.methods._events import SUMS
-from tidegate.run.column_budgets import COUNT, checked_names, shares_of, with_count
+from tidegate.run.column_budgets import (
+    COUNT,
+    checked_column_names,
+    shares_of,
+    shares_with_count_column,
+)
 
 if TYPE_CHECKING:
     from tidegate.durable import DurableRelease
@@ -35,12 +40,12 @@ if TYPE_CHECKING:
 def release_columns(source: str, options: dict[str, Any]) -> None:
     """Release several columns of one source."""
     from tidegate.cli.progress import Progress
-    from tidegate.cli.release_summary import told_what_is_left
+    from tidegate.cli.release_summary import summary_of_what_is_left
     from tidegate.durable.durable_columns import DurableColumns, transfer_columns
     from tidegate.io import open_source
     from tidegate.released.released_columns import column_file
 
-    names = checked_names(options["column"])
+    names = checked_column_names(options["column"])
     means = bool(options.get("mean"))
     if means:
         names = [*names, COUNT]
@@ -50,7 +55,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     if "emit" in options:
         raise SettingError("emit", "is for standard output, and several columns go to files")
     sinks = {name: column_file(output, name) for name in names}
-    replaced = any(holds_something(sink) for sink in sinks.values())
+    replaced = any(file_holds_something(sink) for sink in sinks.values())
     for sink in sinks.values():
         check_release_options(source, {**options, "output": sink})
     with_ticks = release_events.of_events(options)
@@ -58,19 +63,19 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
         pipelines = event_pipelines_of(names, options, means=means)
         until = release_events.clock(options)
     else:
-        pipelines, until = pipelines_of(names, with_length(options, source)), None
+        pipelines, until = pipelines_of_columns(names, options_with_length(options, source)), None
     if "by" in options:
         from tidegate.cli.release_means_by_key import release_means_by_key
 
         release_means_by_key(source, options, pipelines, sinks, replaced=replaced)
         return
-    refuse_bad_rows(source, source_options(options), options)
+    refuse_bad_rows_in_file(source, source_options_of_release(options), options)
     quiet = bool(options.get("quiet"))
     continues = source == "-" and options.get("stdin", "resent") == "continues"
     with (
-        open_source(source, **source_options(options)) as opened,
+        open_source(source, **source_options_of_release(options)) as opened,
         Progress(opened, quiet=quiet, output=output) as progress,
-        stopping(opened if options.get("follow") else None) as stop,
+        stopping_on_signal(opened if options.get("follow") else None) as stop,
     ):
         read = RoundingNote(opened, [one.lattice for one in pipelines.values()], names)
         into: dict[str, Any] = {"format": options.get("output-format"), "warn": complain}
@@ -79,15 +84,17 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
         if "state" not in options:
             started = {name: pipeline.start() for name, pipeline in pipelines.items()}
             runs = {**started}
-            with told_what_is_left([*started.values()], output):
+            with summary_of_what_is_left([*started.values()], output):
                 results = transfer_columns(read, started, sinks, **into)
             progress.close()
             _summarise_columns(runs, results, sinks, quiet=quiet)
         else:
-            with DurableColumns.open(options["state"], pipelines, **state_options(options)) as all_:
-                tell_unsealed(all_, options)
+            with DurableColumns.open(
+                options["state"], pipelines, **state_options_of_release(options)
+            ) as all_:
+                tell_release_is_unsealed(all_, options)
                 start = all_.seen if continues else None
-                with told_what_is_left(all_, output):
+                with summary_of_what_is_left(all_, output):
                     results = transfer_columns(read, all_, sinks, start=start, **into)
                 progress.close()
                 runs = {**all_.runs}
@@ -95,33 +102,33 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     warn_after_release(read, opened, options, replaced=replaced)
 
 
-def pipelines_of(names: list[str], options: dict[str, Any]) -> dict[str, Pipeline]:
+def pipelines_of_columns(names: list[str], options: dict[str, Any]) -> dict[str, Pipeline]:
     """A pipeline for each column, which all together spend epsilon."""
-    shares = by_column("share", names, options.get("share"))
-    return _pipelines(names, options, shares_of(names, shares), build_pipeline)
+    shares = option_by_column("share", names, options.get("share"))
+    return _pipelines_by_column(names, options, shares_of(names, shares), build_pipeline)
 
 
 def event_pipelines_of(
     names: list[str], options: dict[str, Any], *, means: bool
 ) -> dict[str, Pipeline]:
     """The same for events; with means, the last one counts them."""
-    shares = by_column("share", names, options.get("share"))
+    shares = option_by_column("share", names, options.get("share"))
     if not means:
-        return _pipelines(
+        return _pipelines_by_column(
             names, options, shares_of(names, shares), release_events.build_event_pipeline
         )
-    parts = shares_of(names, with_count(names[:-1], shares, 1 - SUMS))
+    parts = shares_of(names, shares_with_count_column(names[:-1], shares, 1 - SUMS))
     for setting in _OWN:
         for given in options.get(setting, ()):
             if given.startswith(f"{COUNT}="):
                 raise SettingError(setting, "is not for the count: each event counts as 1")
-    found = _pipelines(names[:-1], options, parts, release_events.build_event_pipeline)
+    found = _pipelines_by_column(names[:-1], options, parts, release_events.build_event_pipeline)
     counted = {name: value for name, value in options.items() if name not in {*_OWN, "share"}}
     counted |= {"count": True, "epsilon": positive("epsilon", options["epsilon"]) * parts[COUNT]}
     return {**found, COUNT: release_events.build_event_pipeline(counted)}
 
 
-def _pipelines(
+def _pipelines_by_column(
     names: list[str],
     options: dict[str, Any],
     shares: Mapping[str, Fraction],
@@ -130,7 +137,7 @@ def _pipelines(
     if "epsilon" not in options:
         raise SettingError("epsilon", "is required: give --epsilon, or set it in --config")
     epsilon = positive("epsilon", options["epsilon"])
-    own = {setting: by_column(setting, names, options.get(setting)) for setting in _OWN}
+    own = {setting: option_by_column(setting, names, options.get(setting)) for setting in _OWN}
     common = {name: value for name, value in options.items() if name not in {*own, "share"}}
     found: dict[str, Pipeline] = {}
     for name in names:

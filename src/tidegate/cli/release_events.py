@@ -7,9 +7,9 @@ from typing import Any
 
 import tidegate as tg
 from tidegate.cli.exit_codes_and_signals import complain
-from tidegate.cli.pipeline_from_options import parts_of
+from tidegate.cli.pipeline_from_options import periods_from_options
 from tidegate.errors import QueryError, SettingError
-from tidegate.record.times.time_ranges_and_tables import Moment, length_of
+from tidegate.record.times.time_ranges_and_tables import Moment, length_of_time
 from tidegate.run.event_ticks import Ticks
 
 _NOW = "now"
@@ -51,34 +51,34 @@ def check_mean(options: dict[str, Any]) -> None:
         raise SettingError("mean", "needs --column, the values whose mean is asked")
 
 
-def until(options: dict[str, Any]) -> Moment:
+def release_events_until(options: dict[str, Any]) -> Moment:
     """The time up to which ticks are released."""
     if "until" not in options:
         raise SettingError("until", _END)
     given = str(options["until"])
     if given.partition("-")[0].strip() != _NOW:
         return given
-    return moment_now(options, _behind(given))
+    return event_time_now(options, _events_behind_clock(given))
 
 
 def clock(options: dict[str, Any]) -> Moment | Callable[[], Moment]:
     """The same; with --follow, a clock that goes on."""
     _warn_of_clock_change(options)
     if not options.get("follow"):
-        return until(options)
+        return release_events_until(options)
     following = {"until": _NOW, **options}
     if str(following["until"]).partition("-")[0].strip() != _NOW:
         raise SettingError(
             "until", "must be now, or a while before, such as now-5min, with --follow"
         )
-    _behind(str(following["until"]))
-    return lambda: until(following)
+    _events_behind_clock(str(following["until"]))
+    return lambda: release_events_until(following)
 
 
 def _warn_of_clock_change(options: dict[str, Any]) -> None:
     """Say before anything is spent that ticks of 1d will not be days of the calendar."""
     ticks = Ticks(**{name: options[name] for name in ("every", "start", "zone") if name in options})
-    count = _MANY if options.get("follow") else ticks.complete(until(options))
+    count = _MANY if options.get("follow") else ticks.complete(release_events_until(options))
     if changed := ticks.clock_change(count):
         complain(
             f"warning: every: ticks keep their length when clocks change, so from {changed} on "
@@ -87,20 +87,20 @@ def _warn_of_clock_change(options: dict[str, Any]) -> None:
         )
 
 
-def _behind(given: str) -> int:
+def _events_behind_clock(given: str) -> int:
     """How far behind the clock `now-5min` is, in nanoseconds."""
     _, minus, length = given.partition("-")
     try:
-        return length_of(length.strip()) if minus else 0
+        return length_of_time(length.strip()) if minus else 0
     except QueryError:
         raise SettingError("until", "must be a time, now, or such as now-5min") from None
 
 
-def moment_now(options: dict[str, Any], behind: int = 0) -> str:
+def event_time_now(options: dict[str, Any], behind: int = 0) -> str:
     """The time of this computer, written as the times of the stream are; or so long before."""
     from datetime import UTC, datetime, timedelta
 
-    from tidegate.clock import zone_of
+    from tidegate.clock import clock_zone_of
     from tidegate.timestamps import read_times
 
     clock = read_times([options["start"]], zone=options.get("zone")).clock
@@ -108,7 +108,7 @@ def moment_now(options: dict[str, Any], behind: int = 0) -> str:
         here = datetime.now()  # noqa: DTZ005  # the wall clock here, as times are there
         return (here - timedelta(microseconds=behind // 1000)).isoformat()
     there = datetime.now(UTC) - timedelta(microseconds=behind // 1000)
-    return there.astimezone(zone_of(clock.zone)).isoformat()
+    return there.astimezone(clock_zone_of(clock.zone)).isoformat()
 
 
 _REQUIRED = {
@@ -138,9 +138,9 @@ def build_event_pipeline(options: dict[str, Any]) -> tg.Pipeline:
     arguments = {name: options[name] for name in _ARGUMENTS if name in options}
     arguments["non_negative"] = bool(options.get("non-negative"))
     if "period" in options:
-        arguments["period"] = parts_of(options)
+        arguments["period"] = periods_from_options(options)
     pipeline = tg.events(**arguments)
     if pipeline.ticks is None or {"horizon", "state", "follow"} & options.keys():
         return pipeline
-    ticks = pipeline.ticks.complete(until(options))
+    ticks = pipeline.ticks.complete(release_events_until(options))
     return tg.events(**{**arguments, "horizon": max(1, min(ticks, pipeline.perturber.horizon))})

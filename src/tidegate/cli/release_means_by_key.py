@@ -9,16 +9,21 @@ import typer
 
 import tidegate as tg
 from tidegate.cli import release_events
-from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping
-from tidegate.cli.file_options import refuse_bad_rows
-from tidegate.cli.release import source_options, state_options, tell_unsealed, warn_after_release
+from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping_on_signal
+from tidegate.cli.file_options import refuse_bad_rows_in_file
+from tidegate.cli.release import (
+    source_options_of_release,
+    state_options_of_release,
+    tell_release_is_unsealed,
+    warn_after_release,
+)
 from tidegate.cli.release_by_key import (
     ENDLESS,
     nothing_released_by_key,
     read_keys,
     tell_dropped,
 )
-from tidegate.cli.release_summary import summarise_keys, told_what_is_left
+from tidegate.cli.release_summary import summarise_release_of_keys, summary_of_what_is_left
 from tidegate.cli.rounding_note import RoundingNote
 from tidegate.guarantee import sequential
 
@@ -44,13 +49,13 @@ def release_means_by_key(
 
     wanted = keyed_columns(pipelines, options)
     until = release_events.clock(options)
-    opening = {**source_options(options), "by": options["by"]}
-    refuse_bad_rows(source, opening, options)
+    opening = {**source_options_of_release(options), "by": options["by"]}
+    refuse_bad_rows_in_file(source, opening, options)
     quiet, output = bool(options.get("quiet")), options.get("output")
     with (
         open_source(source, **opening) as opened,
         Progress(opened, quiet=quiet, output=output) as progress,
-        stopping(opened if options.get("follow") else None) as stop,
+        stopping_on_signal(opened if options.get("follow") else None) as stop,
     ):
         lattices = [one.lattice for one in pipelines.values()]
         read = RoundingNote(opened, lattices[:-1], [*pipelines][:-1])
@@ -58,12 +63,14 @@ def release_means_by_key(
         into["progress"] = stop.then(progress.advance)
         if "state" not in options:
             started = {name: _started(one) for name, one in wanted.items()}
-            with told_what_is_left([*started.values()], output):
+            with summary_of_what_is_left([*started.values()], output):
                 results = transfer_means_by_key(read, started, sinks, **into)
         else:
             folder = options["state"]
-            with DurableKeyedColumns.open(folder, wanted, **state_options(options)) as all_:
-                tell_unsealed(all_, options)
+            with DurableKeyedColumns.open(
+                folder, wanted, **state_options_of_release(options)
+            ) as all_:
+                tell_release_is_unsealed(all_, options)
                 results = transfer_means_by_key(read, all_, sinks, **into)
                 started = {name: run.release for name, run in all_.runs.items()}
         progress.close()
@@ -101,7 +108,7 @@ def _summarise(
     if options.get("quiet"):
         return
     for name, release in releases.items():
-        summarise_keys(release, results[name], f"{name}: ")
+        summarise_release_of_keys(release, results[name], f"{name}: ")
     parts = ", ".join(f"{name} {float(one.guarantee.epsilon):g}" for name, one in releases.items())
     total = sequential(*(one.guarantee for one in releases.values()))
     complain(f"all columns together spent: {total} ({parts})")

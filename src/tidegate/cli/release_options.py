@@ -17,12 +17,12 @@ from tidegate.cli.option_builders import (
     GAPS,
     LATE,
     PIPES,
-    flag,
-    kinds,
-    path,
-    text,
-    texts,
-    whole,
+    flag_option,
+    option_kinds,
+    path_option,
+    text_option,
+    texts_option,
+    whole_option,
     with_options,
 )
 from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, PRESETS, SMOOTHERS
@@ -30,71 +30,73 @@ from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, PRESETS, SMOOTHER
 OPTIONS: dict[str, Any] = {
     "output": OutputFile,
     # The pipeline.
-    "epsilon": text("Privacy budget, e.g. 0.1 or 1/10."),
-    "bound": texts("Public upper bound of a value. For several columns: COLUMN=BOUND each."),
-    "lower": texts(
+    "epsilon": text_option("Privacy budget, e.g. 0.1 or 1/10."),
+    "bound": texts_option("Public upper bound of a value. For several columns: COLUMN=BOUND each."),
+    "lower": texts_option(
         "Public lower bound of a value, 0 or below (default 0: smaller ones count as 0)."
     ),
-    "resolution": texts("Values are rounded to multiples of this (default: by the bound)."),
-    "share": texts(
+    "resolution": texts_option("Values are rounded to multiples of this (default: by the bound)."),
+    "share": texts_option(
         "Part of epsilon for one of several columns (default: equal parts).",
         metavar="COLUMN=PART",
     ),
-    "holdout": whole(
+    "holdout": whole_option(
         "Values that choose the threshold and are not released (default 65536; with --preset "
         "adaptive none)."
     ),
-    "horizon": whole("Longest range to answer well (default 1048576, or the input's rows)."),
-    "period": text(
+    "horizon": whole_option("Longest range to answer well (default 1048576, or the input's rows)."),
+    "period": text_option(
         "A cycle to learn: rows in a day, such as 1440 or 1440,10080; with times 1d or 1d,1w."
     ),
-    "preset": text(
+    "preset": text_option(
         f"Method: {', '.join(PRESETS)} (default {DEFAULT_PRESET}; tops is the paper's). See "
         "`tidegate methods`.",
         PRESETS,
     ),
-    "estimator": text(
+    "estimator": text_option(
         f"How values inside a block are estimated: {', '.join(SMOOTHERS)} (default recent).",
         SMOOTHERS,
     ),
-    "fanout": whole("Children per tree node (default 16)."),
-    "skipped": whole("Tree levels left to the smoother (default: by epsilon)."),
-    "delta": text("The delta of presets with an (epsilon, delta) guarantee."),
-    "set": text(
+    "fanout": whole_option("Children per tree node (default 16)."),
+    "skipped": whole_option("Tree levels left to the smoother (default: by epsilon)."),
+    "delta": text_option("The delta of presets with an (epsilon, delta) guarantee."),
+    "set": text_option(
         "Arguments that only this method has (`tidegate methods NAME`).",
         metavar="NAME=VALUE,…",
     ),
-    "non_negative": flag("--non-negative", help="Publish no negative values."),
-    "unit": text("What epsilon protects: event, window:W or user-horizon:K."),
-    "rethreshold": text("Choose the threshold again: every=N or every=N,share=F."),
-    "start_early": whole("Begin after this many values, refine the threshold later."),
+    "non_negative": flag_option("--non-negative", help="Publish no negative values."),
+    "unit": text_option("What epsilon protects: event, window:W or user-horizon:K."),
+    "rethreshold": text_option("Choose the threshold again: every=N or every=N,share=F."),
+    "start_early": whole_option("Begin after this many values, refine the threshold later."),
     # The input and the output.
-    "column": texts(
+    "column": texts_option(
         "Column that holds the values: a name, a number from 0 (CSV), a key (JSONL). Give it "
         "several times to release several columns, each into a file of its own."
     ),
-    "user_column": text("Column or key that names the user (user-horizon)."),
-    "by": text("Column with the key of a row: a stream for each key (see --keys)."),
-    "keys": path("With --by: file with all keys, one a line. Rows of others are dropped."),
-    "keys_are_public": flag(
+    "user_column": text_option("Column or key that names the user (user-horizon)."),
+    "by": text_option("Column with the key of a row: a stream for each key (see --keys)."),
+    "keys": path_option("With --by: file with all keys, one a line. Rows of others are dropped."),
+    "keys_are_public": flag_option(
         "--keys-are-public", help="With --by: accept every key; their names become public."
     ),
-    "shared_threshold": flag(
+    "shared_threshold": flag_option(
         "--shared-threshold", help="With --by: one threshold for all keys (needs --holdout)."
     ),
-    "time": text("Column or key with the time of a row: carried through, and public."),
-    "zone": text("Where times without a zone were written, e.g. Europe/Berlin."),
-    "time_format": text("How times are written, unless ISO 8601: e.g. '%d.%m.%Y %H:%M'."),
-    "late": text("Rows older than one before: refuse (default), or keep at their place.", LATE),
-    "order": text("For a broker: the key with the number of a message (mqtt:// needs it)."),
-    "gaps": text(
+    "time": text_option("Column or key with the time of a row: carried through, and public."),
+    "zone": text_option("Where times without a zone were written, e.g. Europe/Berlin."),
+    "time_format": text_option("How times are written, unless ISO 8601: e.g. '%d.%m.%Y %H:%M'."),
+    "late": text_option(
+        "Rows older than one before: refuse (default), or keep at their place.", LATE
+    ),
+    "order": text_option("For a broker: the key with the number of a message (mqtt:// needs it)."),
+    "gaps": text_option(
         "For a broker that deleted messages unread: refuse (default), or close and go on.", GAPS
     ),
-    "every": text("Rows are events: release their sum per tick of this length, e.g. 15min."),
-    "start": text("When the first tick begins; public, e.g. 2024-01-01."),
-    "until": text("Release the ticks up to this time, `now` or `now-5min`; public, too."),
-    "count": flag("--count", help="Release the number of events; no column, no bound."),
-    "mean": flag(
+    "every": text_option("Rows are events: release their sum per tick of this length, e.g. 15min."),
+    "start": text_option("When the first tick begins; public, e.g. 2024-01-01."),
+    "until": text_option("Release the ticks up to this time, `now` or `now-5min`; public, too."),
+    "count": flag_option("--count", help="Release the number of events; no column, no bound."),
+    "mean": flag_option(
         "--mean",
         help="With --every: release the number of events, too, so that means can be asked; it gets "
         "a fifth of epsilon (--share count=PART).",
@@ -104,25 +106,29 @@ OPTIONS: dict[str, Any] = {
     "decimal": DecimalSign,
     "format": InputFormat,
     "output_format": OutputFormat,
-    "follow": flag("--follow", help="Wait for more at the end of a growing file."),
-    "config": path("TOML file with any of these options, by their names."),
+    "follow": flag_option("--follow", help="Wait for more at the end of a growing file."),
+    "config": path_option("TOML file with any of these options, by their names."),
     # Durable state.
-    "state": path(
+    "state": path_option(
         "Folder for durable state, which survives kills and restarts. Without it, every run "
         "spends epsilon again."
     ),
-    "key_file": path("Key that seals the state (or TIDEGATE_KEY); none: unsealed."),
-    "ledger_source": text("Whose values these are, for the ledger (default: folder)."),
-    "cap": text("The most epsilon this source may ever spend."),
-    "new_epoch": flag("--new-epoch", help="Give up lost state and release again, charged again."),
-    "stdin": text(
+    "key_file": path_option("Key that seals the state (or TIDEGATE_KEY); none: unsealed."),
+    "ledger_source": text_option("Whose values these are, for the ledger (default: folder)."),
+    "cap": text_option("The most epsilon this source may ever spend."),
+    "new_epoch": flag_option(
+        "--new-epoch", help="Give up lost state and release again, charged again."
+    ),
+    "stdin": text_option(
         "After a restart, a pipe is resent from its start (default) or continues.", PIPES
     ),
-    "emit": text("On standard output after a restart: all (default) or new.", EMITTED),
-    "overwrite": flag(
+    "emit": text_option("On standard output after a restart: all (default) or new.", EMITTED),
+    "overwrite": flag_option(
         "--overwrite", help="Replace an existing output. The new release spends epsilon again."
     ),
-    "quiet": flag("--quiet", "-q", help="No progress bar, no summary; errors are still printed."),
+    "quiet": flag_option(
+        "--quiet", "-q", help="No progress bar, no summary; errors are still printed."
+    ),
 }
-KINDS = kinds(OPTIONS)  # of the values that a file for --config may have
+KINDS = option_kinds(OPTIONS)  # of the values that a file for --config may have
 with_release_options = with_options(OPTIONS)

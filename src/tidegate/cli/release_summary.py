@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.cli.exit_codes_and_signals import complain
-from tidegate.cli.printed_answers import USELESS, printed_advice, spread
+from tidegate.cli.printed_answers import USELESS, printed_advice, printed_spread
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.errors import RefusedError, TidegateError
 from tidegate.guarantee import sequential
 from tidegate.io import SinkError
 from tidegate.run.release import Release
-from tidegate.tables.plain_text import percent
+from tidegate.tables.plain_text import plain_percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ Durable = DurableRelease | DurableColumns
 
 
 @contextmanager
-def told_what_is_left(
+def summary_of_what_is_left(
     run: Durable | Sequence[Release | KeyedRelease], output: str | None
 ) -> Iterator[None]:
     """Add it to an error on its way to the user. What was refused for privacy explains itself."""
@@ -45,14 +45,14 @@ def told_what_is_left(
         if not isinstance(error, RefusedError):
             with suppress(TidegateError):  # a release that was interrupted may say nothing
                 if isinstance(run, Durable):
-                    error.add_note(_continued(run))
+                    error.add_note(_summary_of_continuing(run))
                 else:
                     torn = isinstance(error, SinkError)
                     error.add_note(_summary_of_spent(run, output, torn=torn))
         raise
 
 
-def _continued(run: Durable) -> str:
+def _summary_of_continuing(run: Durable) -> str:
     rows, seen = f"{run.position:,} rows are released", f"the first {run.seen:,} rows"
     if isinstance(run, DurableRelease) and run.pipeline.ticks is not None:
         seen = "what was read before"  # how many events there are is nobody's business
@@ -129,7 +129,7 @@ class ReleaseOutcome:
         )
 
 
-def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
+def summarise_release(outcome: ReleaseOutcome, named: str = "") -> None:
     """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
@@ -139,7 +139,7 @@ def summarise(outcome: ReleaseOutcome, named: str = "") -> None:
         complain(f"{named}warning: {warning}")
 
 
-def summarise_keys(release: Any, result: Any, named: str = "") -> None:
+def summarise_release_of_keys(release: Any, result: Any, named: str = "") -> None:
     """Print the summary of a release with keys; `named` says of which column."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
@@ -152,7 +152,7 @@ def summarise_keys(release: Any, result: Any, named: str = "") -> None:
     if release.threshold is not None:
         complain(f"{named}larger values count as {release.threshold:g}, for all keys")
     complain(f"{named}spent: {release.guarantee}")
-    for line in _crowded_keys(release) if result.keys <= _MOST_KEYS else []:
+    for line in _summary_of_crowded_keys(release) if result.keys <= _MOST_KEYS else []:
         complain(f"{named}{line}")
     if result.unmeasured:
         advice = "--shared-threshold chooses one for all"
@@ -170,7 +170,7 @@ def _keys_have(count: int) -> str:
     return "1 key has" if count == 1 else f"{count:,} keys have"
 
 
-def _crowded_keys(release: Any) -> list[str]:
+def _summary_of_crowded_keys(release: Any) -> list[str]:
     """Whether most values lie at the cap, of all keys together; and what the bound cuts."""
     with suppress(TidegateError):  # a range that not all keys know: nothing is said
         total = release.query()
@@ -220,7 +220,7 @@ def nothing_released(outcome: ReleaseOutcome, *, durable: bool) -> str:
     )
 
 
-def unmeasured(result: Transferred, *, durable: bool) -> str:
+def summary_of_unmeasured(result: Transferred, *, durable: bool) -> str:
     """What an input that ended inside its warm-up has left."""
     rows = f"the warm-up needs {result.unmeasured:,} more rows. Those released are placeholders"
     if result.threshold is None:
@@ -241,15 +241,15 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
     together = ", by all runs with this state together" if outcome.durable else ""
     lines = [
-        f"{first}; {_counted(outcome, total)}",
+        f"{first}; {_summary_of_counted(outcome, total)}",
         f"spent: {outcome.guarantee}{together}",
     ]
     if total is not None:
         half, size = (total.high - total.low) / 2, total.end - total.start
-        reach = spread(total.estimate - total.low, total.high - total.estimate)
+        reach = printed_spread(total.estimate - total.low, total.high - total.estimate)
         rows_known = f"{'all' if size == released else 'the last'} {size:,} released rows"
         lines.append(
-            f"a sum over {rows_known} is known to {reach} ({percent(total.confidence)})"
+            f"a sum over {rows_known} is known to {reach} ({plain_percent(total.confidence)})"
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
         if total.warning:
@@ -258,13 +258,13 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
             lines.append(f"warning: {USELESS}")
         if total.beyond_bound:
             lines.append(total.beyond_bound.rstrip("."))
-        lines += _why_wide(outcome, total)
+        lines += _summary_why_wide(outcome, total)
     return lines
 
 
-def _why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
+def _summary_why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
     """What an interval assumes, and what would make it shorter."""
-    from tidegate.record.answer_text import FAR, OPEN, open_end  # on demand, as above
+    from tidegate.record.answer_text import FAR, OPEN, text_of_open_end  # on demand, as above
 
     words = {
         FAR: "the upper end assumes an ordinary tail above the cap, which lies far below the "
@@ -272,7 +272,7 @@ def _why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
         OPEN: "too few values chose the cap to see larger ones, so the upper end is far",
         "": "",
     }
-    found = [words[open_end(total)], total.note.rstrip(".")]
+    found = [words[text_of_open_end(total)], total.note.rstrip(".")]
     horizon, wide = outcome.pipeline.perturber.horizon, total.high - total.low
     long = outcome.pipeline.ticks is None and horizon >= _LONG * outcome.released
     if long and wide > _WIDE * abs(total.estimate):
@@ -283,14 +283,18 @@ def _why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
     return [line for line in found if line]
 
 
-def _counted(outcome: ReleaseOutcome, total: Answer | None) -> str:
+def _summary_of_counted(outcome: ReleaseOutcome, total: Answer | None) -> str:
     """What values beyond the ends count as: where caps moved, as `tidegate query` says it."""
-    from tidegate.record.answer_text import moved  # on demand, as above
+    from tidegate.record.answer_text import text_of_moved_level  # on demand, as above
 
     if outcome.pipeline.ticks is not None:
         largest = f"{outcome.threshold:g}" if outcome.threshold is not None else "?"
         return f"an event counts as {largest} at most"
     if outcome.floor:
         return f"values count from {outcome.floor:g} to {outcome.threshold:g}"
-    cap = f"{outcome.threshold:g}" if total is None else moved(total.threshold, total.highest)
+    cap = (
+        f"{outcome.threshold:g}"
+        if total is None
+        else text_of_moved_level(total.threshold, total.highest)
+    )
     return f"larger values count as {cap}, values below 0 as 0 (see --lower)"

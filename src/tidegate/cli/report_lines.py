@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError
-from tidegate.io.file_kind_and_row_count import FileKind, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, file_kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import LineTooLongError, read_lines
 
@@ -15,7 +15,7 @@ _WRONG_NAME = "must be JSON lines: its name must end in .jsonl, or pipe it in"
 
 def report_lines(path: str) -> Iterator[list[bytes]]:
     """Lines that are not blank, as soon as they are there. Compressed files are known by name."""
-    kind = _kind(path)
+    kind = _kind_of_report_file(path)
     if kind is None or kind.format != "jsonl":
         raise SourceError(None, _WRONG_NAME, path)
     incoming = InputBytes(path, kind.compression)
@@ -28,8 +28,8 @@ def report_lines(path: str) -> Iterator[list[bytes]]:
         incoming.close()
 
 
-def _kind(path: str) -> FileKind | None:
+def _kind_of_report_file(path: str) -> FileKind | None:
     try:
-        return kind_of(path, "jsonl" if path == "-" else None)
+        return file_kind_of(path, "jsonl" if path == "-" else None)
     except SettingError:  # it offers formats, and an option that there is not
         return None

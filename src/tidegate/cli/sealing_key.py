@@ -13,7 +13,7 @@ from tidegate.sealing import KEY_VARIABLE, decoded_key
 READABLE = "who can read the folder can read held-out values and raw sums"
 
 
-def read_key(path: Path | str | None, setting: str = "key-file") -> bytes | None:
+def read_sealing_key(path: Path | str | None, setting: str = "key-file") -> bytes | None:
     """32 bytes, written raw, in hex or in base64; None if there is no key."""
     if path is None:
         text = os.environ.get(KEY_VARIABLE)
@@ -24,7 +24,7 @@ def read_key(path: Path | str | None, setting: str = "key-file") -> bytes | None
         raise MissingError(f"{setting}: cannot read {path}: {error.strerror}") from None
 
 
-def key_of_command(command: str) -> bytes:
+def sealing_key_of_command(command: str) -> bytes:
     """The key that a command prints, such as one that asks a KMS. It runs without a shell."""
     try:
         done = subprocess.run(shlex.split(command), capture_output=True, timeout=60, check=False)  # noqa: S603  # the operator's own command

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import complain, plain_errors
-from tidegate.cli.sealing_key import READABLE, key_of_command, read_key
+from tidegate.cli.exit_codes_and_signals import complain, errors_as_exit_codes
+from tidegate.cli.sealing_key import READABLE, read_sealing_key, sealing_key_of_command
 from tidegate.errors import MissingError
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
@@ -81,17 +81,21 @@ def serve(
       tidegate serve gate/ --key-file gate.key --cap 1
       tidegate serve gate/ --database postgresql://tidegate@db/tidegate --host 0.0.0.0
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
-        from tidegate.service.logs_and_traces import LineFormatter
+    with errors_as_exit_codes():
+        from tidegate.service.logs_and_traces import LogLineFormatter
 
-        LineFormatter(log_format)  # which refuses what it does not know
-        key = read_key(key_file) if key_command is None else key_of_command(key_command)
-        service = _service(folder, database, key, cap, new_epoch=new_epoch)
+        LogLineFormatter(log_format)  # which refuses what it does not know
+        key = (
+            read_sealing_key(key_file)
+            if key_command is None
+            else sealing_key_of_command(key_command)
+        )
+        service = _service_to_serve(folder, database, key, cap, new_epoch=new_epoch)
         openid = None
         if openid_issuer is not None:
-            from tidegate.service.openid import OpenId
+            from tidegate.service.openid_tokens import OpenIdTokens
 
-            openid = OpenId(openid_issuer, openid_audience, openid_claim)
+            openid = OpenIdTokens(openid_issuer, openid_audience, openid_claim)
         if key is None:
             complain(f"warning: states are not sealed (--key-file): {READABLE}")
         if not service.tokens.listed():
@@ -130,8 +134,8 @@ def token(
       tidegate token gate/ producer --label meters
       tidegate token gate/ producer --label meters --revoke
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
-        service = _service(folder, database, None, None)
+    with errors_as_exit_codes():
+        service = _service_to_serve(folder, database, None, None)
         try:
             if revoke:
                 gone = service.revoke_tokens(label)
@@ -153,7 +157,7 @@ def backup(
     \b
       tidegate backup gate/ backup-2024-02-01/
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         from tidegate.service.backup import back_up
 
         back_up(folder, target)
@@ -170,15 +174,15 @@ def restore(
     \b
       tidegate restore backup-2024-02-01/ gate/
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
-        from tidegate.service.backup import put_back
+    with errors_as_exit_codes():
+        from tidegate.service.backup import restore_from_backup
 
-        put_back(copy, folder)
+        restore_from_backup(copy, folder)
         complain("every stream begins a new epoch when the service starts; its values are charged")
 
 
 @contextmanager
-def service_extra() -> Iterator[None]:
+def extra_to_serve() -> Iterator[None]:
     """Say what to install where an import of the service fails."""
     try:
         yield
@@ -189,7 +193,7 @@ def service_extra() -> Iterator[None]:
         ) from None
 
 
-def _service(
+def _service_to_serve(
     folder: Path,
     database: str | None,
     key: bytes | None,
@@ -197,6 +201,6 @@ def _service(
     *,
     new_epoch: bool = False,
 ) -> Service:
-    with service_extra():
+    with extra_to_serve():
         from tidegate.service.service_process import Service
     return Service.opened(folder, database, key, cap, new_epoch=new_epoch)

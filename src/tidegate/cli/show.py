@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import plain_errors
-from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of
-from tidegate.cli.printed_answers import spread, warned
+from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
+from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of_column
+from tidegate.cli.printed_answers import printed_spread, warned
 from tidegate.errors import QueryError, SettingError, TidegateError
-from tidegate.tables.plain_text import percent, time_axis
+from tidegate.tables.plain_text import plain_percent, plain_time_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,13 +67,13 @@ def show(
       tidegate show private.parquet --window 3600 --png private.png
       tidegate show zones.csv --key north --png north.png
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
-        released = file_of(released, column)
+    with errors_as_exit_codes():
+        released = file_of_column(released, column)
         columns = shutil.get_terminal_size().columns if width is None else width
         if not 1 <= columns <= _WIDEST:
             raise SettingError("width", f"must lie between 1 and {_WIDEST}, not {columns}")
         if png is not None:
-            _check_picture(png, released)
+            _check_picture_to_show(png, released)
         file = _opened_to_show(released, key, format)
         length = _show_window(file, window)
         for name, fact in _show_facts(file, confidence):
@@ -87,7 +87,7 @@ def show(
         drawn = means if levels is None else levels[1]
         typer.echo(sparkline(drawn.tolist()))
         if (times := file.record.times) is not None:  # of rows, which lie evenly along the line
-            typer.echo(time_axis(times.along(file.record.start, file.record.end), drawn.size))
+            typer.echo(plain_time_axis(times.along(file.record.start, file.record.end), drawn.size))
         if levels is not None:
             typer.echo(f"level: {levels[1].min():.4g} to {levels[1].max():.4g}")
         below, above = (
@@ -96,7 +96,7 @@ def show(
         )
         typer.echo(
             f"moving average of {length:,} values: {means.min():.4g} to {means.max():.4g}; as a "
-            f"rule known to {spread(below, above)} ({percent(confidence)})"
+            f"rule known to {printed_spread(below, above)} ({plain_percent(confidence)})"
         )
         whole = file.record.queries([file.record.start], [file.record.end], confidence)
         for line in filter(
@@ -110,7 +110,7 @@ def show(
 
 def _opened_to_show(released: Path, key: str | None, format: str | None) -> ReleasedFile:  # noqa: A002  # as in `show`
     """The file, or one of its keys."""
-    from tidegate.keyed.released_file import KeyedFile, open_one_file  # on demand, as in `query`
+    from tidegate.keyed.keyed_file import KeyedFile, open_one_file  # on demand, as in `query`
 
     file = open_one_file(released, format)
     if not isinstance(file, KeyedFile):
@@ -128,7 +128,7 @@ def _opened_to_show(released: Path, key: str | None, format: str | None) -> Rele
     return file.of_key(key)
 
 
-def _check_picture(picture: Path, released: Path) -> None:
+def _check_picture_to_show(picture: Path, released: Path) -> None:
     """Refuse to overwrite the released file or its metadata with the picture."""
     for kept in (released, released.with_name(f"{released.name}.meta.json")):
         if picture.exists() and kept.exists() and picture.samefile(kept):
@@ -152,13 +152,13 @@ def _show_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     size = record.end - record.start
     mean, low, high = (one / size for one in (total.estimate, total.low, total.high))
     speaks = ", of capped values" if total.capped else ""
-    thresholds = [f"{_ends(phase)} from {phase.start:,} on" for phase in file.thresholds]
+    thresholds = [f"{_shown_ends(phase)} from {phase.start:,} on" for phase in file.thresholds]
     blocks = f"blocks of {pipeline.perturber.block:,}"
     if not pipeline.estimator.adds_up:
         lowest, *_, highest = [*file.truncation, file.truncation[-1]]
         blocks = f"blocks measured as needed, truncated at {lowest:g} to {highest:g}"
     if len(thresholds) == 1:
-        thresholds = [_ends(file.thresholds[0])]
+        thresholds = [_shown_ends(file.thresholds[0])]
     elif len(thresholds) > _LISTED:
         more = len(thresholds) - _LISTED
         thresholds = [*thresholds[:_LISTED], f"and {more} more"]
@@ -172,7 +172,7 @@ def _show_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
         ("file", str(file.path.with_name(file.title))),
         ("guarantee", file.guarantee),
         ("values", f"{size:,}"),
-        ("mean", f"{mean:.6g} ({percent(confidence)}: {low:.6g} to {high:.6g}){speaks}"),
+        ("mean", f"{mean:.6g} ({plain_percent(confidence)}: {low:.6g} to {high:.6g}){speaks}"),
         ("threshold", "; ".join(thresholds)),
         (
             "settings",
@@ -186,7 +186,7 @@ def _show_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
     ]
 
 
-def _ends(phase: Phase) -> str:
+def _shown_ends(phase: Phase) -> str:
     """Where values are cut; the lower end only where it is not 0."""
     return f"{f'{phase.floor:g} to ' if phase.floor else ''}{phase.threshold:g}"
 
@@ -240,13 +240,14 @@ def _show_picture(
 ) -> None:
     import numpy as np
 
-    from tidegate.released.plot import label_dates
+    from tidegate.released.released_plot import label_dates
 
     plt = _pyplot()
     average = _show_average(file, window, _POINTS, confidence)
     estimate, low, high = (one / window for one in (average.estimate, average.low, average.high))
     figure, axes = plt.subplots(figsize=(11, 4.5), layout="constrained")
-    band = f"{percent(confidence)} interval of the average" + "\nof capped values" * average.capped
+    band = f"{plain_percent(confidence)} interval of the average"
+    band += "\nof capped values" * average.capped
     # At the middle of each window: a cycle is then where it is in the level.
     middles = np.maximum(average.end - window // 2, average.start + 1)
     along, untimed = file.along(middles), file.record.times is None

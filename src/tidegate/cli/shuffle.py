@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import complain, plain_errors
+from tidegate.cli.exit_codes_and_signals import complain, errors_as_exit_codes
 from tidegate.errors import MissingError, SettingError
 
 
@@ -36,10 +36,10 @@ def shuffle(
     \b
       tidegate shuffle mixing/ --to https://collect.example --token-file shuffler.token
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         token = _shuffler_token(token_file)
         try:
-            from tidegate.service.shuffler.app import run
+            from tidegate.service.shuffler.shuffler_app import run_shuffler
         except ModuleNotFoundError as error:
             raise MissingError(
                 f"the shuffler needs the extra 'service' ({error.name} is missing). Run pip "
@@ -48,7 +48,7 @@ def shuffle(
         complain(
             f"devices report to {'https' if certificate else 'http'}://{host}:{port}/v1/tasks/ID"
         )
-        run(
+        run_shuffler(
             folder,
             to,
             token,

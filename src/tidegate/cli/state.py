@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.exit_codes_and_signals import plain_errors
-from tidegate.cli.sealing_key import READABLE, read_key
+from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
+from tidegate.cli.sealing_key import READABLE, read_sealing_key
 from tidegate.errors import SettingError
 
 if TYPE_CHECKING:  # imported when it is needed: start-up counts
@@ -35,7 +35,7 @@ def show(folder: Folder, key_file: KeyFile = None) -> None:
       tidegate state show state/
       tidegate state show state/ --key-file key
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened_state(folder, read_key(key_file)) as run:
+    with errors_as_exit_codes(), _opened_state(folder, read_sealing_key(key_file)) as run:
         replayed = sum(values.size for _, values in run.replay())
         typer.echo(f"source     {run.source}")
         typer.echo(f"sealed     {'yes' if run.sealed else f'no; {READABLE}'}")
@@ -66,15 +66,15 @@ def rekey(
     \b
       tidegate state rekey state/ --key-file old --new-key-file new
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors():
+    with errors_as_exit_codes():
         if new_key_file is None:
             raise SettingError(
                 "new-key-file",
                 "is missing: give the file of the new key. To keep the state without any key, "
                 "use `tidegate state unseal`",
             )
-        old = read_key(key_file)  # each once: they may be pipes
-        new = read_key(new_key_file, "new-key-file")
+        old = read_sealing_key(key_file)  # each once: they may be pipes
+        new = read_sealing_key(new_key_file, "new-key-file")
         if new is None or new == old:
             raise SettingError("new-key-file", "is the old key: give another one")
         with _opened_state(folder, old) as run:
@@ -92,7 +92,7 @@ def unseal(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
     \b
       tidegate state unseal state/ --key-file key
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened_state(folder, read_key(key_file)) as run:
+    with errors_as_exit_codes(), _opened_state(folder, read_sealing_key(key_file)) as run:
         if not run.sealed:
             typer.echo("the state is not sealed: nothing was changed")
             return
@@ -111,7 +111,7 @@ def erase(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
     \b
       tidegate state erase state/ --key-file key
     """  # noqa: D301  # \b keeps the lines of the examples
-    with plain_errors(), _opened_state(folder, read_key(key_file)) as run:
+    with errors_as_exit_codes(), _opened_state(folder, read_sealing_key(key_file)) as run:
         if not yes:
             typer.confirm(f"erase the secret state of {run.source!r} for good?", abort=True)
         run.erase()

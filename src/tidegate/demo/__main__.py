@@ -10,11 +10,11 @@ from tidegate.demo.table_and_picture import show
 
 def main() -> None:
     """Release two weeks of made-up requests per second; print a table; draw a picture."""
-    show(**vars(_options()))
+    show(**vars(_demo_options()))
     print("See it move: .venv/bin/pip install -e '.[service]' && .venv/bin/tidegate demo --serve")
 
 
-def _options() -> argparse.Namespace:
+def _demo_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tidegate.demo", description=main.__doc__)
     parser.add_argument("--epsilon", default="0.5", help="privacy budget (default: 0.5)")
     parser.add_argument("--days", type=int, default=14, help="length of the stream (default: 14)")

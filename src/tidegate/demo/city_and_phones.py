@@ -30,7 +30,7 @@ _TRIPS = 40  # a tick, on average
 
 
 @dataclass(frozen=True)
-class Tick:
+class CityTick:
     """What happens in a quarter of an hour.
 
     Attributes:
@@ -46,7 +46,7 @@ class Tick:
     fares: list[float]
 
 
-def ticks(start: datetime, seed: int = 0) -> Iterator[Tick]:
+def city_ticks(start: datetime, seed: int = 0) -> Iterator[CityTick]:
     """The city from `start` on, for ever."""
     generator = np.random.default_rng(seed)
     now = start.astimezone(UTC)
@@ -61,13 +61,13 @@ def ticks(start: datetime, seed: int = 0) -> Iterator[Tick]:
         count = int(generator.poisson(_TRIPS * day * weekend))
         seconds = np.sort(generator.uniform(0, TICK.total_seconds(), count))
         fares = np.round(5 + generator.gamma(1.6, 9, count), 2)
-        yield Tick(
+        yield CityTick(
             now, load, [now + timedelta(seconds=float(at)) for at in seconds], fares.tolist()
         )
         now += TICK
 
 
-def minutes_on_the_way(phones: int, seed: int = 1) -> Iterator[list[float]]:
+def minutes_of_phones(phones: int, seed: int = 1) -> Iterator[list[float]]:
     """How long the owner of each phone travelled, day by day; now and then the trains are late."""
     generator = np.random.default_rng(seed)
     while True:
@@ -97,7 +97,7 @@ class Phones:
         self._token = gate.call("POST", "/v1/tokens", "manage", content=made)["token"]
         self.url = f"{address}/v1/tasks/{task['task_id']}"
         self._clients: list[Client] = [topl.client() for _ in range(count)]
-        self._days = minutes_on_the_way(count)
+        self._days = minutes_of_phones(count)
 
     def report(self, pause: float = 0.0) -> int:
         """Let every phone report once; how many were taken."""

@@ -17,9 +17,9 @@ from tidegate.demo.city_and_phones import (
     PHONES,
     TICK,
     ZONES,
+    CityTick,
     Phones,
-    Tick,
-    ticks,
+    city_ticks,
 )
 from tidegate.errors import TidegateError
 from tidegate.randomness import random_bytes
@@ -42,7 +42,7 @@ def serve(port: int, *, browser: bool = True) -> None:
         ]
         address = f"http://127.0.0.1:{port}"
         feeder = threading.Thread(
-            target=_feed, args=(address, tokens, browser), name="city", daemon=True
+            target=_feed_served_demo, args=(address, tokens, browser), name="city", daemon=True
         )
         feeder.start()
         print(f"The live page is at {address}/  (Ctrl-C ends the demo)")
@@ -50,14 +50,14 @@ def serve(port: int, *, browser: bool = True) -> None:
         service.run("127.0.0.1", port, public_reading=True)
 
 
-def _feed(address: str, tokens: list[str], browser: bool) -> None:
+def _feed_served_demo(address: str, tokens: list[str], browser: bool) -> None:
     try:
         gate = connect(address, *tokens)
         start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - _HISTORY * TICK
-        create_streams(gate, start)
-        city = ticks(start)
+        create_streams_to_serve(gate, start)
+        city = city_ticks(start)
         for _ in range(_HISTORY // _BATCH):
-            push_ticks(gate, list(itertools.islice(city, _BATCH)))
+            push_ticks_to_serve(gate, list(itertools.islice(city, _BATCH)))
         print(f"{_HISTORY:,} quarters of an hour were released; now one comes every second.")
         phones = Phones(gate, address)
         threading.Thread(target=phones.run, name="phones", daemon=True).start()
@@ -65,13 +65,13 @@ def _feed(address: str, tokens: list[str], browser: bool) -> None:
         if browser:
             webbrowser.open(address)
         for tick in city:
-            push_ticks(gate, [tick])
+            push_ticks_to_serve(gate, [tick])
             time.sleep(_PAUSE)
     except TidegateError as error:
         print(f"The city stopped: {error}")
 
 
-def create_streams(gate: Gate, start: datetime) -> None:
+def create_streams_to_serve(gate: Gate, start: datetime) -> None:
     """A stream with keys, and two of events from one source."""
     gate.create("load-by-zone", epsilon="1", bound=METER_BOUND, keys=list(ZONES))
     clock = {"every": "15min", "start": start.isoformat()}
@@ -79,7 +79,7 @@ def create_streams(gate: Gate, start: datetime) -> None:
     gate.create("trips", epsilon="0.5", events={**clock, "count": True}, source="trips")
 
 
-def push_ticks(gate: Gate, some: list[Tick]) -> None:
+def push_ticks_to_serve(gate: Gate, some: list[CityTick]) -> None:
     """Send what happened in some ticks."""
     load = [(tick.start, zone, value) for tick in some for zone, value in tick.load.items()]
     times, zones, values = zip(*load, strict=True)

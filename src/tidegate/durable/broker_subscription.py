@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.output_writer import Output
+from tidegate.durable.output_writer import OutputTarget
 from tidegate.durable.transfer import TransferPassage, Transferred
 from tidegate.errors import SettingError
 from tidegate.io import Batch
@@ -60,7 +60,7 @@ class BrokerMarks(NamedTuple):
         return after, left
 
 
-def subscribe(
+def subscribe_to_broker(
     reader: Reader,
     payloads: Payloads,
     run: DurableRelease,
@@ -86,7 +86,7 @@ def subscribe(
     """
     if run.seen and not run.offset:
         raise StateError("this state was begun with another kind of input: use another folder")
-    output = Output.to(sink, format)
+    output = OutputTarget.to(sink, format)
     held = output.rows_held(lambda: run.clock)
     if held is not None:
         written = held

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.state_file import COLUMNS
-from tidegate.durable.state_stores import Anchors
+from tidegate.durable.state_stores import StoredAnchors
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import CapExceeded, Ledger
@@ -20,7 +20,7 @@ from tidegate.run.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
-class Cost:
+class ChargedCost:
     """A stage that reads the input positions [start, end); `end` None: without end."""
 
     stage: str
@@ -29,7 +29,7 @@ class Cost:
     guarantee: Guarantee
 
 
-def charged_costs(pipeline: Pipeline) -> Iterator[Cost]:
+def charged_costs(pipeline: Pipeline) -> Iterator[ChargedCost]:
     """Every cost of a release, in the order in which it arises.
 
     Their maximum over positions of the sum is the pipeline's guarantee: hold-out and stream are
@@ -39,31 +39,31 @@ def charged_costs(pipeline: Pipeline) -> Iterator[Cost]:
     """
     schedule, block = pipeline.schedule, pipeline.perturber.block
     if pipeline.native or schedule.releases_warm_up:  # a value may pay for a choice and for sums
-        yield Cost("stream", 0, None, pipeline.guarantee)
+        yield ChargedCost("stream", 0, None, pipeline.guarantee)
         return
     widen = pipeline.unit.widen
     holdout = pipeline.holdout
     if holdout:
-        yield Cost("threshold", 0, holdout, widen(pipeline.choice_guarantee))
+        yield ChargedCost("threshold", 0, holdout, widen(pipeline.choice_guarantee))
     stream = widen(pipeline.perturber.guarantee)
     rule = schedule.later_rule(pipeline.threshold)
     selection = widen(two_sided_caps.guarantee(rule, pipeline.lattice))
     if not schedule.withholds:
-        yield Cost("stream", holdout, None, stream)
+        yield ChargedCost("stream", holdout, None, stream)
     number, begun = 0, 0
     while True:
         opening, switch = schedule.opening(number, block), schedule.switch(number, block)
         if schedule.withholds:
             end = None if opening is None else holdout + opening
             if end is None or end > holdout + begun:
-                yield Cost("stream", holdout + begun, end, stream)
+                yield ChargedCost("stream", holdout + begun, end, stream)
         if opening is None or switch is None:
             return
-        yield Cost("threshold", holdout + opening, holdout + switch, selection)
+        yield ChargedCost("threshold", holdout + opening, holdout + switch, selection)
         number, begun = number + 1, switch
 
 
-def costs_together(pipelines: Sequence[Pipeline]) -> Iterator[Cost]:
+def charged_costs_together(pipelines: Sequence[Pipeline]) -> Iterator[ChargedCost]:
     """The costs of several releases of the same rows: sequential composition, stage by stage.
 
     One row has one value in each; whoever replaces the row replaces all of them. Each release is
@@ -74,7 +74,7 @@ def costs_together(pipelines: Sequence[Pipeline]) -> Iterator[Cost]:
         if any((one.start, one.end) != (first.start, first.end) for one in stages):
             raise SettingError("column", "all must have the same hold-out and schedule")
         together = sequential(*(one.guarantee for one in stages))
-        yield Cost(first.stage, first.start, first.end, together)
+        yield ChargedCost(first.stage, first.start, first.end, together)
 
 
 class Charging:
@@ -83,10 +83,10 @@ class Charging:
     def __init__(
         self,
         ledger: Ledger,
-        of: Callable[[], Iterator[Cost]],
+        of: Callable[[], Iterator[ChargedCost]],
         epoch: str,
         source: str,
-        lock: Anchors,
+        lock: StoredAnchors,
         *,
         part: str = "",
     ) -> None:
@@ -164,10 +164,10 @@ class Charging:
 
 def charging_in(folder: Path, own: Charging) -> Charging:
     """What charges for the release in a folder: nothing, if it is one column of several."""
-    return OneColumn(own, folder) if (folder.parent / COLUMNS).exists() else own
+    return ChargingOneColumn(own, folder) if (folder.parent / COLUMNS).exists() else own
 
 
-class OneColumn(Charging):
+class ChargingOneColumn(Charging):
     """Charges for a column of several that was opened by itself: to look at, rekey or erase it.
 
     It takes no value: what it cost would be missing in the ledger of all columns.
@@ -194,7 +194,7 @@ class OneColumn(Charging):
         return 0
 
 
-class WithAllColumns(Charging):
+class ChargingAllColumns(Charging):
     """Charges for one column of several: a push is first charged to the sum of all columns.
 
     Without it a push to the run of a column went around the ledger of the columns, and its cap.

@@ -15,13 +15,13 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tidegate import _atomic_files
 from tidegate._context_managers import Closed, Context, NotCopied
-from tidegate.durable.charging import Charging, Cost, WithAllColumns
+from tidegate.durable.charging import ChargedCost, Charging, ChargingAllColumns
 from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
 from tidegate.durable.state_file import COLUMNS, refuse_other_states
 from tidegate.durable.state_stores import FolderStore
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import Ledger, LedgerError
-from tidegate.run.column_budgets import checked_names, column_file_label
+from tidegate.run.column_budgets import checked_column_names, column_file_label
 from tidegate.run.pipeline import Pipeline
 
 
@@ -68,13 +68,13 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         ledger: Ledger,
         runs: dict[str, Run],
         source: str,
-        costs: Callable[[], Iterator[Cost]],
+        costs: Callable[[], Iterator[ChargedCost]],
     ) -> None:
         self.runs, self.source = runs, source
         self._charging = Charging(ledger, costs, self.epoch, source, lock)
         self._turn = threading.Lock()  # columns may be pushed to by threads of their own
         for run in runs.values():
-            run._charging = WithAllColumns(run._charging, self._charging, self._turn)
+            run._charging = ChargingAllColumns(run._charging, self._charging, self._turn)
 
     @staticmethod
     @abstractmethod
@@ -83,7 +83,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
 
     @staticmethod
     @abstractmethod
-    def _costs(wanted: list[Any]) -> Iterator[Cost]:
+    def _costs(wanted: list[Any]) -> Iterator[ChargedCost]:
         """What all columns together cost a row."""
 
     @staticmethod
@@ -104,7 +104,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         new_epoch: bool = False,
     ) -> Self:
         """Begin in an empty folder, or continue. Arguments as of `DurableRelease.open`."""
-        names = checked_names(list(pipelines))
+        names = checked_column_names(list(pipelines))
         store = FolderStore(Path(folder))
         place = store.folder
         lock = store.lock
@@ -133,7 +133,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
             if known and name not in known:
                 raise StateError(f"the ledger here belongs to the source {known[0]!r}: name it so")
 
-            def costs() -> Iterator[Cost]:
+            def costs() -> Iterator[ChargedCost]:
                 return cls._costs(wanted)
 
             if new_epoch:  # what the cap does not allow gives up nothing

@@ -9,8 +9,8 @@ from tidegate._hash_chain import START
 from tidegate._version import __version__
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.input_digests import InputDigests
-from tidegate.durable.journal import encoded_entry, merged_entries
-from tidegate.durable.state_file import WAY_ON, Changes, UserRows
+from tidegate.durable.journal import encoded_journal_entry, merged_journal_entries
+from tidegate.durable.state_file import WAY_ON, StateChanges, StateUserRows
 from tidegate.durable.state_stores import StateStore
 from tidegate.durable.user_counts_log import UserLog
 from tidegate.lattice import IntArray
@@ -22,7 +22,7 @@ from tidegate.sealing import seal
 from tidegate.state_as_bytes import restore, state_of
 
 
-class Committed(NamedTuple):
+class CommittedFacts(NamedTuple):
     """The public facts of the last commit. Replaced in one step.
 
     Attributes:
@@ -55,7 +55,7 @@ class Committer:
         self._users: UserLog | None = None
         if release.user_cap is not None:
             self._users = UserLog(release.user_cap, release.derived_key("users"))
-        self.committed = Committed(0, START, 0, ())
+        self.committed = CommittedFacts(0, START, 0, ())
         self._number = 0  # of the last commit in this folder, over all epochs
         self.unsaved = 0  # values that were taken since the last commit
         self.offset = ""  # where the values came from, if a broker delivers them
@@ -86,7 +86,7 @@ class Committer:
         head, position = body["journal head"], self._release.position
         if position and not set(self._release.phases) <= set(phases):  # which the seal covers
             raise StateError(f"the state in {self._store.place} is damaged: {WAY_ON}")
-        self.committed = Committed(self._store.journal_length(), head, position, phases)
+        self.committed = CommittedFacts(self._store.journal_length(), head, position, phases)
 
     def take(self, units: IntArray, users: Any, times: IntArray | None) -> None:
         """Note inputs that were read."""
@@ -97,16 +97,16 @@ class Committer:
         """Commit what was taken and released since the last commit."""
         key, before = self._release.derived_key("journal"), self.committed
         head, journal = before.head, []
-        for entry in merged_entries(released):
-            body, head = encoded_entry(entry, head, key)
+        for entry in merged_journal_entries(released):
+            body, head = encoded_journal_entry(entry, head, key)
             journal.append(body)
         known = before.phases[-1].start if before.phases else -1
         fresh = [phase for phase in self._release.phases if phase.start > known]
         users = self._user_rows()
-        after = Committed(
+        after = CommittedFacts(
             before.rows + len(journal), head, self._release.position, (*before.phases, *fresh)
         )
-        changes = Changes(journal, self._fresh_digests, fresh, users)
+        changes = StateChanges(journal, self._fresh_digests, fresh, users)
         self._store.commit(self._state(head), self._anchor, changes)
         self._committed_once(head)
         self.committed = after
@@ -133,7 +133,7 @@ class Committer:
 
     def erase(self) -> None:
         """Remove everything secret."""
-        self._store.replace_state(b"erased", {"erased": b"yes"}, UserRows(replace=True))
+        self._store.replace_state(b"erased", {"erased": b"yes"}, StateUserRows(replace=True))
         self._committed_once(self.committed.head)
         self._store.scrub()
 
@@ -146,9 +146,9 @@ class Committer:
     def _anchor(self) -> Anchor:
         return self._ledger.count, self._ledger.head
 
-    def _user_rows(self, *, whole: bool = False) -> UserRows:
+    def _user_rows(self, *, whole: bool = False) -> StateUserRows:
         """New rows for the counts of users. Call it before `_state`, which stores their head."""
-        return UserRows() if self._users is None else self._users.fresh(self._key, whole=whole)
+        return StateUserRows() if self._users is None else self._users.fresh(self._key, whole=whole)
 
     def _state(self, head: bytes) -> bytes:
         body = {

@@ -9,15 +9,15 @@ from copy import deepcopy
 from typing import Any
 
 from tidegate.clock import Clock
-from tidegate.durable.commit import Committed, Committer
+from tidegate.durable.commit import CommittedFacts, Committer
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.input_digests import Recogniser
+from tidegate.durable.input_digests import InputRecogniser
 from tidegate.durable.journal import (
     JournalHistory,
     JournalView,
     journal_entries,
     published_from_journal,
-    verified_rows,
+    verified_journal_rows,
 )
 from tidegate.durable.state_stores import StateStore
 from tidegate.guarantee import Guarantee
@@ -29,7 +29,7 @@ from tidegate.record.rows_and_levels import Rows
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.public_facts import public_facts
-from tidegate.run.readable_release import nothing_yet
+from tidegate.run.readable_release import nothing_to_read_yet
 from tidegate.run.release import Release
 
 AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
@@ -188,10 +188,10 @@ class CommittedReading(RangeQueries):
             self._check_open()
             key, committed = self._release.derived_key("journal"), self._committer.committed
             # All of it, before any of it goes out again.
-            verified_rows(self._store.journal(0, committed.rows), key, committed.head)
+            verified_journal_rows(self._store.journal(0, committed.rows), key, committed.head)
         return self._replayed(start, committed)
 
-    def _replayed(self, start: int, committed: Committed) -> Iterator[Rows]:
+    def _replayed(self, start: int, committed: CommittedFacts) -> Iterator[Rows]:
         journal = journal_entries(self._rows(committed.rows))
         for rows in published_from_journal(self._pipeline, journal, committed.phases):
             if rows.first + rows.values.size > start:
@@ -233,17 +233,17 @@ class CommittedReading(RangeQueries):
 
     def _nothing_yet(self) -> str:
         ticks = self._release.pipeline.ticks is not None
-        return nothing_yet(self.holding, self.warming, ticks=ticks)
+        return nothing_to_read_yet(self.holding, self.warming, ticks=ticks)
 
     def fingerprint(self, content: bytes) -> bytes:
         """A keyed digest, to recognise something secret that comes again."""
         return hmac.digest(self._release.derived_key("requests"), content, "sha256")
 
-    def recogniser(self, start: int = 0) -> Recogniser:
+    def recogniser(self, start: int = 0) -> InputRecogniser:
         """Compares an input that is read again, from value `start` on, with the one before."""
         with self._ownership.lock:
             self._check()
-            return Recogniser(self._committer.digests, self._store.inputs(), start)
+            return InputRecogniser(self._committer.digests, self._store.inputs(), start)
 
     def _check_open(self) -> None:
         if not self._open:

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.durable.charging import Cost, costs_together
+from tidegate.durable.charging import ChargedCost, charged_costs_together
 from tidegate.durable.columns_on_disk import ColumnsOnDisk
 from tidegate.durable.durable_release import DurableRelease
-from tidegate.durable.output_writer import Output
+from tidegate.durable.output_writer import OutputTarget
 from tidegate.durable.transfer import TransferPassage, Transferred
 from tidegate.errors import SettingError
 from tidegate.io import Batch, Source
@@ -46,11 +46,11 @@ class DurableColumns(ColumnsOnDisk[DurableRelease]):
         return DurableRelease.open(folder, wanted, **how)
 
     @staticmethod
-    def _costs(wanted: list[Any]) -> Iterator[Cost]:
-        return costs_together(wanted)
+    def _costs(wanted: list[Any]) -> Iterator[ChargedCost]:
+        return charged_costs_together(wanted)
 
 
-class _MemoryColumns:
+class _ColumnsInMemory:
     """New releases of several columns, without durable state."""
 
     def __init__(self, runs: Mapping[str, Release]) -> None:
@@ -87,7 +87,7 @@ def transfer_columns(
         means: the last release, `COUNT`, counts events: it takes a 1 for each row, and the files
             say that means can be asked.
     """
-    columns = releases if isinstance(releases, DurableColumns) else _MemoryColumns(releases)
+    columns = releases if isinstance(releases, DurableColumns) else _ColumnsInMemory(releases)
     runs: dict[str, DurableRelease | Release] = {**columns.runs}
     events = [run.pipeline.ticks is not None for run in runs.values()]
     if any(one != (until is not None) for one in events):
@@ -103,7 +103,9 @@ def transfer_columns(
             options: dict[str, Any] = {"start": start, "warn": warn}
             options["progress"] = progress if at == 0 else None
             facts = {**more, "column": name}
-            passage = TransferPassage(run, Output.to(sinks[name], format), more=facts, **options)
+            passage = TransferPassage(
+                run, OutputTarget.to(sinks[name], format), more=facts, **options
+            )
             passages.append(stack.enter_context(passage))
 
         def advance(to: Moment) -> None:

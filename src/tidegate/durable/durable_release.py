@@ -15,7 +15,7 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import (
     UNCHECKED,
     checked_ledger,
-    earlier_state,
+    earlier_state_to_resume,
     known_anchors,
     let_go,
     opened_to_resume,
@@ -153,7 +153,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         before it does, like any other: a command that fails before that (its input or its output
         cannot be used) costs nothing, but for events. A state that cannot be read is removed first.
         """
-        old = earlier_state(store, key)
+        old = earlier_state_to_resume(store, key)
         known = known_anchors(store, old.anchors)
         ledger = checked_ledger(store, known, cap, begun=old.begun)
         try:

@@ -61,7 +61,7 @@ class FolderLock:
             self._file = _atomic_files.open_lock(path)
         except OSError as error:
             raise SettingError("state", f"cannot use {self.folder}: {error.strerror}") from None
-        if self._file is None or not _same(self._file, path):
+        if self._file is None or not _same_locked_file(self._file, path):
             self.release()
             raise StateError(
                 f"another process is using {self.folder}: two would share noise. Stop it first"
@@ -76,7 +76,7 @@ class FolderLock:
     @property
     def anchor(self) -> Anchor | None:
         """The ledger's newest entry that was kept; None: there is none, or it is damaged."""
-        return kept_anchor(self.folder)
+        return anchor_kept_in_folder(self.folder)
 
     def keep(self, anchor: Anchor) -> None:
         """Store the ledger's newest entry, durably."""
@@ -87,7 +87,7 @@ class FolderLock:
     @property
     def commit(self) -> Anchor | None:
         """The newest commit that was kept: its number, and the head of the journal."""
-        return _newest(self.folder, _COMMIT)
+        return _newest_lock_line(self.folder, _COMMIT)
 
     def keep_commit(self, anchor: Anchor) -> None:
         """Store the newest commit, once it is on the disk and before its values leave.
@@ -99,18 +99,18 @@ class FolderLock:
             raise AssertionError("a commit needs the lock")
         try:
             _atomic_files.write_at(
-                self._file, _line(_COMMIT, anchor), _PLACES[_COMMIT][anchor[0] % 2]
+                self._file, _lock_line(_COMMIT, anchor), _PLACES[_COMMIT][anchor[0] % 2]
             )
         except OSError as error:
-            raise _unwritten(self.folder, error) from None
+            raise _unwritten_lock_line(self.folder, error) from None
 
 
-def kept_anchor(folder: Path) -> Anchor | None:
+def anchor_kept_in_folder(folder: Path) -> Anchor | None:
     """The newest anchor of the ledger, without the folder's lock. Read it before the ledger."""
-    return _newest(folder, _LEDGER)
+    return _newest_lock_line(folder, _LEDGER)
 
 
-def keep_anchor(folder: Path, anchor: Anchor) -> None:
+def keep_anchor_in_folder(folder: Path, anchor: Anchor) -> None:
     """Store the ledger's newest entry; the caller holds the lock of the *ledger*."""
     with suppress(FileNotFoundError):  # no state was ever in this folder
         descriptor = _atomic_files.open_file(folder / "lock", os.O_RDWR)
@@ -122,27 +122,27 @@ def keep_anchor(folder: Path, anchor: Anchor) -> None:
 
 def _write_in_folder(descriptor: int, folder: Path, anchor: Anchor) -> None:
     """Write an anchor of the ledger into the slot that does not hold the newest one."""
-    newest, places = kept_anchor(folder), _PLACES[_LEDGER]
+    newest, places = anchor_kept_in_folder(folder), _PLACES[_LEDGER]
     try:
         if newest != anchor:
             first = _anchor_in_folder(folder, _LEDGER, places[0])
             place = places[newest is not None and newest == first]
-            _atomic_files.write_at(descriptor, _line(_LEDGER, anchor), place)
+            _atomic_files.write_at(descriptor, _lock_line(_LEDGER, anchor), place)
         _atomic_files.sync(descriptor)
     except OSError as error:
-        raise _unwritten(folder, error) from None
+        raise _unwritten_lock_line(folder, error) from None
 
 
-def _unwritten(folder: Path, error: OSError) -> StorageError:
+def _unwritten_lock_line(folder: Path, error: OSError) -> StorageError:
     return StorageError(f"cannot write {folder / 'lock'}: {error.strerror}")
 
 
-def _line(name: bytes, anchor: Anchor) -> bytes:
+def _lock_line(name: bytes, anchor: Anchor) -> bytes:
     text = b"%s %d %s" % (name, anchor[0], anchor[1].encode("ascii"))
     return (b"%s %08x" % (text, zlib.crc32(text))).ljust(_BYTES - 1) + b"\n"
 
 
-def _newest(folder: Path, name: bytes) -> Anchor | None:
+def _newest_lock_line(folder: Path, name: bytes) -> Anchor | None:
     found = [_anchor_in_folder(folder, name, place) for place in _PLACES[name]]
     return max((anchor for anchor in found if anchor is not None), default=None)
 
@@ -162,7 +162,7 @@ def _anchor_in_folder(folder: Path, name: bytes, place: int) -> Anchor | None:
     return int(count), head.decode("ascii")
 
 
-def _same(descriptor: int, path: Path) -> bool:
+def _same_locked_file(descriptor: int, path: Path) -> bool:
     """Whether the locked file still has its name; else another process could lock a new one."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())

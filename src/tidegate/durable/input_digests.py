@@ -84,7 +84,7 @@ class InputDigests:
         return hmac.digest(self._key, b"".join(parts), "sha256")[:_BYTES]
 
 
-class Recogniser:
+class InputRecogniser:
     """Compares an input that is read again with what was remembered of it.
 
     An input that is read again from `start` on, in the middle of a span that has a digest, is

@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tidegate._hash_chain import START, head_of, link
+from tidegate._hash_chain import START, chain_head, chain_link
 from tidegate.clock import Clock
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.state_stores import StateStore
 from tidegate.errors import QueryError, SnapshotError
-from tidegate.estimate.published_values_of_cells import fill_cells, fill_equal_cells
+from tidegate.estimate.published_values_of_cells import (
+    fill_equal_published_cells,
+    fill_published_cells,
+)
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.record_from_journal import JournalRecorder
 from tidegate.record.rows_and_levels import Levels, Rows
-from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.journal_entry import JournalEntry, JournalTrace
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
 from tidegate.run.non_negative import NonNegativeRemainder
 from tidegate.run.phased_run import Phase
@@ -35,24 +38,24 @@ from tidegate.stages import NO_SUMS
 from tidegate.state_as_bytes import understood
 
 if TYPE_CHECKING:
-    from tidegate.durable.commit import Committed
+    from tidegate.durable.commit import CommittedFacts
 
 
-def encoded_entry(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
+def encoded_journal_entry(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
     """An entry as the bytes of a row, and the new head of the chain."""
     content = {**vars(entry), **vars(entry.trace)}
     del content["trace"], content["times"]
     if entry.times.size:
         content["time_places"], content["time_ticks"] = TimeKnots.through(entry.times)
     body = seal({"content": "journal"}, content, None)
-    return body, link(head, body, key)
+    return body, chain_link(head, body, key)
 
 
-def verified_rows(
+def verified_journal_rows(
     bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes = START
 ) -> None:
     """Refuse rows, from `head` on, whose chain does not end in the head that is expected."""
-    if head_of(bodies, key, head) != expected:
+    if chain_head(bodies, key, head) != expected:
         raise StateError(f"the journal {_TAMPERED}")
 
 
@@ -62,8 +65,8 @@ def journal_entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
         try:
             _, content = unseal(body, None)
             with understood():
-                known = {item.name for item in fields(Trace)}
-                trace = Trace(**{name: content.pop(name) for name in known & content.keys()})
+                known = {item.name for item in fields(JournalTrace)}
+                trace = JournalTrace(**{name: content.pop(name) for name in known & content.keys()})
                 times = NO_SUMS
                 if "time_places" in content:
                     knots = TimeKnots(content.pop("time_places"), content.pop("time_ticks"))
@@ -74,7 +77,7 @@ def journal_entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
         yield entry
 
 
-def merged_entries(released: list[JournalEntry]) -> list[JournalEntry]:
+def merged_journal_entries(released: list[JournalEntry]) -> list[JournalEntry]:
     """Join neighbouring entries of one phase."""
     result: list[JournalEntry] = []
     for entry in released:
@@ -121,11 +124,11 @@ def published_from_journal(
         elif not row.measured:
             out[:] = row.first
         elif cells.widths.size:
-            prediction, filled = fill_cells(
+            prediction, filled = fill_published_cells(
                 out, prediction, filled, cells.widths, cells.totals, cells.predictions
             )
         else:
-            prediction, filled = fill_equal_cells(
+            prediction, filled = fill_equal_published_cells(
                 out, prediction, filled, block, cells.sums, cells.predictions
             )
         out *= step
@@ -140,7 +143,7 @@ _TAMPERED = (
 
 
 # What is committed, the clock, the guarantee.
-Facts: TypeAlias = "tuple[Committed, Clock | None, str]"
+Facts: TypeAlias = "tuple[CommittedFacts, Clock | None, str]"
 
 
 class JournalRecord(JournalRecorder):
@@ -151,10 +154,10 @@ class JournalRecord(JournalRecorder):
         self.times = None if clock is None else TimeIndex(clock)
         self.rows, self._head = 0, START  # how far it has read
 
-    def catch_up(self, store: StateStore, key: bytes, committed: Committed) -> None:
+    def catch_up(self, store: StateStore, key: bytes, committed: CommittedFacts) -> None:
         """Read the rows that were added since, after their chain was verified."""
         first, last = self.rows, committed.rows
-        verified_rows(store.journal(first, last), key, committed.head, self._head)
+        verified_journal_rows(store.journal(first, last), key, committed.head, self._head)
         phases = {phase.start: phase for phase in committed.phases}
         for entry in journal_entries(store.journal(first, last)):
             self.push(entry, phases)

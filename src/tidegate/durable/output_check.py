@@ -18,7 +18,7 @@ from tidegate.durable.committed_reading import CommittedReading
 from tidegate.durable.folder_lock import StateError
 from tidegate.errors import InputError, SettingError
 from tidegate.io import SinkError, SourceError, read_metadata, read_rows_by, recover, recoverable
-from tidegate.io.output_recovery import last_position
+from tidegate.io.output_recovery import last_position_to_recover
 from tidegate.record.rows_and_levels import Rows
 
 
@@ -31,23 +31,23 @@ def output_rows_written(
         StateError: if the file holds what this state does not know, or is not of this release.
     """
     place, facts = Path(path), _output_facts(path, format_name)
-    theirs = _epoch(facts)
+    theirs = _output_epoch(facts)
     if theirs == run.epoch:
-        _check_metadata(path, facts, run)
+        _check_output_metadata(path, facts, run)
     if not place.is_file() or not place.stat().st_size:
         return 0
     if not recoverable(path, format_name):
         if theirs != run.epoch:
-            _check_ours(path, theirs, _compared_output(path, format_name, run), run)
+            _check_output_is_ours(path, theirs, _compared_output(path, format_name, run), run)
         return 0
     try:
         found = recover(path, format_name)
     except SinkError as error:
-        last = last_position(path, format_name)
+        last = last_position_to_recover(path, format_name)
         if theirs != run.epoch or last is None:
             raise
         # Ours, by its metadata: after a power cut, blocks that never came are zeros anywhere.
-        check_not_ahead(path, last + 1, run)
+        check_output_not_ahead(path, last + 1, run)
         warn(f"{error}: it is rewritten from the journal")
         return 0
     rows = found.first + found.rows if found.rows else 0
@@ -55,7 +55,7 @@ def output_rows_written(
         return 0
     compared = _compared_output(path, format_name, run)
     if theirs != run.epoch or rows > run.position:
-        _check_ours(path, theirs, ComparedOutput(compared.same, rows, True), run)
+        _check_output_is_ours(path, theirs, ComparedOutput(compared.same, rows, True), run)
     if compared.same != rows:
         warn(
             f"{path} differs from what was released, from position {compared.same} on: it is "
@@ -74,7 +74,7 @@ def _output_facts(path: str, format_name: str | None) -> dict[str, Any]:
     return facts if type(facts.get("released", 0)) is int else {}
 
 
-def _epoch(facts: Mapping[str, Any]) -> str | None:
+def _output_epoch(facts: Mapping[str, Any]) -> str | None:
     """The id of the noise in a file; None: it does not say."""
     try:
         return str(facts["phases"][0]["epoch"])
@@ -82,13 +82,13 @@ def _epoch(facts: Mapping[str, Any]) -> str | None:
         return None
 
 
-def check_not_ahead(name: str, rows: int, run: CommittedReading) -> None:
+def check_output_not_ahead(name: str, rows: int, run: CommittedReading) -> None:
     """Refuse a state that knows fewer rows than its output holds."""
     if rows > run.position:
         raise _older_output(name, rows, run)
 
 
-def _check_metadata(path: str, facts: Mapping[str, Any], run: CommittedReading) -> None:
+def _check_output_metadata(path: str, facts: Mapping[str, Any], run: CommittedReading) -> None:
     """Metadata may name a threshold or a count of values only if the state knows of it."""
     known, told = [phase.plain() for phase in run.phases], facts["phases"]
     released = facts.get("released", 0)
@@ -104,7 +104,7 @@ class ComparedOutput(NamedTuple):
     whole: bool
 
 
-def _check_ours(
+def _check_output_is_ours(
     path: str, theirs: str | None, found: ComparedOutput, run: CommittedReading
 ) -> None:
     """Refuse a file that another release wrote, or something else, or this one at a later time."""

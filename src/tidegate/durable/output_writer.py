@@ -12,7 +12,7 @@ from typing import Any, cast
 from tidegate._context_managers import uninterrupted
 from tidegate.clock import Clock
 from tidegate.durable.durable_release import DurableRelease
-from tidegate.durable.release_in_memory import MemoryRun
+from tidegate.durable.release_in_memory import ReleaseInMemory
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import FunctionSink, Sink, SinkError, open_sink
 from tidegate.io.file_kind_and_row_count import is_standard
@@ -27,7 +27,7 @@ Format = str | Callable[[], str] | None
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputTarget:
     """Where released rows go.
 
     Attributes:
@@ -42,7 +42,7 @@ class Output:
     sink: Sink | None = None
 
     @classmethod
-    def to(cls, target: Any, format: Format = None) -> Output:  # noqa: A002  # as in open_sink
+    def to(cls, target: Any, format: Format = None) -> OutputTarget:  # noqa: A002  # as in open_sink
         """The output that `transfer` was given: a path, None or "-", a sink or a function."""
         if target is None or isinstance(target, str | Path):
             return cls(None if is_standard(target) else str(target), format)
@@ -94,8 +94,8 @@ class OutputWriter:
 
     def __init__(
         self,
-        output: Output,
-        run: DurableRelease | MemoryRun,
+        output: OutputTarget,
+        run: DurableRelease | ReleaseInMemory,
         append_at: int,
         warn: Callable[[str], None],
         more: Mapping[str, Any] | None = None,

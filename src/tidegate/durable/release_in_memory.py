@@ -15,7 +15,7 @@ from tidegate.run.public_facts import public_facts
 from tidegate.run.release import Release
 
 
-class MemoryRun:
+class ReleaseInMemory:
     """A new `Release`, with the methods of a `DurableRelease` that `transfer` uses.
 
     What it tells is what whole pushes gave: a push that fails half-way has moved the release in

@@ -22,7 +22,7 @@ UNCHECKED = (
 )
 
 
-class EarlierState(NamedTuple):
+class EarlierStateToResume(NamedTuple):
     """What is known of the state that a new epoch replaces; its key may be lost."""
 
     begun: bool
@@ -56,11 +56,11 @@ def opened_to_resume(
         raise StateError(f"the state in {store.place} is of another kind")
     if (store.fact("source") or b"").decode("utf-8", "replace") != body["source"]:
         raise StateError(f"the source of the state in {store.place} was tampered with: restore it")
-    _refuse_rollback(store, body)
+    _refuse_to_resume_rollback(store, body)
     return body
 
 
-def _refuse_rollback(store: StateStore, body: dict[str, Any]) -> None:
+def _refuse_to_resume_rollback(store: StateStore, body: dict[str, Any]) -> None:
     """Refuse a state that is older than the newest commit that the lock file knows.
 
     Noise of later commits has left; an older state would put the same noise on what comes next.
@@ -91,27 +91,27 @@ def resumed_settings(store: StateStore) -> dict[str, Any] | None:
     return settings
 
 
-def earlier_state(store: FolderStore, key: bytes | None) -> EarlierState:
+def earlier_state_to_resume(store: FolderStore, key: bytes | None) -> EarlierStateToResume:
     """Open the present state, if it can be read at all, and read the anchors of its ledger.
 
     The state holds the anchor twice: sealed, and as a plain fact in case the key is lost. An error
     of the disk is raised: it is no reason to give up a state.
     """
     if not store.exists():
-        return EarlierState(False, False, [], None)
+        return EarlierStateToResume(False, False, [], None)
     try:
         store.open(create=False)
         anchor, source, state = store.anchor(), store.fact("source"), store.state()
     except StateError:  # damaged, or of another format
         store.let_go()
-        return EarlierState(True, False, [], None)
+        return EarlierStateToResume(True, False, [], None)
     anchors = [] if anchor is None else [anchor]
     if state is not None:
         with suppress(SnapshotError, KeyError):
             body = unseal(state, key)[1]
             anchors.append((body["ledger count"], body["ledger head"]))
     name = None if source is None else source.decode("utf-8", "replace")
-    return EarlierState(state is not None or name is not None, True, anchors, name)
+    return EarlierStateToResume(state is not None or name is not None, True, anchors, name)
 
 
 def known_anchors(store: ChargedStore, states: list[Anchor]) -> list[Anchor]:

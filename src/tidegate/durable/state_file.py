@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidegate import _atomic_files
-from tidegate._atomic_files import Inherited
+from tidegate._atomic_files import InheritedFile
 from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
 from tidegate.errors import MissingError, TidegateError
 from tidegate.run.phased_run import Phase
@@ -56,20 +56,20 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_sto
 
 
 @dataclass
-class UserRows:
+class StateUserRows:
     """Rows about users that one commit adds, or (`replace`) writes in place of all others."""
 
     bodies: list[bytes] = field(default_factory=list)
     replace: bool = False
 
 
-class Changes(NamedTuple):
+class StateChanges(NamedTuple):
     """What one commit adds beside the state."""
 
     journal: list[bytes]
     inputs: bytes
     phases: list[Phase]
-    users: UserRows
+    users: StateUserRows
 
 
 def write_phases(database: sqlite3.Connection, phases: Iterable[Phase]) -> None:
@@ -92,7 +92,7 @@ def refuse_other_states(folder: Path, own: str) -> None:
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # of the latter the message quotes content
 
 
-class StateFile(Inherited):
+class StateFile(InheritedFile):
     """An SQLite file in a locked folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -15,12 +15,18 @@ from typing import Any, Protocol
 
 from tidegate.durable import state_file
 from tidegate.durable.folder_lock import Anchor, StateError
-from tidegate.durable.state_file import DATABASE_ERRORS, TABLES, Changes, StateFile, UserRows
+from tidegate.durable.state_file import (
+    DATABASE_ERRORS,
+    TABLES,
+    StateChanges,
+    StateFile,
+    StateUserRows,
+)
 from tidegate.ledger import Ledger
 from tidegate.run.phased_run import Phase
 
 
-class Anchors(Protocol):
+class StoredAnchors(Protocol):
     """Keeps, outside the state, what was last seen: of the ledger, and of the commits.
 
     With it a state or a ledger that was put back to an earlier time is noticed.
@@ -49,7 +55,7 @@ class ChargedStore(Protocol):
         """Where it is, for messages."""
 
     @property
-    def lock(self) -> Anchors:
+    def lock(self) -> StoredAnchors:
         """What is kept outside the state."""
 
     @property
@@ -72,13 +78,15 @@ class StateStore(ChargedStore, Protocol):
 
     disowned: bool  # by a forked process
 
-    def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
+    def begin(
+        self, facts: dict[str, bytes], state: bytes, users: StateUserRows, anchor: Anchor
+    ) -> None:
         """Make the first commit of a release, in place of an earlier state."""
 
-    def commit(self, state: bytes, anchor: Anchor, changes: Changes) -> None:
+    def commit(self, state: bytes, anchor: Anchor, changes: StateChanges) -> None:
         """Commit a new state and new rows of everything else, together."""
 
-    def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
+    def replace_state(self, state: bytes, facts: dict[str, bytes], users: StateUserRows) -> None:
         """Replace the state (another key, or erasure); `scrub` must follow."""
 
     def scrub(self) -> None:
@@ -145,7 +153,9 @@ class FolderStateFile(StateFile):
 class FolderStore(FolderStateFile):
     """The files of one durable release."""
 
-    def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
+    def begin(
+        self, facts: dict[str, bytes], state: bytes, users: StateUserRows, anchor: Anchor
+    ) -> None:
         """Make the first commit of a release, in place of an earlier state.
 
         `scrub` must follow: it overwrites the old pages.
@@ -154,16 +164,16 @@ class FolderStore(FolderStateFile):
             (old,) = database.execute("SELECT count(*) FROM facts").fetchone()
             for table in TABLES:
                 database.execute(f"DELETE FROM {table}")  # noqa: S608  # names of ours
-            _write_users(database, users)
-            _write_facts(database, {**facts, **({"scrub": b"due"} if old else {})})
-            _write_facts(database, {"anchor": json.dumps(anchor).encode()})
+            _store_users(database, users)
+            _store_facts(database, {**facts, **({"scrub": b"due"} if old else {})})
+            _store_facts(database, {"anchor": json.dumps(anchor).encode()})
             database.execute("INSERT INTO state VALUES (1, ?)", (state,))
 
-    def commit(self, state: bytes, anchor: Anchor, changes: Changes) -> None:
+    def commit(self, state: bytes, anchor: Anchor, changes: StateChanges) -> None:
         """Commit a new state and new rows of everything else, in one transaction."""
         with self._transaction() as database:
-            _write_users(database, changes.users)
-            _write_facts(database, {"anchor": json.dumps(anchor).encode()})
+            _store_users(database, changes.users)
+            _store_facts(database, {"anchor": json.dumps(anchor).encode()})
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
             database.executemany(
                 "INSERT INTO journal (body) VALUES (?)", [(row,) for row in changes.journal]
@@ -172,12 +182,12 @@ class FolderStore(FolderStateFile):
                 database.execute("INSERT INTO inputs (digests) VALUES (?)", (changes.inputs,))
             state_file.write_phases(database, changes.phases)
 
-    def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
+    def replace_state(self, state: bytes, facts: dict[str, bytes], users: StateUserRows) -> None:
         """Replace the state (another key, or erasure); `scrub` must follow."""
         with self._transaction() as database:
-            _write_users(database, users)
+            _store_users(database, users)
             database.execute("UPDATE state SET body = ? WHERE one = 1", (state,))
-            _write_facts(database, {**facts, "scrub": b"due"})
+            _store_facts(database, {**facts, "scrub": b"due"})
 
     def anchor(self) -> Anchor | None:
         """The ledger's newest entry at the last commit; None: the release was not begun."""
@@ -239,11 +249,11 @@ class FolderStore(FolderStateFile):
         return b"".join(self._bytes(digests) for (digests,) in rows)
 
 
-def _write_facts(database: sqlite3.Connection, facts: dict[str, bytes]) -> None:
+def _store_facts(database: sqlite3.Connection, facts: dict[str, bytes]) -> None:
     database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
 
-def _write_users(database: sqlite3.Connection, users: UserRows) -> None:
+def _store_users(database: sqlite3.Connection, users: StateUserRows) -> None:
     if users.replace:
         database.execute("DELETE FROM users")
     database.executemany("INSERT INTO users (body) VALUES (?)", [(row,) for row in users.bodies])

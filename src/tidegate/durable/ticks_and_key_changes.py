@@ -11,9 +11,9 @@ from tidegate.durable.committed_reading import CommittedReading
 from tidegate.errors import SettingError
 from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges_and_tables import Moment
-from tidegate.run.event_ticks import check_values
+from tidegate.run.event_ticks import check_event_values
 from tidegate.sealing import seal
-from tidegate.tables.table_input import are_times
+from tidegate.tables.table_input import table_column_has_times
 from tidegate.timestamps import Times
 
 
@@ -82,10 +82,12 @@ class DurableTicks(KeyChanges):
 
     def _in_order(self, values: Any, users: Any, times: Any) -> tuple[Any, Any, Any]:
         """Arguments of `push` as `push_rows` takes them; of events also `push(times, values)`."""
-        if self._pipeline.ticks is None or not (isinstance(values, Times) or are_times(values)):
+        if self._pipeline.ticks is None or not (
+            isinstance(values, Times) or table_column_has_times(values)
+        ):
             return values, users, times
         values, users, times = users, times, values
-        check_values(self._pipeline, values)
+        check_event_values(self._pipeline, values)
         if values is None:  # each counts as one
             values = np.ones(times.ticks.size if isinstance(times, Times) else len(times))
         return values, users, times

@@ -20,17 +20,17 @@ import numpy as np
 
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.input_digests import Recogniser
-from tidegate.durable.output_check import check_not_ahead, output_rows_written
-from tidegate.durable.output_writer import Format, Output, OutputWriter
-from tidegate.durable.release_in_memory import MemoryRun
+from tidegate.durable.input_digests import InputRecogniser
+from tidegate.durable.output_check import check_output_not_ahead, output_rows_written
+from tidegate.durable.output_writer import Format, OutputTarget, OutputWriter
+from tidegate.durable.release_in_memory import ReleaseInMemory
 from tidegate.errors import SettingError
 from tidegate.io import Batch, Sink, Source
 from tidegate.io.open_sink import Receiver
 from tidegate.lattice import Lattice
 from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.release import Release
-from tidegate.tables.to_numpy import library_of
+from tidegate.tables.columns_to_numpy import library_of_column
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class TransferPassage:
     def __init__(
         self,
         release: DurableRelease | Release,
-        output: Output,
+        output: OutputTarget,
         *,
         warn: Callable[[str], None],
         start: int | None = None,
@@ -78,20 +78,20 @@ class TransferPassage:
         if output.path is not None and written is not None:
             raise SettingError("written", "must not be given for a file: its rows are counted")
         append_at, self._sent = 0, written or 0
-        self.run: DurableRelease | MemoryRun
+        self.run: DurableRelease | ReleaseInMemory
         if isinstance(release, DurableRelease):
             self.run = release
             if output.path is not None:
                 kind = output.format() if callable(output.format) else output.format
                 append_at = self._sent = output_rows_written(output.path, kind, release, warn)
-            check_not_ahead("the sink", self._sent, release)
+            check_output_not_ahead("the sink", self._sent, release)
         else:
-            self.run = MemoryRun(release)
+            self.run = ReleaseInMemory(release)
         self._writer = OutputWriter(output, self.run, append_at, warn, more)
         self._stack = ExitStack()
-        self._progress = progress or _ignore
+        self._progress = progress or _ignore_in_transfer
         self._place, self._placed = start or 0, start is not None
-        self._recogniser: Recogniser | None = None
+        self._recogniser: InputRecogniser | None = None
 
     def __enter__(self) -> TransferPassage:
         with ExitStack() as entering:
@@ -177,7 +177,7 @@ class TransferPassage:
             )
 
 
-def _ignore(count: int) -> None:
+def _ignore_in_transfer(count: int) -> None:
     pass
 
 
@@ -247,23 +247,23 @@ def transfer(
     if (until is None) != (release.pipeline.ticks is None):
         raise SettingError("until", "must be given for an event stream, and only for one")
     options: dict[str, Any] = {"start": start, "written": written, "progress": progress}
-    with TransferPassage(release, Output.to(sink, format), warn=warn, **options) as passage:
+    with TransferPassage(release, OutputTarget.to(sink, format), warn=warn, **options) as passage:
         if callable(until) and hasattr(source, "when_idle"):
             clock = until
             source.when_idle(lambda: passage.advance(clock()))
-        for batch in batches_of(source, passage.run.pipeline.lattice, start or 0):
+        for batch in batches_to_transfer(source, passage.run.pipeline.lattice, start or 0):
             passage.take(batch)
         return passage.finish(until() if callable(until) else until)
 
 
-def batches_of(source: Values, lattice: Lattice, at: int) -> Iterator[Batch]:
+def batches_to_transfer(source: Values, lattice: Lattice, at: int) -> Iterator[Batch]:
     """The source as batches; `at` is the place of its first value."""
     if isinstance(source, str | bytes | Path):
         raise SettingError("source", "must be open: use tidegate.io.open_source(path)")
     if hasattr(source, "batches"):
         yield from source.batches()
         return
-    whole = isinstance(source, np.ndarray) or bool(library_of(source))
+    whole = isinstance(source, np.ndarray) or bool(library_of_column(source))
     blocks: Iterable[Any] = [source] if whole else source
     for block in blocks:
         batch = block

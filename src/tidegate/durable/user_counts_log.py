@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate._hash_chain import START, head_of, link
+from tidegate._hash_chain import START, chain_head, chain_link
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.state_file import UserRows
+from tidegate.durable.state_file import StateUserRows
 from tidegate.errors import SnapshotError
 from tidegate.run.user_cap import UserCap
 from tidegate.sealing import seal, unseal
@@ -31,25 +31,25 @@ class UserLog:
         self._period = -2  # the period of the full table on disk; none yet
         self.head = head
 
-    def fresh(self, key: bytes | None, *, whole: bool = False) -> UserRows:
+    def fresh(self, key: bytes | None, *, whole: bool = False) -> StateUserRows:
         """The counts since the last call, sealed with `key`."""
         cap = self._cap
         names, cap.fresh = cap.fresh or [], []
         if whole or cap.period != self._period or self._rows > _ROWS or self._names > _NAMES:
             self._period, self._rows, self._names = cap.period, 0, 0
             body = seal({"content": "users"}, {"whole": cap.state()}, key)
-            self.head = link(START, body, self._digest_key)
-            return UserRows([body], replace=True)
+            self.head = chain_link(START, body, self._digest_key)
+            return StateUserRows([body], replace=True)
         if not names:
-            return UserRows()
+            return StateUserRows()
         self._rows, self._names = self._rows + 1, self._names + len(names)
         body = seal({"content": "users"}, {"names": names}, key)
-        self.head = link(self.head, body, self._digest_key)
-        return UserRows([body])
+        self.head = chain_link(self.head, body, self._digest_key)
+        return StateUserRows([body])
 
     def read(self, bodies: list[bytes], key: bytes | None) -> None:
         """Restore the counts from rows; `head` must be the one in the state."""
-        if head_of(bodies, self._digest_key) != self.head:
+        if chain_head(bodies, self._digest_key) != self.head:
             raise StateError(_TAMPERED)
         for body in bodies:
             try:

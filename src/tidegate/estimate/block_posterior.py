@@ -106,10 +106,10 @@ def block_shapes(
     slopes = np.where(known, (after - before) / 2, 0.0)
     excesses = np.where(known, own - (after + before) / 2, 0.0)
     slope_square, excess_square = (
-        _mean_square(differences, known, unknown) for differences in (slopes, excesses)
+        _block_mean_square(differences, known, unknown) for differences in (slopes, excesses)
     )
     slope, excess, known = slopes[:, _AROUND], excesses[:, _AROUND], known[:, _AROUND]
-    slope_noise, excess_noise = _difference_noise(np.where(known, blocks, oldest + 1), law)
+    slope_noise, excess_noise = _block_difference_noise(np.where(known, blocks, oldest + 1), law)
     shrinkage = np.clip(1 - slope_noise / np.maximum(slope_square, 1e-300), 0.0, 1.0)  # w
     return BlockShape(
         sums=own[:, _AROUND],
@@ -121,24 +121,26 @@ def block_shapes(
     )
 
 
-def _mean_square(differences: FloatArray, known: NDArray[np.bool_], unknown: float) -> FloatArray:
+def _block_mean_square(
+    differences: FloatArray, known: NDArray[np.bool_], unknown: float
+) -> FloatArray:
     """Over the known ones of each row; `unknown` where there are none."""
     count = known.sum(axis=1)
     mean = np.square(differences).sum(axis=1) / np.maximum(count, 1)
     return np.where(count > 0, mean, unknown)
 
 
-def _difference_noise(blocks: IntArray, law: NoiseLaw) -> tuple[FloatArray, FloatArray]:
+def _block_difference_noise(blocks: IntArray, law: NoiseLaw) -> tuple[FloatArray, FloatArray]:
     """Variance of the noise in the slope and in the excess of blocks that have both neighbours.
 
     Both are contrasts of the running sums at the edges of the three blocks.
     """
-    between = _pair_variances(law, [blocks - 1, blocks, blocks + 1, blocks + 2])
+    between = _block_pair_variances(law, [blocks - 1, blocks, blocks + 1, blocks + 2])
     slope, excess = (0.5, -0.5, -0.5, 0.5), (0.5, -1.5, 1.5, -0.5)
     return _block_contrast(slope, between), _block_contrast(excess, between)
 
 
-def _pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
+def _block_pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
     """Variance of the noise between every two of these, a row for each pair: in one call."""
     one, two = (np.concatenate(side) for side in zip(*combinations(edges, 2), strict=True))
     found = law.range_variance(np.minimum(one, two), np.maximum(one, two))
@@ -149,7 +151,7 @@ def _block_contrast(coefficients: Sequence[FloatArray | float], between: FloatAr
     """Exact variance of Σ coefficient·(noise before a block), for coefficients that sum to 0.
 
     It is −Σ c_i·c_j·Var(noise between i and j) over all pairs: the variogram identity, which needs
-    the variances of ranges only (`_pair_variances`).
+    the variances of ranges only (`_block_pair_variances`).
     """
     total: FloatArray = np.zeros(between.shape[1])
     for (one, two), variance in zip(combinations(coefficients, 2), between, strict=True):

@@ -113,8 +113,8 @@ class GroupPosterior(Posterior):
         self._means = np.append(sums, 0) / self._sizes
         self._before = np.concatenate(([0.0], np.cumsum(sums)))
         whole = self._sizes[:-1]
-        self._errors_before = _running(np.square(whole) * self._errors[:-1])
-        self._biases_before = _running(whole * self._biases[:-1])
+        self._errors_before = _running_group_sums(np.square(whole) * self._errors[:-1])
+        self._biases_before = _running_group_sums(whole * self._biases[:-1])
 
     def _of_groups(
         self, recorded: Recorded, numbers: IntArray, opens: IntArray
@@ -154,7 +154,7 @@ class GroupPosterior(Posterior):
         return group, positions - self._edges[group]
 
 
-def _running(numbers: FloatArray) -> FloatArray:
+def _running_group_sums(numbers: FloatArray) -> FloatArray:
     found: FloatArray = np.concatenate(([0.0], np.cumsum(numbers)))
     return found
 

@@ -81,7 +81,7 @@ class MedianFilter:
 
     @members.setter
     def members(self, members: list[int]) -> None:
-        self._upper, self._lower = _heaps(members)
+        self._upper, self._lower = _heaps_of_group(members)
 
     def push(self, leaves: MeasuredLeaves) -> FloatArray:
         """The median of the group so far, after each of some noisy values, rounded."""
@@ -93,9 +93,9 @@ class MedianFilter:
             for place, (number, opens) in enumerate(zip(listed, opened.tolist(), strict=True)):
                 if opens:
                     upper, lower = [], []
-                levels[place] = _grown(upper, lower, [number])[0]
+                levels[place] = _medians_of_grown_group(upper, lower, [number])[0]
         else:
-            levels, upper, lower = _in_arrays(numbers, listed, opened, upper, lower)
+            levels, upper, lower = _group_medians_in_arrays(numbers, listed, opened, upper, lower)
         self._upper, self._lower, self.level = upper, lower, float(levels[-1])
         return levels
 
@@ -105,13 +105,13 @@ _FEW = 64  # values, below which arrays take longer
 _SAFE = 1 << 61  # sums of two are 64-bit integers
 
 
-def _heaps(members: list[int]) -> tuple[list[int], list[int]]:
+def _heaps_of_group(members: list[int]) -> tuple[list[int], list[int]]:
     """The heaps of a group in order of size: what is in order is a heap."""
     half = len(members) // 2
     return members[half:], [-one for one in reversed(members[:half])]
 
 
-def _grown(upper: list[int], lower: list[int], numbers: list[int]) -> list[int]:
+def _medians_of_grown_group(upper: list[int], lower: list[int], numbers: list[int]) -> list[int]:
     """Medians of a group after each of some more numbers."""
     levels: list[int] = []
     put, longer = levels.append, len(upper) > len(lower)
@@ -126,7 +126,7 @@ def _grown(upper: list[int], lower: list[int], numbers: list[int]) -> list[int]:
     return levels
 
 
-def _in_arrays(
+def _group_medians_in_arrays(
     numbers: IntArray,
     listed: list[int],
     opened: NDArray[np.bool_],
@@ -136,14 +136,16 @@ def _in_arrays(
     """Many numbers, after those of the heaps; and the heaps of the last group."""
     levels, opens = _first_medians(numbers, opened), np.flatnonzero(opened)
     first = int(opens[0]) if opens.size else numbers.size
-    levels[:first] = _grown(upper, lower, listed[:first])  # the group that was open
+    levels[:first] = _medians_of_grown_group(
+        upper, lower, listed[:first]
+    )  # the group that was open
     stops = np.append(opens[1:], numbers.size)
     kept = stops - opens > _FIRST
     kept[-1:] = True  # may go on
     for start, stop in zip(opens[kept].tolist(), stops[kept].tolist(), strict=True):
         done = min(start + _FIRST, stop)
-        upper, lower = _heaps(sorted(listed[start:done]))
-        levels[done:stop] = _grown(upper, lower, listed[done:stop])
+        upper, lower = _heaps_of_group(sorted(listed[start:done]))
+        levels[done:stop] = _medians_of_grown_group(upper, lower, listed[done:stop])
     return levels.astype(np.float64), upper, lower
 
 

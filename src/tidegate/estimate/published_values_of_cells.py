@@ -13,7 +13,7 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 
 
-def fill_equal_cells(
+def fill_equal_published_cells(
     out: FloatArray,
     prediction: float,
     filled: int,
@@ -53,7 +53,7 @@ def fill_equal_cells(
     return float(predictions[-1]), tail.size
 
 
-def fill_cells(
+def fill_published_cells(
     out: FloatArray,
     prediction: float,
     filled: int,

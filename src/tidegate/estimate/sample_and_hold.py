@@ -17,7 +17,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
-from tidegate.estimate.published_values_of_cells import fill_cells
+from tidegate.estimate.published_values_of_cells import fill_published_cells
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
 from tidegate.stages import NO_CELLS, Cells, Layout, Noisy, Parts, Perturber, Recorded, Saved, Spans
@@ -253,7 +253,7 @@ class SampleAndHoldRun:
             return Cells(levels, totals, noisy.spans)
         before = np.concatenate(([self.prediction], levels[:-1]))
         totals = ((noisy.spans - 1) * before + levels).astype(np.int64)
-        self.prediction, self._filled = fill_cells(
+        self.prediction, self._filled = fill_published_cells(
             out, self.prediction, self._filled, noisy.spans, totals, levels
         )
         return Cells(levels, totals, noisy.spans)

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from tidegate.errors import SettingError
-from tidegate.estimate.published_values_of_cells import fill_cells
+from tidegate.estimate.published_values_of_cells import fill_published_cells
 from tidegate.estimate.sample_and_hold import Last, SampleAndHold, SampleAndHoldRun, known_until
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Spec
@@ -16,7 +16,7 @@ from tidegate.stages import Cells, NoiseLaw, Noisy, Parts, Perturber, Recorded, 
 from tidegate.stages.recorded_and_posterior import Posterior
 
 
-class PartitioningPerturber(Protocol):
+class SegmentingPerturber(Protocol):
     """What the error bars must know about a perturber that closes segments."""
 
     def sum_law(self, threshold: int) -> NoiseLaw:
@@ -49,7 +49,7 @@ class SegmentSums(SampleAndHold, Spec):
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
         """Variance of the mean of each segment."""
-        law = _facts(recorded).sum_law(recorded.threshold)
+        law = _segment_facts(recorded).sum_law(recorded.threshold)
         leaves = recorded.leaves.oldest + np.arange(spans.marks.size)
         found: FloatArray = law.range_variance(leaves, leaves + 1)
         return found / np.square(np.diff(spans.edges))
@@ -78,7 +78,7 @@ class SegmentSumsRun(SampleAndHoldRun):
             return super().push(noisy, out)
         totals = noisy.sums - self._below * (noisy.spans - 1)
         levels = np.zeros(totals.size)
-        self.prediction, self._filled = fill_cells(
+        self.prediction, self._filled = fill_published_cells(
             out, self.prediction, self._filled, noisy.spans, totals, levels
         )
         return Cells(levels, totals, noisy.spans)
@@ -95,7 +95,7 @@ class SegmentPosterior(Posterior):
 
     def __init__(self, recorded: Recorded, until: int) -> None:
         known = known_until(recorded.leaves.spans(), until)
-        perturber = _facts(recorded)
+        perturber = _segment_facts(recorded)
         self._law = perturber.sum_law(recorded.threshold)
         self._content = perturber.usual_content(recorded.threshold)
         self._step, self._first = recorded.step, recorded.leaves.oldest
@@ -136,7 +136,7 @@ class SegmentPosterior(Posterior):
         return segment, positions - self._edges[segment]
 
 
-def _facts(recorded: Recorded) -> PartitioningPerturber:
+def _segment_facts(recorded: Recorded) -> SegmentingPerturber:
     perturber = recorded.perturber
     if not hasattr(perturber, "usual_content"):
         raise AssertionError("a perturber that sums up segments is needed")

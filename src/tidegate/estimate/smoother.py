@@ -14,7 +14,7 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import RESIDUALS, EstimatorDefaults
-from tidegate.estimate.published_values_of_cells import fill_equal_cells
+from tidegate.estimate.published_values_of_cells import fill_equal_published_cells
 from tidegate.lattice import FloatArray
 from tidegate.stages import (
     ENDLESS,
@@ -163,7 +163,7 @@ class SmootherRun:
             out[:] = noisy.sums
             return NO_CELLS
         following = self._following(noisy)
-        self.prediction, self.filled = fill_equal_cells(
+        self.prediction, self.filled = fill_equal_published_cells(
             out, self.prediction, self.filled, self._block, noisy.sums, following
         )
         return Cells(following, NO_SUMS, NO_SUMS)

@@ -16,11 +16,11 @@ from typing import Any
 
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
-from tidegate.io.csv_dialect import Dialect
-from tidegate.io.file_kind_and_row_count import FileKind, kind_of
+from tidegate.io.csv_dialect import CsvDialect
+from tidegate.io.file_kind_and_row_count import FileKind, file_kind_of
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.lines import read_lines
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.optional_libraries import require_library_for_files
 from tidegate.timestamps import read_times
 
 _SHOWN = 20  # names in a message
@@ -33,7 +33,7 @@ _HIDDEN = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedColumn:
     """A column to read: its name as asked for (None: find it), and the setting that asked."""
 
     name: str | None
@@ -49,10 +49,10 @@ class Wanted:
         return "value" if self.numeric else "key" if self.setting == "by" else "user"
 
 
-def index_of(name: str | None) -> int | None:
+def index_of_column(name: str | None) -> int | None:
     """The number that `name` is, if it is the number of a column, counted from 0.
 
-    >>> index_of("3"), index_of("watts"), index_of("٣")
+    >>> index_of_column("3"), index_of_column("watts"), index_of_column("٣")
     (3, None, None)
     """
     if name is None or not (name.isascii() and name.isdigit() and len(name) <= _DIGITS):
@@ -61,14 +61,14 @@ def index_of(name: str | None) -> int | None:
 
 
 def choose_column(
-    wanted: Sequence[Wanted], names: Sequence[str], *, by_index: bool, listed: bool
+    wanted: Sequence[WantedColumn], names: Sequence[str], *, by_index: bool, listed: bool
 ) -> list[int]:
     """Where the wanted columns are among `names`.
 
     A column without a name is the only one that is left, or the one called "value". `listed`:
     messages may show `names`.
     """
-    available = _available(names) if listed else _HIDDEN
+    available = _available_columns(names) if listed else _HIDDEN
     found = [
         None if column.name is None else _named_column(column, names, available, by_index=by_index)
         for column in wanted
@@ -84,7 +84,9 @@ def choose_column(
     return chosen
 
 
-def _named_column(column: Wanted, names: Sequence[str], available: str, *, by_index: bool) -> int:
+def _named_column(
+    column: WantedColumn, names: Sequence[str], available: str, *, by_index: bool
+) -> int:
     matches = [index for index, name in enumerate(names) if name == column.name]
     if len(matches) == 1:
         return matches[0]
@@ -96,13 +98,15 @@ def _named_column(column: Wanted, names: Sequence[str], available: str, *, by_in
         raise SettingError(
             column.setting, f"{len(matches)} columns are called {said(column.name)}: {advice}"
         )
-    index = index_of(column.name)
+    index = index_of_column(column.name)
     if by_index and index is not None and index < len(names):
         return index
     raise SettingError(column.setting, f"there is no {said(column.name)}; {available}")
 
 
-def _unnamed_column(column: Wanted, names: Sequence[str], left: list[int], available: str) -> int:
+def _unnamed_column(
+    column: WantedColumn, names: Sequence[str], left: list[int], available: str
+) -> int:
     if len(left) == 1:
         return left[0]
     called_value = [index for index in left if names[index] == "value"]
@@ -111,7 +115,7 @@ def _unnamed_column(column: Wanted, names: Sequence[str], left: list[int], avail
     raise SettingError(column.setting, f"choose one with --{column.setting}: {available}")
 
 
-def _available(names: Sequence[str]) -> str:
+def _available_columns(names: Sequence[str]) -> str:
     if not names:
         return "there are no columns"
     shown = ", ".join(repr(name[:_WIDTH]) for name in names[:_SHOWN])
@@ -125,37 +129,42 @@ _EARLIEST = 10**8  # seconds since 1970: smaller numbers are hardly times
 
 def time_columns(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as in open_source
     """The names of columns whose first values can all be read as times; there must be names."""
-    kind = kind_of(path, format)
+    kind = file_kind_of(path, format)
     if kind.format == "parquet":
-        arrow, parquet = require_for_files("pyarrow"), require_for_files("pyarrow.parquet")
+        arrow, parquet = (
+            require_library_for_files("pyarrow"),
+            require_library_for_files("pyarrow.parquet"),
+        )
         try:
             schema = parquet.read_schema(path)
         except (arrow.ArrowException, OSError):  # missing or damaged: who reads the values says so
             return []
         return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
-    rows = _first_rows_of_columns(path, kind, Dialect.given(delimiter or kind.delimiter, None))
+    rows = _first_rows_of_columns(path, kind, CsvDialect.given(delimiter or kind.delimiter, None))
     names = dict.fromkeys(name for row in rows for name in row)
-    return [name for name in names if _are_times([row.get(name) for row in rows])]
+    return [name for name in names if _column_has_times([row.get(name) for row in rows])]
 
 
 def column_names(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as above
     """The names in the first line or row of a text file; keys inside of objects as a.b."""
-    kind = kind_of(path, format)
+    kind = file_kind_of(path, format)
     if kind.format == "parquet":
         return []  # its own message lists them
-    rows = _first_rows_of_columns(path, kind, Dialect.given(delimiter or kind.delimiter, None))[:1]
-    return [name for row in rows for name in _flat(row)]
+    rows = _first_rows_of_columns(path, kind, CsvDialect.given(delimiter or kind.delimiter, None))[
+        :1
+    ]
+    return [name for row in rows for name in _flat_columns(row)]
 
 
-def _flat(row: dict[str, Any], before: str = "") -> list[str]:
+def _flat_columns(row: dict[str, Any], before: str = "") -> list[str]:
     found = []
     for name, value in row.items():
-        inside = _flat(value, f"{before}{name}.") if isinstance(value, dict) else []
+        inside = _flat_columns(value, f"{before}{name}.") if isinstance(value, dict) else []
         found += inside or [f"{before}{name}"]
     return found
 
 
-def _first_rows_of_columns(path: str, kind: FileKind, dialect: Dialect) -> list[dict[str, Any]]:
+def _first_rows_of_columns(path: str, kind: FileKind, dialect: CsvDialect) -> list[dict[str, Any]]:
     incoming = InputBytes(path, kind.compression)
     try:
         text = next(read_lines(incoming)).text
@@ -174,7 +183,7 @@ def _first_rows_of_columns(path: str, kind: FileKind, dialect: Dialect) -> list[
     return [dict(zip(header, row, strict=False)) for row in rows if len(row) == len(header)]
 
 
-def _are_times(values: list[Any]) -> bool:
+def _column_has_times(values: list[Any]) -> bool:
     given = [value for value in values if value not in (None, "")]
     if not given or not all(isinstance(value, str | int | float) for value in given):
         return False

@@ -18,10 +18,10 @@ _DECIMAL_COMMA = re.compile(rb"[-+]?\d*,\d+")
 
 
 @dataclass(frozen=True)
-class Dialect:
+class CsvDialect:
     """The separator of fields and the decimal sign. Public: given, never guessed from rows.
 
-    >>> Dialect(";", ",").fields(b"a;0,5")
+    >>> CsvDialect(";", ",").fields(b"a;0,5")
     [b'a', b'0,5']
     """
 
@@ -37,7 +37,7 @@ class Dialect:
             raise SettingError("decimal", "must not be the delimiter: use --delimiter ';' too")
 
     @classmethod
-    def given(cls, delimiter: str | None, decimal: str | None) -> Dialect:
+    def given(cls, delimiter: str | None, decimal: str | None) -> CsvDialect:
         """The dialect as a user writes it; None: the usual one."""
         separator = "," if delimiter is None else _SPELT.get(delimiter, delimiter)
         return cls(separator, "." if decimal is None else decimal)
@@ -135,7 +135,7 @@ class Dialect:
         return self.other_separator(line)
 
 
-def is_utf8(line: bytes) -> bool:
+def is_utf8_line(line: bytes) -> bool:
     """Whether a line is text."""
     try:
         line.decode("utf-8")

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
-from tidegate.io.column_choice import Wanted, choose_column, index_of
-from tidegate.io.csv_dialect import Dialect, is_utf8
+from tidegate.io.column_choice import WantedColumn, choose_column, index_of_column
+from tidegate.io.csv_dialect import CsvDialect, is_utf8_line
 from tidegate.lattice import IntArray
-from tidegate.tables.arrow import to_numpy
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.arrow import arrow_to_numpy
+from tidegate.tables.optional_libraries import require_library_for_files
 from tidegate.tables.repeated_items import RepeatedItems
 
 _MISSING = ["", "nan", "NaN", "NAN", "null", "NULL", "Null"]  # the others are left to `one`
 _MISSING_WORDS = frozenset({b"", b"nan", b"null"})
-_USUAL = Dialect()
+_USUAL = CsvDialect()
 _SECONDS = 1e11  # since 1970, at most; beyond these are milliseconds
 
 _NO_NUMBER = "; leave it empty if it is missing, and write yes and no as 1 and 0"
@@ -50,9 +50,9 @@ class CsvRows:
 
     def __init__(
         self,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[WantedColumn],
         header: bool | None = None,
-        dialect: Dialect = _USUAL,
+        dialect: CsvDialect = _USUAL,
     ) -> None:
         self._wanted = wanted
         self._dialect = dialect
@@ -61,7 +61,9 @@ class CsvRows:
         self._width = 0
         self._lines_before = 0  # of the first row: blank ones, and the names
         self._listed = header is True
-        named = [column for column in wanted if column.name and index_of(column.name) is None]
+        named = [
+            column for column in wanted if column.name and index_of_column(column.name) is None
+        ]
         if named and header is False:
             raise SettingError(
                 named[0].setting,
@@ -93,7 +95,7 @@ class CsvRows:
             chosen = choose_column(self._wanted, names, by_index=True, listed=self._listed)
         except SettingError as error:
             other = self._dialect.other_separator(line)
-            if not is_utf8(line):
+            if not is_utf8_line(line):
                 other = f"; this line is not UTF-8 text: {_NOT_UTF8}"
             raise SettingError(error.setting, error.problem + other) from None
         self._settle(chosen, len(names))
@@ -104,7 +106,7 @@ class CsvRows:
 
     def _settle_unnamed(self) -> None:
         """Settle the columns before any row, where no value column was asked for."""
-        asked = [index_of(column.name) for column in self._wanted]
+        asked = [index_of_column(column.name) for column in self._wanted]
         if None not in asked:
             return  # the width is that of the first row
         width = len(asked)
@@ -116,14 +118,14 @@ class CsvRows:
     def _settle(self, chosen: list[int], width: int) -> None:
         self._chosen, self._width = chosen, width
         self._labels = [
-            str(index) if column.name is None or index_of(column.name) is not None
+            str(index) if column.name is None or index_of_column(column.name) is not None
             else repr(column.name)
             for column, index in zip(self._wanted, chosen, strict=True)
         ]  # fmt: skip
 
     def _settle_by(self, fields: list[bytes], position: int, line: bytes) -> None:
         """Take the width of the first row; the columns were asked for by number."""
-        numbers = [index_of(column.name) or 0 for column in self._wanted]
+        numbers = [index_of_column(column.name) or 0 for column in self._wanted]
         for column, index in zip(self._wanted, numbers, strict=True):
             if index >= len(fields):
                 raise SettingError(
@@ -191,14 +193,19 @@ class CsvRows:
 
     def names_after(self, lines: Sequence[bytes]) -> int | None:
         """Which line of those after the first has all names that were asked for; None: none has."""
-        named = {column.name or "" for column in self._wanted if index_of(column.name) is None}
+        named = {
+            column.name or "" for column in self._wanted if index_of_column(column.name) is None
+        }
         return None if "" in named else self._dialect.line_of(named, lines)
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
         """The wanted columns of a block of `count` lines, or None to have them read one by one."""
         if not self._width or not self._has_one_row_a_line(text):
             return None
-        arrow, arrow_csv = require_for_files("pyarrow"), require_for_files("pyarrow.csv")
+        arrow, arrow_csv = (
+            require_library_for_files("pyarrow"),
+            require_library_for_files("pyarrow.csv"),
+        )
         names = [str(index) for index in range(self._width)]
         chosen = [names[index] for index in self._chosen]
         types = {
@@ -241,17 +248,17 @@ class CsvRows:
         return len(self._dialect.fields(last)) == self._width
 
 
-def from_arrow(columns: Sequence[Any], wanted: Sequence[Wanted]) -> list[NDArray[Any]] | None:
+def from_arrow(columns: Sequence[Any], wanted: Sequence[WantedColumn]) -> list[NDArray[Any]] | None:
     """Arrow columns as arrays; None if a number is NaN or infinite, however that was spelt."""
     arrays: list[NDArray[Any]] = []
     for values, column in zip(columns, wanted, strict=True):
         if column.numeric:
-            numbers = to_numpy(values)
+            numbers = arrow_to_numpy(values)
             if np.count_nonzero(np.isfinite(numbers)) != len(numbers) - values.null_count:
                 return None
             arrays.append(numbers)
         elif column.time and str(values.type) in ("int64", "double"):
-            times = to_numpy(values)
+            times = arrow_to_numpy(values)
             # In floats only seconds are as exact as one by one.
             if values.null_count or (times.dtype.kind == "f" and np.abs(times).max() >= _SECONDS):
                 return None
@@ -261,7 +268,7 @@ def from_arrow(columns: Sequence[Any], wanted: Sequence[Wanted]) -> list[NDArray
     return arrays
 
 
-def texts_from_arrow(values: Any, column: Wanted) -> Any:
+def texts_from_arrow(values: Any, column: WantedColumn) -> Any:
     """Text or integers of users or keys, None where there is none; each is made once a batch.
 
     Users are an array of objects. Keys are few: which of them each row has is enough.
@@ -275,7 +282,7 @@ def texts_from_arrow(values: Any, column: Wanted) -> Any:
     indices = array.indices
     if indices.null_count:  # only then: pyarrow would import pandas for the number
         indices = indices.fill_null(len(array.dictionary))
-    places: IntArray = to_numpy(indices).astype(np.int64)
+    places: IntArray = arrow_to_numpy(indices).astype(np.int64)
     if column.setting != "by":
         return found[places]
     if fresh and not array.indices.null_count:

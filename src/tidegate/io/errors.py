@@ -28,17 +28,17 @@ class ClosedPipeError(SinkError):
 
 def source_error(error: OSError, name: str) -> SourceError:
     """The operating system's reason, without text that a library may have added."""
-    return SourceError(error.errno, _reason(error), name)
+    return SourceError(error.errno, _error_reason(error), name)
 
 
 def sink_error(error: OSError, name: str) -> SinkError:
     """The error of an output; a closed pipe has its own class."""
     if error.errno == errno.EPIPE:
         return ClosedPipeError(error.errno, "the reader of the output closed the pipe", name)
-    return SinkError(error.errno, _reason(error), name)
+    return SinkError(error.errno, _error_reason(error), name)
 
 
-def _reason(error: OSError) -> str:
+def _error_reason(error: OSError) -> str:
     if error.errno is None:  # raised by a library: its text may quote the data
         return "cannot be read or written"
     if error.errno == errno.ENOSPC:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.optional_libraries import require_library_for_files
 
 KINDS = ("csv", "csv.gz", "csv.zst", "jsonl", "jsonl.gz", "jsonl.zst", "parquet")
 """Every `format` that `open_source` and `open_sink` take."""
@@ -51,7 +51,7 @@ class FileKind:
         return self.format != "parquet" and self.compression is None
 
 
-def kind_of(
+def file_kind_of(
     path: str | Path | None,
     format: str | None = None,  # noqa: A002  # the public name of the setting
     *,
@@ -61,9 +61,9 @@ def kind_of(
 
     `setting`: the name of the option in messages, if it is not `format`.
 
-    >>> kind_of("readings.csv.gz")
+    >>> file_kind_of("readings.csv.gz")
     FileKind(format='csv', compression='gzip', delimiter=',')
-    >>> kind_of("readings.log", "jsonl").format
+    >>> file_kind_of("readings.log", "jsonl").format
     'jsonl'
     """
     name = "" if is_standard(path) else os.fspath(path or "").lower()
@@ -77,7 +77,7 @@ def kind_of(
             raise _unknown_kind(path, Path(bare).suffix, setting)
         return FileKind(found, compression, "\t" if Path(bare).suffix == ".tsv" else ",")
     if format not in KINDS:
-        raise SettingError(setting, f"must be one of {_names()}, not {said(format)}")
+        raise SettingError(setting, f"must be one of {_file_kind_names()}, not {said(format)}")
     plain, _, codec_name = format.partition(".")
     if codec_name:
         return FileKind(plain, _COMPRESSIONS["." + codec_name])
@@ -93,7 +93,7 @@ def _unknown_kind(path: str | Path | None, extension: str, setting: str) -> Sett
     if extension in _ADVICE and not output:
         return SettingError(setting, _ADVICE[extension])
     lines = " (jsonl has an object on every line)" if extension == ".json" else ""
-    problem = f"is unknown from this name. Give --{setting}, one of {_names()}{lines}"
+    problem = f"is unknown from this name. Give --{setting}, one of {_file_kind_names()}{lines}"
     return SettingError(setting, problem)
 
 
@@ -102,7 +102,7 @@ def is_standard(path: str | Path | None) -> bool:
     return path is None or path == "-"
 
 
-def _names() -> str:
+def _file_kind_names() -> str:
     return ", ".join(KINDS)
 
 
@@ -110,7 +110,7 @@ _PIECE = 1 << 20
 _MOST_UNPACKED = 1 << 20  # lines: with more of them the default horizon is right
 
 
-def rows_at_most(
+def row_count_at_most(
     path: str | Path | None,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> int | None:
@@ -119,22 +119,22 @@ def rows_at_most(
     The number of rows is public; nothing of their content is looked at. A pipe has to be read to
     know it; a compressed file is unpacked for it, up to a million rows.
     """
-    kind = kind_of(path, format)
+    kind = file_kind_of(path, format)
     if is_standard(path) or not Path(path or "").is_file():
         return None
     try:
         if kind.format == "parquet":
-            parquet = require_for_files("pyarrow.parquet")
+            parquet = require_library_for_files("pyarrow.parquet")
             return int(parquet.read_metadata(path).num_rows)
         if kind.compression is not None:
-            return _unpacked_lines(os.fspath(path or ""), kind.compression)
+            return _row_count_of_unpacked(os.fspath(path or ""), kind.compression)
         with Path(path or "").open("rb") as file:
             return 1 + sum(piece.count(b"\n") for piece in iter(lambda: file.read(_PIECE), b""))
     except Exception:  # noqa: BLE001  # whoever reads it next says what is wrong with it
         return None
 
 
-def _unpacked_lines(path: str, compression: str) -> int | None:
+def _row_count_of_unpacked(path: str, compression: str) -> int | None:
     """An upper limit of the lines of a compressed file; None: a million or more."""
     from tidegate.io.input_file_or_pipe import InputBytes  # on demand: plain files need none of it
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.file_kind_and_row_count import is_standard
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.optional_libraries import require_library_for_files
 
 Seen = TypeVar("Seen")
 
@@ -24,7 +24,7 @@ _UNPACKED = 1 << 16  # small steps: little is lost before the place where a file
 _PIPE_ROOM = 1 << 20  # so that a fast writer is read in large blocks
 
 
-def _place_and_size(descriptor: int) -> tuple[int, int]:
+def _input_place_and_size(descriptor: int) -> tuple[int, int]:
     return os.lseek(descriptor, 0, os.SEEK_CUR), os.fstat(descriptor).st_size
 
 
@@ -73,7 +73,7 @@ class InputBytes:
         if stat.S_ISREG(status.st_mode):
             return status.st_size
         if stat.S_ISFIFO(status.st_mode):
-            _widen(self._descriptor)
+            _widen_pipe(self._descriptor)
         return None
 
     def _skip(self, count: int) -> bytes:
@@ -87,7 +87,7 @@ class InputBytes:
 
     def _decompressed(self, compression: str) -> Any:
         """A stream of pyarrow, which has no types."""
-        pyarrow = require_for_files("pyarrow")
+        pyarrow = require_library_for_files("pyarrow")
         packed = pyarrow.PythonFile(_PackedInput(self), mode="r")
         return pyarrow.CompressedInputStream(packed, compression)
 
@@ -166,7 +166,7 @@ class InputBytes:
         """
         if not self.followed or self.idle is None or time.monotonic() < self._moment:
             return
-        place, size = self._looked_at(_place_and_size) or (0, 0)
+        place, size = self._looked_at(_input_place_and_size) or (0, 0)
         self._goal = size if self._goal is None else self._goal
         if place >= self._goal:
             self._goal, self._moment = None, time.monotonic() // _LOOK * _LOOK + _LOOK
@@ -215,7 +215,7 @@ class InputBytes:
             if not self._busy and self._path is not None and self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor, self._path = None, None
-                self._stream = _Ended()
+                self._stream = _EndedInput()
 
 
 class _PackedInput:
@@ -233,14 +233,14 @@ class _PackedInput:
         self.closed = True
 
 
-class _Ended:
+class _EndedInput:
     """Stands in for a file that was closed."""
 
     def read1(self, count: int) -> bytes:
         return b""
 
 
-def _widen(descriptor: int) -> None:
+def _widen_pipe(descriptor: int) -> None:
     if sys.platform == "linux":
         import fcntl  # missing on Windows
 

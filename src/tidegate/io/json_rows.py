@@ -10,9 +10,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError, SettingError
-from tidegate.io.column_choice import Wanted
+from tidegate.io.column_choice import WantedColumn
 from tidegate.io.csv_rows import from_arrow
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.optional_libraries import require_library_for_files
 
 _INTEGER_DIGITS = 20  # all of 64 bits, with a sign
 
@@ -21,7 +21,7 @@ class FieldTwice(ValueError):  # noqa: N818  # caught where it is known which ob
     """An object has a field twice."""
 
 
-def each_field_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def each_json_field_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The fields of an object, for `json`: two readers may differ on which of two counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -39,7 +39,7 @@ class JsonRows:
 
     doubt = ""
 
-    def __init__(self, wanted: Sequence[Wanted]) -> None:
+    def __init__(self, wanted: Sequence[WantedColumn]) -> None:
         for column in wanted:
             if column.name is None:
                 example = f"--{column.setting.replace('_', '-')} value"
@@ -62,7 +62,7 @@ class JsonRows:
             row = _json_object(line, 0, self._keys) if line.strip() else None
         except InputError:  # it is read again as a row
             row = None
-        missing = [key for key in self._keys if row is not None and not _has(row, key)]
+        missing = [key for key in self._keys if row is not None and not _json_has(row, key)]
         if missing:
             self.doubt = (
                 f"the first row has no key {missing[0]!r}: a row without it counts as missing. Is "
@@ -78,7 +78,7 @@ class JsonRows:
             if column.numeric:
                 found.append(_json_number(_json_member(row, key), key, position))
             else:
-                read = _time if column.time else _json_user
+                read = _json_time if column.time else _json_user
                 found.append(read(_json_member(row, key), key, position, column.content))
                 if found[-1] is None:
                     continue
@@ -90,7 +90,10 @@ class JsonRows:
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
         """The wanted columns of a block of `count` lines, or None to have them read one by one."""
-        arrow, arrow_json = require_for_files("pyarrow"), require_for_files("pyarrow.json")
+        arrow, arrow_json = (
+            require_library_for_files("pyarrow"),
+            require_library_for_files("pyarrow.json"),
+        )
         if b"\r" in text:
             text = text.replace(b"\r\n", b"\n")
         # pyarrow reads values, not lines. A value cannot go on over "}\n{", so with these it does.
@@ -125,7 +128,7 @@ class JsonRows:
             return None
 
 
-def _lines(position: int) -> str:
+def _json_lines_advice(position: int) -> str:
     """What to do about a file that is one array, or one object: said of its first row."""
     wanted = "; every line must be an object of its own: `jq -c '.[]'` writes an array so"
     return "" if position else wanted
@@ -141,11 +144,13 @@ def _json_object(line: bytes, position: int, wanted: Sequence[str]) -> dict[str,
 
     try:
         text = line.decode("utf-8", "surrogateescape")
-        row = json.loads(text, parse_int=_integer, object_pairs_hook=noted)
+        row = json.loads(text, parse_int=_json_integer, object_pairs_hook=noted)
     except (ValueError, RecursionError):
-        raise InputError(f"row {position} is not complete JSON{_lines(position)}") from None
+        raise InputError(
+            f"row {position} is not complete JSON{_json_lines_advice(position)}"
+        ) from None
     if not isinstance(row, dict):
-        raise InputError(f"row {position} is not a JSON object{_lines(position)}")
+        raise InputError(f"row {position} is not a JSON object{_json_lines_advice(position)}")
     if len(row) < len(last):
         names = [name for name, _ in last]
         for key in wanted:
@@ -163,15 +168,15 @@ def _json_member(row: dict[str, Any], key: str) -> Any:
     return _json_member(inner, rest) if isinstance(inner, dict) else None
 
 
-def _has(row: dict[str, Any], key: str) -> bool:
+def _json_has(row: dict[str, Any], key: str) -> bool:
     if key in row or "." not in key:
         return key in row
     first, _, rest = key.partition(".")
     inner = row.get(first)
-    return isinstance(inner, dict) and _has(inner, rest)
+    return isinstance(inner, dict) and _json_has(inner, rest)
 
 
-def _integer(text: str) -> int | float:
+def _json_integer(text: str) -> int | float:
     # No number is too large to be read, and −0 keeps its sign, as it does in a block.
     return int(text) if len(text) <= _INTEGER_DIGITS and text != "-0" else float(text)
 
@@ -181,11 +186,11 @@ def _json_number(value: object, key: str, position: int) -> float:
         return math.nan
     if isinstance(value, int | float):  # true and false count as 1 and 0, as in Parquet
         return float(value)
-    advice = _advice(value, key)
+    advice = _json_advice(value, key)
     raise InputError(f"value at row {position}, column {key!r} is not a number{advice}")
 
 
-def _advice(value: object, key: str) -> str:
+def _json_advice(value: object, key: str) -> str:
     """What to do about a value of another type."""
     if isinstance(value, str):
         return "; it is text: write numbers without quotes"
@@ -197,21 +202,21 @@ def _advice(value: object, key: str) -> str:
 def _json_user(value: object, key: str, position: int, what: str) -> str | int | None:
     if value is None or value == "":
         return None
-    if isinstance(value, str) and _is_text(value):
+    if isinstance(value, str) and _json_is_text(value):
         return value
     if type(value) is int and -(1 << 63) <= value < 1 << 63:
         return value
     raise InputError(f"{what} at row {position}, column {key!r} is neither text nor an integer")
 
 
-def _time(value: object, key: str, position: int, what: str) -> Any:
+def _json_time(value: object, key: str, position: int, what: str) -> Any:
     """Text or a number; what it means is decided by who reads times."""
     if value is None or (isinstance(value, str | int | float) and not isinstance(value, bool)):
         return value
     raise InputError(f"{what} at row {position}, column {key!r} is neither text nor a number")
 
 
-def _is_text(value: str) -> bool:
+def _json_is_text(value: str) -> bool:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:  # half a surrogate pair, or bytes that were not UTF-8

@@ -60,26 +60,26 @@ def read_lines(incoming: InputBytes) -> Iterator[Lines]:
     first, begun = True, False
     while data := incoming.read(BLOCK):
         if first:
-            data, first = _start(data, incoming), False
+            data, first = _start_of_lines(data, incoming), False
         cut = data.rfind(b"\n") + 1
         if cut:
             text = b"".join((*rest, data[:cut])) if rest else data[:cut]
             rest, waiting = [], 0
-            yield Lines(text, _count(text))
+            yield Lines(text, _count_lines(text))
         if cut < len(data):
             rest.append(data[cut:])
             waiting += len(data) - cut
         begun = begun or cut > 0
         if waiting > LONGEST_LINE:
-            _refuse_old_ends(b"" if begun else b"".join(rest), incoming)
+            _refuse_old_line_ends(b"" if begun else b"".join(rest), incoming)
             raise LineTooLongError
     text = b"".join(rest)
     if text and not incoming.followed:
-        _refuse_old_ends(b"" if begun else text, incoming)
+        _refuse_old_line_ends(b"" if begun else text, incoming)
         yield Lines(text + b"\n", 1, torn=True)
 
 
-def _start(data: bytes, incoming: InputBytes) -> bytes:
+def _start_of_lines(data: bytes, incoming: InputBytes) -> bytes:
     while data != _MARK and _MARK.startswith(data) and (more := incoming.read(1)):
         data += more  # the mark itself may come in pieces
     for magic, problem in _NOT_TEXT.items():
@@ -92,7 +92,7 @@ def _start(data: bytes, incoming: InputBytes) -> bytes:
     return data.removeprefix(_MARK)
 
 
-def _refuse_old_ends(only_line: bytes, incoming: InputBytes) -> None:
+def _refuse_old_line_ends(only_line: bytes, incoming: InputBytes) -> None:
     """Refuse an input that is one line to its end, with CRs in it.
 
     Known at its end only: the first piece of a pipe may stop anywhere.
@@ -102,5 +102,5 @@ def _refuse_old_ends(only_line: bytes, incoming: InputBytes) -> None:
         raise SourceError(None, problem, incoming.name)
 
 
-def _count(text: bytes) -> int:
+def _count_lines(text: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == 10))

@@ -10,9 +10,9 @@ from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.io.errors import SourceError, source_error
-from tidegate.io.file_kind_and_row_count import kind_of
-from tidegate.io.output_file_or_pipe import write_whole
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.io.file_kind_and_row_count import file_kind_of
+from tidegate.io.output_file_or_pipe import write_output_file
+from tidegate.tables.optional_libraries import require_library_for_files
 
 KEY = "tidegate"
 # Made once: `json.dumps` makes one for each of a few hundred facts.
@@ -20,20 +20,20 @@ _compact = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False)
 _MOST = 1 << 30  # bytes; the record of an adaptive release grows with it
 
 
-def sidecar(path: str | Path) -> Path:
+def metadata_sidecar(path: str | Path) -> Path:
     """The metadata file of a CSV or JSONL file: `<name>.meta.json`."""
     return Path(os.path.realpath(path) + ".meta.json")
 
 
-def encode(metadata: Mapping[str, object]) -> str:
+def encode_metadata(metadata: Mapping[str, object]) -> str:
     """Encode as JSON; equal facts give equal text."""
     try:
-        return _indented(dict(metadata), "\n")
+        return _indented_metadata(dict(metadata), "\n")
     except (TypeError, ValueError, RecursionError):
         raise SettingError("metadata", "must be plain JSON: text, numbers, lists, maps") from None
 
 
-def _indented(fact: object, line: str) -> str:
+def _indented_metadata(fact: object, line: str) -> str:
     """Format as JSON: a line for each fact, and one for each list of plain items.
 
     (`json.dumps(…, indent=1)` has a line for each item, and is ten times as slow: it encodes
@@ -41,21 +41,29 @@ def _indented(fact: object, line: str) -> str:
     """
     inner = line + " "
     if isinstance(fact, dict) and fact and all(type(name) is str for name in fact):
-        pairs = [f"{_compact(name)}: {_indented(fact[name], inner)}" for name in sorted(fact)]
+        pairs = [
+            f"{_compact(name)}: {_indented_metadata(fact[name], inner)}" for name in sorted(fact)
+        ]
         return "{" + inner + f",{inner}".join(pairs) + line + "}"
     if isinstance(fact, list | tuple) and any(isinstance(item, dict) for item in fact):
-        return "[" + inner + f",{inner}".join(_indented(item, inner) for item in fact) + line + "]"
+        return (
+            "["
+            + inner
+            + f",{inner}".join(_indented_metadata(item, inner) for item in fact)
+            + line
+            + "]"
+        )
     return _compact(fact)
 
 
-def write_sidecar(path: str | Path, metadata: Mapping[str, object]) -> None:
+def write_metadata_sidecar(path: str | Path, metadata: Mapping[str, object]) -> None:
     """Write the metadata file in one step, durably."""
-    write_encoded(path, encode(metadata))
+    write_encoded_metadata(path, encode_metadata(metadata))
 
 
-def write_encoded(path: str | Path, text: str) -> None:
+def write_encoded_metadata(path: str | Path, text: str) -> None:
     """Write metadata that `encode` gave."""
-    write_whole(sidecar(path), (text + "\n").encode())
+    write_output_file(metadata_sidecar(path), (text + "\n").encode())
 
 
 def read_metadata(
@@ -64,19 +72,19 @@ def read_metadata(
 ) -> dict[str, Any] | None:
     """The metadata of a released file; None if there is none."""
     name = os.fspath(path)
-    if kind_of(path, format).format == "parquet":
+    if file_kind_of(path, format).format == "parquet":
         text = _metadata_from_parquet(name)
     else:
         try:
-            if sidecar(path).stat().st_size > _MOST:
+            if metadata_sidecar(path).stat().st_size > _MOST:
                 raise SourceError(None, f"its metadata is longer than {_MOST >> 20} MiB", name)
-            text = sidecar(path).read_bytes()
+            text = metadata_sidecar(path).read_bytes()
         except SourceError:
             raise
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise source_error(error, str(sidecar(path))) from None
+            raise source_error(error, str(metadata_sidecar(path))) from None
     if text is None:
         return None
     try:
@@ -89,7 +97,10 @@ def read_metadata(
 
 
 def _metadata_from_parquet(name: str) -> bytes | None:
-    arrow, parquet = require_for_files("pyarrow"), require_for_files("pyarrow.parquet")
+    arrow, parquet = (
+        require_library_for_files("pyarrow"),
+        require_library_for_files("pyarrow.parquet"),
+    )
     try:
         with Path(name).open("rb") as file:
             found: dict[bytes, bytes] = parquet.read_metadata(file).metadata or {}

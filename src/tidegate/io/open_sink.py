@@ -10,11 +10,11 @@ from tidegate._context_managers import Completed, Context
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError
-from tidegate.io.file_kind_and_row_count import is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import file_kind_of, is_standard
 from tidegate.io.output_recovery import recover
 from tidegate.io.parquet_sink import ParquetSink
-from tidegate.io.released_row_text import names_of
-from tidegate.io.text_sink import Levels, Positions, TextSink, Times
+from tidegate.io.released_row_text import names_of_released_row
+from tidegate.io.text_sink import Levels, PositionsOfSink, TextSink, Times
 from tidegate.lattice import FloatArray
 
 
@@ -66,7 +66,7 @@ def open_sink(
     Raises:
         SinkError: if it cannot be written; `ClosedPipeError` if the reader went away.
     """
-    kind = kind_of(path, format)
+    kind = file_kind_of(path, format)
     if append_at is None:
         if kind.format == "parquet":
             return ParquetSink(path, metadata, leveled=leveled, clock=clock)
@@ -76,7 +76,7 @@ def open_sink(
     found = recover(path, format)
     if found.rows != append_at:
         raise SinkError(None, f"has {found.rows} rows, not {append_at}", str(path))
-    if found.columns not in (None, names_of(leveled=leveled, timed=clock is not None)):
+    if found.columns not in (None, names_of_released_row(leveled=leveled, timed=clock is not None)):
         raise SinkError(None, "has other columns: its rows cannot be continued", str(path))
     following = found.first + found.rows if found.rows else None
     return TextSink(
@@ -109,7 +109,7 @@ class FunctionSink(Completed):
 
     def __init__(self, receive: Receiver, following: int | None = None) -> None:
         self._receive = receive
-        self._positions = Positions(following)
+        self._positions = PositionsOfSink(following)
         self.metadata: dict[str, object] = {}
 
     def __repr__(self) -> str:

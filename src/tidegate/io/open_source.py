@@ -7,14 +7,14 @@ from pathlib import Path
 
 from tidegate.errors import SettingError
 from tidegate.io.batches import Source
-from tidegate.io.column_choice import Wanted
-from tidegate.io.csv_dialect import Dialect
+from tidegate.io.column_choice import WantedColumn
+from tidegate.io.csv_dialect import CsvDialect
 from tidegate.io.csv_rows import CsvRows
-from tidegate.io.file_kind_and_row_count import FileKind, is_standard, kind_of
+from tidegate.io.file_kind_and_row_count import FileKind, file_kind_of, is_standard
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.parquet_source import ParquetSource
-from tidegate.io.text_source import CsvOrJson, TextSource
+from tidegate.io.text_source import CsvOrJsonSource, TextSource
 from tidegate.io.time_reader import TimeFormat, TimeReader
 
 
@@ -76,24 +76,24 @@ def open_source(
     if count and (time is None or column is not None or user_column is not None):
         raise SettingError("count", "needs --time, and no other column")
     columns = [column] if isinstance(column, str | None) else column
-    wanted = [] if count else [Wanted(one) for one in columns]
+    wanted = [] if count else [WantedColumn(one) for one in columns]
     if user_column is not None:
-        wanted.append(Wanted(user_column, "user_column", numeric=False))
+        wanted.append(WantedColumn(user_column, "user_column", numeric=False))
     if by is not None:
         if user_column is not None:
             raise SettingError("by", "cannot be used with --user-column")
-        wanted.append(Wanted(by, "by", numeric=False))
+        wanted.append(WantedColumn(by, "by", numeric=False))
     if time is not None:
-        wanted.append(Wanted(time, "time", numeric=False, time=True))
+        wanted.append(WantedColumn(time, "time", numeric=False, time=True))
     for name, value in (("zone", zone), ("time-format", time_format)):
         if time is None and value is not None:
             raise SettingError(name, "needs --time")
-    kind = kind_of(path, format)
-    dialect = _dialect(kind, delimiter, decimal)
+    kind = file_kind_of(path, format)
+    dialect = _dialect_to_open(kind, delimiter, decimal)
     written = None if time_format is None else TimeFormat(time_format)
     reader = None if time is None else TimeReader(zone, late, written, events=events or count)
     if is_standard(path) and format is None and (header, delimiter, decimal) == (None, None, None):
-        return TextSource(InputBytes(path, follow=follow), CsvOrJson(wanted), wanted, reader)
+        return TextSource(InputBytes(path, follow=follow), CsvOrJsonSource(wanted), wanted, reader)
     return open_columns(
         path, kind, wanted, header=header, dialect=dialect, follow=follow, times=reader
     )
@@ -109,27 +109,27 @@ def open_keys(
     decimal: str | None = None,
 ) -> Source:
     """The keys of a file alone, as `open_source` would read them: to count its rows."""
-    kind = kind_of(path, format)
-    dialect = _dialect(kind, delimiter, decimal)
+    kind = file_kind_of(path, format)
+    dialect = _dialect_to_open(kind, delimiter, decimal)
     return open_columns(
-        path, kind, [Wanted(by, "by", numeric=False)], header=header, dialect=dialect
+        path, kind, [WantedColumn(by, "by", numeric=False)], header=header, dialect=dialect
     )
 
 
-def _dialect(kind: FileKind, delimiter: str | None, decimal: str | None) -> Dialect:
+def _dialect_to_open(kind: FileKind, delimiter: str | None, decimal: str | None) -> CsvDialect:
     for name, value in (("delimiter", delimiter), ("decimal", decimal)):
         if value is not None and kind.format != "csv":
             raise SettingError(name, "is for CSV: other formats have one way to write a number")
-    return Dialect.given(kind.delimiter if delimiter is None else delimiter, decimal)
+    return CsvDialect.given(kind.delimiter if delimiter is None else delimiter, decimal)
 
 
 def open_columns(
     path: str | Path | None,
     kind: FileKind,
-    wanted: list[Wanted],
+    wanted: list[WantedColumn],
     *,
     header: bool | None = None,
-    dialect: Dialect | None = None,
+    dialect: CsvDialect | None = None,
     follow: bool = False,
     skipped: int = 0,
     times: TimeReader | None = None,
@@ -142,7 +142,9 @@ def open_columns(
             raise SettingError("follow", "needs a plain CSV or JSONL file")
         return ParquetSource(InputBytes(path), wanted, times)
     csv = kind.format == "csv"
-    rows = CsvRows(wanted, header, dialect or Dialect(kind.delimiter)) if csv else JsonRows(wanted)
+    rows = (
+        CsvRows(wanted, header, dialect or CsvDialect(kind.delimiter)) if csv else JsonRows(wanted)
+    )
     return TextSource(
         InputBytes(path, kind.compression, follow=follow, skipped=skipped), rows, wanted, times
     )

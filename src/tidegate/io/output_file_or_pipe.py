@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from tidegate import _atomic_files
 from tidegate.io.errors import SinkError, sink_error
 from tidegate.io.file_kind_and_row_count import is_standard
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.optional_libraries import require_library_for_files
 
 _BLOCK = 1 << 20  # the compressor gets blocks of exactly this length
 _GZIP = 16 + zlib.MAX_WBITS  # with gzip's header; zlib leaves its time at 0
@@ -24,7 +24,7 @@ _GZIP = 16 + zlib.MAX_WBITS  # with gzip's header; zlib leaves its time at 0
 _GZIP_LEVEL, _ZSTD_LEVEL = 1, 1
 
 
-class Packed:
+class PackedOutput:
     """An `OutputBytes` behind a compressor."""
 
     def __init__(self, outgoing: OutputBytes, codec: str) -> None:
@@ -34,7 +34,7 @@ class Packed:
         if codec == "gzip":
             self._compressor: Any = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP)
         else:
-            zstandard = require_for_files("zstandard")
+            zstandard = require_library_for_files("zstandard")
             settings = {"level": _ZSTD_LEVEL, "write_checksum": True}
             self._compressor = zstandard.ZstdCompressor(**settings).compressobj()
 
@@ -73,7 +73,8 @@ _PUBLIC = 0o666  # released data: readable by others, as far as the umask allows
 class OutputBytes:
     """A file being written; every write reaches the operating system at once.
 
-    `whole`: written as a draft beside the target and renamed when complete (`_atomic_files.Draft`).
+    `whole`: written as a draft beside the target and renamed when complete
+    (`_atomic_files.DraftFile`).
     `append`: continue at the end of the file.
 
     A write that fails or is interrupted leaves a file with an unknown end. Such a file is never
@@ -85,7 +86,7 @@ class OutputBytes:
     ) -> None:
         self.name = "standard output" if is_standard(path) else os.fspath(path or "")
         self._target: Path | None = None
-        self._draft: _atomic_files.Draft | None = None
+        self._draft: _atomic_files.DraftFile | None = None
         self.closed = False
         self.broken = False  # a write has failed
         self._descriptor = -1
@@ -101,7 +102,7 @@ class OutputBytes:
             if not special:
                 self._target = Path(os.path.realpath(self.name))  # a link stays a link
             if whole and not special:  # a device or a named pipe cannot be replaced
-                self._draft = _atomic_files.Draft(self._target, _PUBLIC)
+                self._draft = _atomic_files.DraftFile(self._target, _PUBLIC)
                 self._descriptor = self._draft.descriptor
             else:
                 flags = os.O_CREAT | os.O_WRONLY | (os.O_APPEND if append else os.O_TRUNC)
@@ -179,7 +180,7 @@ class OutputBytes:
         return error if isinstance(error, SinkError) else sink_error(error, self.name)
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_output_file(path: Path, data: bytes) -> None:
     """Replace a small file in one step."""
     try:
         _atomic_files.replace_file(

@@ -16,15 +16,17 @@ from typing import BinaryIO
 from tidegate import _atomic_files
 from tidegate.errors import SettingError
 from tidegate.io.errors import SinkError, sink_error
-from tidegate.io.file_kind_and_row_count import FileKind, is_standard, kind_of
-from tidegate.io.released_row_text import csv_header, names_of
+from tidegate.io.file_kind_and_row_count import FileKind, file_kind_of, is_standard
+from tidegate.io.released_row_text import names_of_released_row, released_csv_header
 
 _READ_BYTES = 1 << 16  # bytes read at either end
 _NUMBER = rb"-?[0-9a-z.+-]{1,32}"
 _TIME = rb"[0-9T:.Z+-]{1,40}"
 _PARTS = {"time": _TIME, "position": rb"(\d{1,18})", "value": _NUMBER, "level": _NUMBER}
 _COLUMNS = [
-    names_of(leveled=leveled, timed=timed) for leveled in (True, False) for timed in (True, False)
+    names_of_released_row(leveled=leveled, timed=timed)
+    for leveled in (True, False)
+    for timed in (True, False)
 ]
 
 
@@ -63,7 +65,7 @@ def recoverable(
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> bool:
     """Whether such a file can be continued after a crash; other kinds must be rewritten."""
-    return not is_standard(path) and kind_of(path, format).recoverable
+    return not is_standard(path) and file_kind_of(path, format).recoverable
 
 
 def recover_rows(
@@ -85,26 +87,26 @@ def recover(
     """
     if not recoverable(path, format):
         raise SettingError("format", "only plain CSV and JSONL files can be continued")
-    kind = kind_of(path, format)
+    kind = file_kind_of(path, format)
     name = os.fspath(path)
     try:
         with os.fdopen(_atomic_files.open_file(path, os.O_RDWR), "r+b") as file:
-            return _mend_output(file, _delimiter(kind), name)
+            return _mend_output(file, _delimiter_of_output(kind), name)
     except FileNotFoundError:
         return Recovered(0)
     except OSError as error:
         raise (error if isinstance(error, SinkError) else sink_error(error, name)) from None
 
 
-def _delimiter(kind: FileKind) -> str | None:
+def _delimiter_of_output(kind: FileKind) -> str | None:
     return kind.delimiter if kind.format == "csv" else None
 
 
 def _mend_output(file: BinaryIO, delimiter: str | None, name: str) -> Recovered:
     size = file.seek(0, os.SEEK_END)
-    head = _read(file, 0, _READ_BYTES)
+    head = _read_output(file, 0, _READ_BYTES)
     written = head.rstrip(b"\0")  # after a power cut, blocks that never came are zeros
-    end = _end_of_last_line(file, size)
+    end = _end_of_output_lines(file, size)
     header, columns = _output_header(written, head[:end], delimiter, name)
     row = _ROWS[delimiter][columns or _COLUMNS[0]]
     first: list[int] = []
@@ -112,21 +114,21 @@ def _mend_output(file: BinaryIO, delimiter: str | None, name: str) -> Recovered:
     if end > len(header):
         first = _output_positions(head[len(header) : end], row, name)
         start = max(len(header), end - _READ_BYTES)
-        tail = _read(file, start, end - start)
+        tail = _read_output(file, start, end - start)
         if start > len(header):  # its first line may be cut
             tail = tail[tail.index(b"\n") + 1 :]
         last = _output_positions(tail, row, name)
     if end < size:
         starts = b"{" if delimiter is None else b"0123456789"
         expected = header[:1] if end < len(header) else starts
-        if _read(file, end, 1) not in {b"\0", *(bytes([byte]) for byte in expected)}:
-            raise _damaged(name)
+        if _read_output(file, end, 1) not in {b"\0", *(bytes([byte]) for byte in expected)}:
+            raise _damaged_output(name)
         _atomic_files.truncate(file.fileno(), end)
     if not first:
         return Recovered(0, columns=columns)
     rows = last[-1] - first[0] + 1
     if rows < max(len(first), len(last)):
-        raise _damaged(name)
+        raise _damaged_output(name)
     return Recovered(rows, first[0], columns)
 
 
@@ -138,7 +140,7 @@ def _output_header(
         first = lines.partition(b"\n")[0]
         return b"", next((on for on, row in _ROWS[None].items() if row.fullmatch(first)), None)
     for columns in _COLUMNS:
-        header = csv_header(columns, delimiter)
+        header = released_csv_header(columns, delimiter)
         if written.startswith(header):
             return header, columns
         if header.startswith(written):
@@ -146,12 +148,12 @@ def _output_header(
     raise SinkError(None, "was not written by Tidegate: it has another header", name)
 
 
-def last_position(path: str | Path, format: str | None = None) -> int | None:  # noqa: A002  # as in open_source
+def last_position_to_recover(path: str | Path, format: str | None = None) -> int | None:  # noqa: A002  # as in open_source
     """The largest position near the end of a damaged file; None: there is none."""
-    patterns = _ROWS[_delimiter(kind_of(path, format))].values()
+    patterns = _ROWS[_delimiter_of_output(file_kind_of(path, format))].values()
     with Path(path).open("rb") as file:
-        end = _end_of_last_line(file, file.seek(0, os.SEEK_END))
-        lines = _read(file, max(0, end - _READ_BYTES), min(end, _READ_BYTES)).split(b"\n")
+        end = _end_of_output_lines(file, file.seek(0, os.SEEK_END))
+        lines = _read_output(file, max(0, end - _READ_BYTES), min(end, _READ_BYTES)).split(b"\n")
     found = [
         match for line in lines for row in patterns if (match := row.fullmatch(line.lstrip(b"\0")))
     ]
@@ -164,27 +166,27 @@ def _output_positions(text: bytes, row: re.Pattern[bytes], name: str) -> list[in
     for line in text[: text.rfind(b"\n") + 1].split(b"\n")[:-1]:
         match = row.fullmatch(line)
         if match is None or (positions and int(match[1]) != positions[-1] + 1):
-            raise _damaged(name)
+            raise _damaged_output(name)
         positions.append(int(match[1]))
     return positions
 
 
-def _damaged(name: str) -> SinkError:
+def _damaged_output(name: str) -> SinkError:
     return SinkError(None, "is damaged, or was not written by Tidegate: rows do not count up", name)
 
 
-def _end_of_last_line(file: BinaryIO, size: int) -> int:
+def _end_of_output_lines(file: BinaryIO, size: int) -> int:
     """The end of the last complete line. After a power cut, blocks of zeros may follow it."""
     end = size
     while end:
         start = max(0, end - _READ_BYTES)
-        newline = _read(file, start, end - start).rfind(b"\n")
+        newline = _read_output(file, start, end - start).rfind(b"\n")
         if newline >= 0:
             return start + newline + 1
         end = start
     return 0
 
 
-def _read(file: BinaryIO, start: int, count: int) -> bytes:
+def _read_output(file: BinaryIO, start: int, count: int) -> bytes:
     file.seek(start)
     return file.read(count)

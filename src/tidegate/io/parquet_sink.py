@@ -12,13 +12,13 @@ import numpy as np
 from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.io.errors import SinkError
-from tidegate.io.metadata_files import KEY, encode
+from tidegate.io.metadata_files import KEY, encode_metadata
 from tidegate.io.output_file_or_pipe import Bytes, OutputBytes
 from tidegate.io.released_row_text import NAMES
-from tidegate.io.text_sink import Levels, Positions, Times
+from tidegate.io.text_sink import Levels, PositionsOfSink, Times
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.tables.arrow import to_arrow
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.optional_libraries import require_library_for_files
 
 GROUP_ROWS = 1 << 20
 """Rows of a row group, for any lengths of writes."""
@@ -37,12 +37,12 @@ class ParquetSink(Completed):
         leveled: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        self._arrow = require_for_files("pyarrow")
-        self._positions = Positions(None, leveled=leveled, timed=clock is not None)
+        self._arrow = require_library_for_files("pyarrow")
+        self._positions = PositionsOfSink(None, leveled=leveled, timed=clock is not None)
         self._names = NAMES[2 : 4 if leveled else 3]
         self._clock = clock
         self._times: IntArray = np.zeros(0 if clock is None else GROUP_ROWS, dtype=np.int64)
-        self._facts = None if metadata is None else encode(metadata)
+        self._facts = None if metadata is None else encode_metadata(metadata)
         self._waiting: FloatArray = np.empty((len(self._names), GROUP_ROWS))
         self._filled = 0
         self._torn = False  # a write failed: what the writer took is not known
@@ -68,7 +68,7 @@ class ParquetSink(Completed):
             self._arrow.field(name, self._arrow.float64(), nullable=False) for name in self._names
         ]
         plain = dict.fromkeys(self._names, "PLAIN")
-        return require_for_files("pyarrow.parquet").ParquetWriter(
+        return require_library_for_files("pyarrow.parquet").ParquetWriter(
             self._file,
             self._arrow.schema([*times, position, *numbers]),
             # Measured: positions shrink to nothing as differences; a dictionary of noisy values
@@ -123,7 +123,7 @@ class ParquetSink(Completed):
         self._filled = 0
 
     def _guarded(self, call: Any, *arguments: Any, **options: Any) -> None:
-        with refused_writes(self._arrow, self._outgoing.name, self.abort):
+        with refused_parquet_writes(self._arrow, self._outgoing.name, self.abort):
             call(*arguments, **options)
 
     def flush(self, *, sync: bool = False) -> None:
@@ -131,7 +131,7 @@ class ParquetSink(Completed):
 
     def set_metadata(self, metadata: Mapping[str, object]) -> None:
         """Replace the public facts about this file."""
-        self._facts = encode(metadata)
+        self._facts = encode_metadata(metadata)
 
     def close(self) -> None:
         """Complete the file, durably."""
@@ -159,7 +159,7 @@ class ParquetSink(Completed):
 
 
 @contextmanager
-def refused_writes(arrow: Any, name: str, abort: Callable[[], None]) -> Iterator[None]:
+def refused_parquet_writes(arrow: Any, name: str, abort: Callable[[], None]) -> Iterator[None]:
     """Give up a file that cannot be written, with an error in our words."""
     try:
         yield

@@ -13,13 +13,13 @@ from tidegate._context_managers import Closed
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.io.batches import Batch
-from tidegate.io.column_choice import Wanted, choose_column
+from tidegate.io.column_choice import WantedColumn, choose_column
 from tidegate.io.csv_rows import texts_from_arrow
 from tidegate.io.errors import SourceError, source_error
 from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.time_reader import TimeReader, batch_with_times
-from tidegate.tables.arrow import as_numbers, is_number, is_text
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.arrow import arrow_as_numbers, is_arrow_number, is_arrow_text
+from tidegate.tables.optional_libraries import require_library_for_files
 
 # Rows a batch: what stays in the cache is faster to decode than the longest batch allowed.
 _ROWS = 1 << 17
@@ -27,7 +27,7 @@ _ROWS = 1 << 17
 _BUFFER = 1 << 20
 
 
-def _looks_like_text(head: bytes) -> bool:
+def _parquet_looks_like_text(head: bytes) -> bool:
     """Whether a file begins with a line of text, as CSV does."""
     first, end, _ = head.partition(b"\n")
     return bool(end) and first.strip().decode("utf-8-sig", "replace").isprintable()
@@ -41,7 +41,7 @@ class ParquetSource(Closed):
     """
 
     def __init__(
-        self, incoming: InputBytes, wanted: list[Wanted], times: TimeReader | None = None
+        self, incoming: InputBytes, wanted: list[WantedColumn], times: TimeReader | None = None
     ) -> None:
         self._incoming = incoming
         self._times = times
@@ -64,7 +64,10 @@ class ParquetSource(Closed):
         return "" if self._times is None else self._times.doubt
 
     def _open(self) -> Any:
-        arrow, parquet = require_for_files("pyarrow"), require_for_files("pyarrow.parquet")
+        arrow, parquet = (
+            require_library_for_files("pyarrow"),
+            require_library_for_files("pyarrow.parquet"),
+        )
         if self._incoming.size is None or self._incoming.descriptor is None:
             raise SourceError(
                 None, "Parquet cannot be read from a pipe: give a file", self._incoming.name
@@ -76,7 +79,7 @@ class ParquetSource(Closed):
             )
         except (arrow.ArrowException, OSError, ValueError):  # they may quote the file
             problem = "is not a complete Parquet file: truncated or damaged"
-            if _looks_like_text(os.pread(self._incoming.descriptor, 512, 0)):
+            if _parquet_looks_like_text(os.pread(self._incoming.descriptor, 512, 0)):
                 problem = "does not look like Parquet. If it is CSV, give --format csv (format=)"
             raise SourceError(None, problem, self._incoming.name) from None
 
@@ -90,12 +93,19 @@ class ParquetSource(Closed):
         chosen = choose_column(self._wanted, names, by_index=False, listed=True)
         for index, column in zip(chosen, self._wanted, strict=True):
             kind = schema.field(index).type
-            fits = _is_time if column.time else is_number if column.numeric else _is_user
+            fits = (
+                _is_parquet_time
+                if column.time
+                else is_arrow_number
+                if column.numeric
+                else _is_parquet_user
+            )
             if not fits(kind):
                 needed = "numbers" if column.numeric else "text or integers"
                 needed = "times" if column.time else needed
                 raise SettingError(
-                    column.setting, f"{said(names[index])} has {_type_name(kind)}, not {needed}"
+                    column.setting,
+                    f"{said(names[index])} has {_parquet_type_name(kind)}, not {needed}",
                 )
         return [names[index] for index in chosen]
 
@@ -106,7 +116,7 @@ class ParquetSource(Closed):
 
     def arrays(self) -> Iterator[list[NDArray[Any]]]:
         """The wanted columns, a piece at a time."""
-        arrow = require_for_files("pyarrow")
+        arrow = require_library_for_files("pyarrow")
         # One thread: decoding two columns is far faster than what follows, and cores are shared.
         pieces = self._file.iter_batches(_ROWS, columns=self._names, use_threads=False)
         while True:
@@ -115,7 +125,7 @@ class ParquetSource(Closed):
                 if piece is None:
                     return
                 arrays = [
-                    as_numbers(piece.column(name))
+                    arrow_as_numbers(piece.column(name))
                     if column.numeric
                     else piece.column(name)
                     if column.time
@@ -142,22 +152,22 @@ class ParquetSource(Closed):
         self._incoming.close()
 
 
-def _is_user(kind: Any) -> bool:
-    types = require_for_files("pyarrow").types
+def _is_parquet_user(kind: Any) -> bool:
+    types = require_library_for_files("pyarrow").types
     if types.is_dictionary(kind):
         kind = kind.value_type
-    return is_text(kind) or types.is_integer(kind) or types.is_null(kind)
+    return is_arrow_text(kind) or types.is_integer(kind) or types.is_null(kind)
 
 
-def _is_time(kind: Any) -> bool:
-    types = require_for_files("pyarrow").types
+def _is_parquet_time(kind: Any) -> bool:
+    types = require_library_for_files("pyarrow").types
     names = ("timestamp", "date", "integer", "floating", "string", "large_string")
     return any(getattr(types, f"is_{name}")(kind) for name in names)
 
 
-def _type_name(kind: Any) -> str:
+def _parquet_type_name(kind: Any) -> str:
     """The type in a word or two; the names inside a nested one are not wanted here."""
-    types = require_for_files("pyarrow").types
+    types = require_library_for_files("pyarrow").types
     if types.is_nested(kind):
         return "nested values"
-    return "texts" if types.is_dictionary(kind) and is_text(kind) else f"the type {kind}"
+    return "texts" if types.is_dictionary(kind) and is_arrow_text(kind) else f"the type {kind}"

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.exact_numbers import LARGEST
-from tidegate.io.column_choice import Wanted
+from tidegate.io.column_choice import WantedColumn
 from tidegate.io.errors import SourceError
-from tidegate.io.file_kind_and_row_count import kind_of
+from tidegate.io.file_kind_and_row_count import file_kind_of
 from tidegate.io.metadata_files import read_metadata
 from tidegate.io.open_source import open_columns
 from tidegate.lattice import FloatArray, IntArray
@@ -90,18 +90,18 @@ def _read_released(
     clock: Clock | None = None,
 ) -> Iterator[tuple[int, list[NDArray[Any]]]]:
     wanted = [
-        Wanted("position"),
-        *(Wanted(name, numeric=name != "time", time=name == "time") for name in names),
+        WantedColumn("position"),
+        *(WantedColumn(name, numeric=name != "time", time=name == "time") for name in names),
     ]
-    if clock is not None and kind_of(path, format).format == "parquet":
+    if clock is not None and file_kind_of(path, format).format == "parquet":
         clock = Clock(clock.zone)  # there they are times, never numbers
     following: int | None = None
     skipped, least = after or (0, 0)
-    with open_columns(path, kind_of(path, format), wanted, skipped=skipped) as source:
-        for positions, *columns in _since(least, source.arrays()):
+    with open_columns(path, file_kind_of(path, format), wanted, skipped=skipped) as source:
+        for positions, *columns in _released_since(least, source.arrays()):
             if not positions.size:
                 continue
-            counted = whole_positions(positions, os.fspath(path))
+            counted = whole_released_positions(positions, os.fspath(path))
             first = int(counted[0])
             if (np.diff(counted) != 1).any() or following not in (None, first):
                 raise SourceError(None, "its positions do not count up", os.fspath(path))
@@ -117,7 +117,7 @@ def _read_released(
             )
 
 
-def whole_positions(positions: NDArray[Any], name: str) -> IntArray:
+def whole_released_positions(positions: NDArray[Any], name: str) -> IntArray:
     """A column of positions as whole numbers; a damaged file has anything else in it.
 
     Raises:
@@ -130,7 +130,9 @@ def whole_positions(positions: NDArray[Any], name: str) -> IntArray:
     return positions.astype(np.int64)
 
 
-def _since(least: int, blocks: Iterator[list[NDArray[Any]]]) -> Iterator[list[NDArray[Any]]]:
+def _released_since(
+    least: int, blocks: Iterator[list[NDArray[Any]]]
+) -> Iterator[list[NDArray[Any]]]:
     """Drop rows before `least`: the first line, read for the columns, may be one."""
     for columns in blocks:
         yield [column[columns[0] >= least] for column in columns] if least else columns

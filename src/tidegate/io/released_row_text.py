@@ -16,7 +16,7 @@ import numpy as np
 from tidegate.io.output_file_or_pipe import Bytes
 from tidegate.lattice import FloatArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.optional_libraries import require_library_for_files
 
 NAMES = ("time", "position", "value", "level")
 PIECE = 1 << 16  # rows turned into text at once
@@ -25,17 +25,17 @@ _LOW, _HIGH = -7, 10  # decimal exponents between which a number is positional
 _ENDLESS = "1e999"  # JSON has no infinity, but this reads back as one
 
 
-def names_of(*, leveled: bool, timed: bool) -> tuple[str, ...]:
+def names_of_released_row(*, leveled: bool, timed: bool) -> tuple[str, ...]:
     """The columns of a released file, in order."""
     return NAMES[0 if timed else 1 : 4 if leveled else 3]
 
 
-def csv_header(names: Sequence[str], delimiter: str = ",") -> bytes:
+def released_csv_header(names: Sequence[str], delimiter: str = ",") -> bytes:
     """The first line of a file with these columns: position, value, and perhaps more."""
     return (delimiter.join(names) + "\n").encode()
 
 
-def csv_rows(
+def released_csv_rows(
     first: int,
     numbers: Sequence[FloatArray],
     times: Sequence[str] | None = None,
@@ -49,9 +49,12 @@ def csv_rows(
         before = [] if times is None else [times]
         rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
         return "".join([delimiter.join(row) + "\n" for row in rows]).encode()
-    arrow, arrow_csv = require_for_files("pyarrow"), require_for_files("pyarrow.csv")
+    arrow, arrow_csv = (
+        require_library_for_files("pyarrow"),
+        require_library_for_files("pyarrow.csv"),
+    )
     positions = to_arrow(np.arange(first, first + size))
-    columns = [positions, *(texts_of(column, arrow) for column in numbers)]
+    columns = [positions, *(released_number_texts(column, arrow) for column in numbers)]
     if times is not None:
         columns.insert(0, texts_to_arrow(times))
     rows = arrow.record_batch(columns, names=[str(index) for index in range(len(columns))])
@@ -63,7 +66,7 @@ def csv_rows(
     return memoryview(out.getvalue())
 
 
-def json_rows(
+def released_json_rows(
     first: int, numbers: Sequence[FloatArray], times: Sequence[str] | None = None
 ) -> Bytes:
     """Lines such as `{"position":0,"value":10.5}`, with a level `,"level":11}`, with a time first.
@@ -75,18 +78,23 @@ def json_rows(
     labels = [f'{"," if index else "{"}"{name}":' for index, name in enumerate(names)]
     spelt = [time if time.lstrip("-").isdigit() else f'"{time}"' for time in times or ()]
     if size <= _FEW:
-        texts = [map(json_number, column.tolist()) for column in numbers]
+        texts = [map(released_json_number, column.tolist()) for column in numbers]
         before = [] if times is None else [spelt]
         rows = zip(*before, map(str, range(first, first + size)), *texts, strict=True)
         joined = ["".join([*map("".join, zip(labels, row, strict=False)), "}\n"]) for row in rows]
         return "".join(joined).encode()
-    arrow, compute = require_for_files("pyarrow"), require_for_files("pyarrow.compute")
+    arrow, compute = (
+        require_library_for_files("pyarrow"),
+        require_library_for_files("pyarrow.compute"),
+    )
     columns = [to_arrow(np.arange(first, first + size)).cast(arrow.string())]
     for values in numbers:
         if np.isfinite(values).all():
-            columns.append(texts_of(values, arrow))
+            columns.append(released_number_texts(values, arrow))
         else:
-            columns.append(texts_to_arrow([json_number(value) for value in values.tolist()]))
+            columns.append(
+                texts_to_arrow([released_json_number(value) for value in values.tolist()])
+            )
     if times is not None:
         columns.insert(0, texts_to_arrow(spelt))
     *between, closing, nothing = texts_to_arrow([*labels[: len(columns)], "}\n", ""])
@@ -97,20 +105,20 @@ def json_rows(
     return memoryview(data)[start:end]
 
 
-def texts_of(values: FloatArray, arrow: Any) -> Any:
+def released_number_texts(values: FloatArray, arrow: Any) -> Any:
     """The numbers as an Arrow array of text. Smoothed streams repeat a value over a whole block, so
     a run of equal ones is turned into text once.
     """
     bits = values.view(np.int64)  # by its bits: −0 is not 0, and NaN is NaN
     starts = np.flatnonzero(np.concatenate(([True], bits[1:] != bits[:-1])))
     if 4 * starts.size > values.size:
-        return _distinct(values, arrow)
+        return _distinct_row_numbers(values, arrow)
     lengths = np.diff(np.append(starts, values.size))
     runs = np.repeat(np.arange(starts.size, dtype=np.int32), lengths)
-    return _distinct(values[starts], arrow).take(to_arrow(runs))
+    return _distinct_row_numbers(values[starts], arrow).take(to_arrow(runs))
 
 
-def _distinct(values: FloatArray, arrow: Any) -> Any:
+def _distinct_row_numbers(values: FloatArray, arrow: Any) -> Any:
     small = bool((np.abs(values) < 10**_HIGH).all())  # false for NaN
     if small and bool((np.rint(values) == values).all()):
         zeros_with_sign = (values == 0) & np.signbit(values)
@@ -139,7 +147,7 @@ def number_as_text(value: float) -> str:
     return f"{sign}{digits[0]}{point}{digits[1:]}e{exponent:+d}"
 
 
-def json_number(value: float) -> str:
+def released_json_number(value: float) -> str:
     """Write one number in JSON, which knows neither NaN nor infinity."""
     if math.isfinite(value):
         return number_as_text(value)

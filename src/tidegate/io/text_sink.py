@@ -15,16 +15,22 @@ from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
 from tidegate.io.file_kind_and_row_count import FileKind, is_standard
-from tidegate.io.metadata_files import encode, sidecar, write_sidecar
-from tidegate.io.output_file_or_pipe import OutputBytes, Packed
-from tidegate.io.released_row_text import PIECE, csv_header, csv_rows, json_rows, names_of
+from tidegate.io.metadata_files import encode_metadata, metadata_sidecar, write_metadata_sidecar
+from tidegate.io.output_file_or_pipe import OutputBytes, PackedOutput
+from tidegate.io.released_row_text import (
+    PIECE,
+    names_of_released_row,
+    released_csv_header,
+    released_csv_rows,
+    released_json_rows,
+)
 from tidegate.lattice import FloatArray, IntArray
 
 Levels = FloatArray | None  # one for each value; None: the rows have none
 Times = IntArray | None  # the same, in nanoseconds
 
 
-class Positions:
+class PositionsOfSink:
     """Checks that each write begins where the last one ended, and has the same columns."""
 
     def __init__(
@@ -83,23 +89,23 @@ class TextSink(Completed):
         self._path = None if is_standard(path) else path
         self._kind = kind
         self._metadata = metadata
-        csv = partial(csv_rows, delimiter=kind.delimiter)
-        self._rows = csv if kind.format == "csv" else json_rows
+        csv = partial(released_csv_rows, delimiter=kind.delimiter)
+        self._rows = csv if kind.format == "csv" else released_json_rows
         if metadata is not None:
-            encode(metadata)  # refuse it before a file is touched
+            encode_metadata(metadata)  # refuse it before a file is touched
         self._clock = clock
-        self._positions = Positions(following, leveled=leveled, timed=clock is not None)
+        self._positions = PositionsOfSink(following, leveled=leveled, timed=clock is not None)
         self._outgoing = OutputBytes(path, whole=kind.compression is not None, append=append)
-        self._out: OutputBytes | Packed = self._outgoing
+        self._out: OutputBytes | PackedOutput = self._outgoing
         try:
             if kind.compression:
-                self._out = Packed(self._outgoing, kind.compression)
+                self._out = PackedOutput(self._outgoing, kind.compression)
             # A new file must not have the metadata of the one it replaced.
             if self._in_place and not append:
                 self._remove_sidecar()
             if kind.format == "csv" and not (append and self._outgoing.tell()):
-                names = names_of(leveled=leveled, timed=clock is not None)
-                self._out.write(csv_header(names, kind.delimiter))
+                names = names_of_released_row(leveled=leveled, timed=clock is not None)
+                self._out.write(released_csv_header(names, kind.delimiter))
             self._kept = self._outgoing.tell() if self._in_place else 0  # bytes of whole writes
             if self._in_place:
                 self._write_sidecar()
@@ -135,7 +141,7 @@ class TextSink(Completed):
 
     def set_metadata(self, metadata: Mapping[str, object]) -> None:
         """Replace the public facts about this file."""
-        encode(metadata)
+        encode_metadata(metadata)
         self._metadata = metadata
         if self._in_place:
             self._write_sidecar()
@@ -163,14 +169,14 @@ class TextSink(Completed):
 
     def _write_sidecar(self) -> None:
         if self._path is not None and self._metadata is not None and self._is_file():
-            write_sidecar(self._path, self._metadata)
+            write_metadata_sidecar(self._path, self._metadata)
 
     def _remove_sidecar(self) -> None:
         if self._path is not None and self._is_file():
             try:
-                _atomic_files.remove(sidecar(self._path))
+                _atomic_files.remove(metadata_sidecar(self._path))
             except OSError as error:
-                raise sink_error(error, str(sidecar(self._path))) from None
+                raise sink_error(error, str(metadata_sidecar(self._path))) from None
 
     def _is_file(self) -> bool:
         """Whether it can have a metadata file beside it: not a device or a named pipe."""

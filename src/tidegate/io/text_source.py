@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tidegate._context_managers import Closed
 from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch, object_array
-from tidegate.io.column_choice import Wanted
+from tidegate.io.column_choice import WantedColumn
 from tidegate.io.csv_rows import CsvRows
 from tidegate.io.errors import SourceError
 from tidegate.io.input_file_or_pipe import InputBytes
@@ -23,12 +23,12 @@ from tidegate.io.lines import LONGEST_LINE, Lines, LineTooLongError, read_lines
 from tidegate.io.time_reader import TimeReader, batch_with_times
 
 
-class CsvOrJson:
+class CsvOrJsonSource:
     """Decides by the first byte that is not blank. No number begins with a brace, nor does a name
     of a column that could be asked for: what the values are decides nothing.
     """
 
-    def __init__(self, wanted: Sequence[Wanted]) -> None:
+    def __init__(self, wanted: Sequence[WantedColumn]) -> None:
         self._wanted = wanted
         self._rows: CsvRows | JsonRows = CsvRows(wanted)
         self._known = False
@@ -91,7 +91,7 @@ class TextSource(Closed):
         self,
         incoming: InputBytes,
         layout: TextRows,
-        wanted: list[Wanted],
+        wanted: list[WantedColumn],
         times: TimeReader | None = None,
     ) -> None:
         self._incoming = incoming

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.clock import Clock, RowsOfKeys
+from tidegate.clock import Clock, ClockRowsOfKeys
 from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch
-from tidegate.io.column_choice import Wanted
+from tidegate.io.column_choice import WantedColumn
 from tidegate.lattice import IntArray
-from tidegate.record.times.time_index import check_order, first_late
+from tidegate.record.times.time_index import check_time_order, first_late_time
 from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times, read_times
 from tidegate.timestamps_in_bulk import doubt_about_numbers
@@ -89,7 +89,7 @@ class TimeReader:
         self._codes: dict[Any, int] = {}  # of keys, whose last rows these are
         self._recent_of_key: dict[int, list[int]] = {}
         self._place = 0  # of the next row
-        check_order(np.zeros(0, dtype=np.int64), None, 0, late)
+        check_time_order(np.zeros(0, dtype=np.int64), None, 0, late)
 
     def read(self, column: Any, keys: Any = None) -> tuple[Times | None, InputError | None]:
         """The times of the next rows up to a bad one, and what is wrong with that.
@@ -108,10 +108,10 @@ class TimeReader:
             problem = InputError(f"{error}{hint}")
             good = self._first_good(column)
             times = self._read(column[:good], None if codes is None else codes[:good])
-        late = None if self._late == "keep" else first_late_of(times, self._last)
+        late = None if self._late == "keep" else first_late_time_of(times, self._last)
         if late is not None:
             try:
-                check_order(times.ticks, self._last, self._place, self._late)
+                check_time_order(times.ticks, self._last, self._place, self._late)
             except InputError as error:
                 problem = error
             times = Times(times.ticks[:late], times.clock)
@@ -159,7 +159,7 @@ class TimeReader:
             clock=self._clock,
             before=self._recent,
             by_order=not self._events,
-            keys=None if codes is None else RowsOfKeys(codes, self._recent_of_key),
+            keys=None if codes is None else ClockRowsOfKeys(codes, self._recent_of_key),
         )
 
     def _first_good(self, column: Any) -> int:
@@ -176,13 +176,13 @@ class TimeReader:
         return low
 
 
-def first_late_of(times: Times, last: int | None) -> int | None:
+def first_late_time_of(times: Times, last: int | None) -> int | None:
     """The first late row of a batch; None: there is none."""
-    return first_late(times.ticks, last) if times.ticks.size else None
+    return first_late_time(times.ticks, last) if times.ticks.size else None
 
 
 def batch_with_times(
-    columns: Sequence[Any], wanted: Sequence[Wanted], reader: TimeReader | None
+    columns: Sequence[Any], wanted: Sequence[WantedColumn], reader: TimeReader | None
 ) -> Iterator[Batch]:
     """Columns as a batch; of one with a bad time what comes before it, then the error."""
     if not any(what.numeric for what in wanted):  # events that count as one each

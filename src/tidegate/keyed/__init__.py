@@ -16,11 +16,11 @@ from tidegate._names_on_demand import names_on_demand
 from tidegate.errors import SettingError
 
 if TYPE_CHECKING:
-    from tidegate.keyed.event_release import KeyedEventRelease
+    from tidegate.keyed.keyed_event_release import KeyedEventRelease
+    from tidegate.keyed.keyed_release import KeyedRelease
+    from tidegate.keyed.keyed_rows import KeyedRows
+    from tidegate.keyed.keyed_specification import Keyed
     from tidegate.keyed.means_release_by_key import KeyedMeans, KeyedMeansRelease
-    from tidegate.keyed.release import KeyedRelease
-    from tidegate.keyed.rows import KeyedRows
-    from tidegate.keyed.specification import Keyed
     from tidegate.run.event_means import EventMeans
     from tidegate.run.pipeline import Pipeline
 
@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Keyed": "specification",
-    "KeyedEventRelease": "event_release",
+    "Keyed": "keyed_specification",
+    "KeyedEventRelease": "keyed_event_release",
     "KeyedMeans": "means_release_by_key",
     "KeyedMeansRelease": "means_release_by_key",
-    "KeyedRelease": "release",
-    "KeyedRows": "rows",
+    "KeyedRelease": "keyed_release",
+    "KeyedRows": "keyed_rows",
 }
 
 
@@ -90,7 +90,7 @@ def keyed(
     ε = 1 per event of any key (exact arithmetic, central model)
     """
     from tidegate.keyed.key_names import declared_keys
-    from tidegate.keyed.specification import UNDECLARED_KEYS, Keyed
+    from tidegate.keyed.keyed_specification import UNDECLARED_KEYS, Keyed
     from tidegate.run.event_means import EventMeans
     from tidegate.run.pipeline import Pipeline
 

@@ -23,12 +23,14 @@ import numpy as np
 from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
 from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import MixtureOfManyStreams
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import alike
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
+    alike_in_many_streams,
+)
 from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
-from tidegate.keyed.key_names import Names
-from tidegate.keyed.noise_cache import TreeNoise
-from tidegate.keyed.noise_of_many_keys import KeyedDraws
-from tidegate.keyed.rows import Groups, Released
+from tidegate.keyed.key_names import KeyNames
+from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.noise_cache import TreeNoiseCache
+from tidegate.keyed.noise_of_many_keys import KeyedNoiseDraws
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch
@@ -54,16 +56,18 @@ class AdaptiveArrayEngine(ArrayEngineBase):
     KIND: ClassVar[str] = "adaptive columns"
     PAGE: ClassVar[int] = 64  # keys that are stored together
 
-    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, epoch: Epoch, names: KeyNames, ends: Ends | None
+    ) -> None:
         super().__init__(pipeline, epoch, names, ends)
         (_, below), threshold, stage = self._ends, self._ends.width, pipeline.perturber
         widest = pipeline.ceiling + below
         self._mixture = MixtureOfManyStreams(
             threshold, pipeline.estimator.allowance, stage, widest, below
         )
-        draws = KeyedDraws(epoch, names, pipeline.noise_identity(threshold, below))
+        draws = KeyedNoiseDraws(epoch, names, pipeline.noise_identity(threshold, below))
         options = stage.layouts(stage.horizon, threshold, widest)
-        self._noise = TreeNoise(draws, max(option.leaves for option in options))
+        self._noise = TreeNoiseCache(draws, max(option.leaves for option in options))
         self._total: IntArray = np.zeros(0, dtype=np.int64)  # raw: of the open leaf of each key
         self._grow()
 
@@ -88,7 +92,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _push_units(self, groups: Groups, units: IntArray) -> Released:
+    def _push_units(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
         if self._ends.below:
             units = raised_values(units, self._ends.below)
         out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
@@ -96,7 +100,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
         self._make(self._noise.waiting(units.size // _MADE_AHEAD + 1))
         return out
 
-    def _one_each(self, codes: IntArray, units: IntArray) -> Released:
+    def _one_each(self, codes: IntArray, units: IntArray) -> KeyedReleased:
         mixture = self._mixture
         positions = mixture.position[codes]
         self._total[codes] += np.minimum(units, mixture.cap[codes])
@@ -106,9 +110,9 @@ class AdaptiveArrayEngine(ArrayEngineBase):
         ended = np.flatnonzero(mixture.filled[codes] == mixture.width[codes])
         if ended.size:
             values[ended], levels[ended] = self._close(codes[ended])
-        return Released(np.ones(codes.size, dtype=np.bool_), positions, values, levels)
+        return KeyedReleased(np.ones(codes.size, dtype=np.bool_), positions, values, levels)
 
-    def _several(self, groups: Groups, units: IntArray) -> Released:
+    def _several(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
         """Keys with several rows: as many rounds as the busiest key has cells in them."""
         mixture, keys, starts = self._mixture, groups.present, groups.starts.copy()
         left = np.diff(starts, append=units.size)
@@ -134,7 +138,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
             keys, starts, left = keys[more], starts[more], left[more]
         positions, values = groups.as_given(positions), groups.as_given(values)
         levels = groups.as_given(levels)
-        return Released(np.ones(units.size, dtype=np.bool_), positions, values, levels)
+        return KeyedReleased(np.ones(units.size, dtype=np.bool_), positions, values, levels)
 
     def _advance(self, codes: IntArray, taken: IntArray, positions: IntArray) -> None:
         mixture = self._mixture
@@ -166,7 +170,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
     def _make(self, codes: IntArray) -> None:
         """Make the noise of open blocks, tree by tree."""
         mixture = self._mixture
-        for same in alike(mixture.row[codes]):
+        for same in alike_in_many_streams(mixture.row[codes]):
             some = codes[same]
             tree = mixture.tables.cells[int(mixture.row[some[0]])].tree
             self._noise.make(some, tree, mixture.chunk[some], mixture.number[some])

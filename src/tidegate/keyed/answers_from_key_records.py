@@ -14,26 +14,26 @@ from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.keyed.key_names import key_text
 from tidegate.keyed.keyed_table import KeyedTable
-from tidegate.keyed.query_table_plot import Asked, KeyedVerbs
+from tidegate.keyed.keyed_verbs_and_plots import AskedOfKeys, KeyedVerbs
 from tidegate.lattice import IntArray
 from tidegate.record.answer import Answer
-from tidegate.record.answer_text import with_notes
+from tidegate.record.answer_text import text_with_notes
 from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.moving_sums import MovingSums, MovingWindows, moving_sums
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.record import Record, checked_confidence
+from tidegate.record.record import Record, record_confidence
 from tidegate.record.times.sums_over_time import (
-    check_known,
+    check_times_are_known,
     known_edges_of_sums,
     places_of,
-    table_between,
+    sums_with_late_rows,
+    table_between_times,
     time_range_in_words,
-    with_late_rows,
 )
 from tidegate.record.times.ticks_cut_by_ranges import cut_ticks
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
-from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable, check_rows
-from tidegate.record.times.time_ranges_and_tables import asked as ends_of
+from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable, check_rows_in_time_range
+from tidegate.record.times.time_ranges_and_tables import time_range_asked_for as ends_of
 from tidegate.run.pipeline import Pipeline
 
 
@@ -56,27 +56,29 @@ class KeyedQueries(KeyedVerbs):
     def _reading(self) -> AbstractContextManager[Any]:
         """Held while records are read."""
 
-    def _queried(self, key: Any, start: Any, end: Any, asked: Asked) -> Answer:
+    def _queried(self, key: Any, start: Any, end: Any, asked: AskedOfKeys) -> Answer:
         keys, from_, to, confidence = asked
         ends = (start, end), (from_, to)
         with self._reading():
             if key is None:
                 records = [self._record(one) for one in self._group(keys)]
                 if (from_, to) != (None, None) and (start, end) == (None, None):
-                    index = _whole(records)
+                    index = _whole_time_of_keys(records)
                     cuts = ends_of(index, from_, to)
-                    check_known(records, int(cuts[0]))
+                    check_times_are_known(records, int(cuts[0]))
                     total, rows = self._by_time(records, cuts, confidence)
-                    check_rows(index, rows)
+                    check_rows_in_time_range(index, rows)
                     return replace(total, span=time_range_in_words(index, cuts, to))[0]
-                return self._total(records, [_range(one, *ends) for one in records], confidence)[0]
+                return self._total(
+                    records, [_key_range(one, *ends) for one in records], confidence
+                )[0]
             record = self._record(key)
             if (from_, to) != (None, None) and (start, end) == (None, None):
                 return record.query(from_=from_, to=to, confidence=confidence)
-            begin, finish = _range(record, *ends)
+            begin, finish = _key_range(record, *ends)
             return record.queries(begin, finish, confidence)[0]
 
-    def _tables(self, every: int | str, asked: Asked) -> KeyedTable:
+    def _tables(self, every: int | str, asked: AskedOfKeys) -> KeyedTable:
         keys, from_, to, confidence = asked
         with self._reading():
             names = self._group(keys)
@@ -88,22 +90,22 @@ class KeyedQueries(KeyedVerbs):
                 size = whole("every", every, minimum=1)
                 smooth_together(each)
                 return KeyedTable({n: one.table(size, confidence) for n, one in records.items()})
-            cuts, note = _cuts(each, every, from_, to)
+            cuts, note = _cuts_of_keys(each, every, from_, to)
             places = [places_of(one, cuts) for one in each]
             smooth_together(each, [(at[:-1], at[1:]) for at in places])
             return KeyedTable(
                 {
-                    name: table_between(record, cuts, confidence, note, at)
+                    name: table_between_times(record, cuts, confidence, note, at)
                     for (name, record), at in zip(records.items(), places, strict=True)
                 },
                 " ".join(filter(None, (note, cut_ticks(each, cuts)))),
             )
 
-    def _totals(self, every: str, asked: Asked) -> TimeTable:
+    def _totals(self, every: str, asked: AskedOfKeys) -> TimeTable:
         keys, from_, to, confidence = asked
         with self._reading():
             records = [self._record(one) for one in self._group(keys)]
-            cuts, note = _cuts(records, every, from_, to)
+            cuts, note = _cuts_of_keys(records, every, from_, to)
             total, rows = self._by_time(records, cuts, confidence, note)
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
 
@@ -122,10 +124,13 @@ class KeyedQueries(KeyedVerbs):
         axes: Any,
     ) -> Any:
         """A picture of these keys, or of all."""
-        from tidegate.keyed.plot_keys import check_number, draw_keys  # on demand: it reads files
+        from tidegate.keyed.plot_keys import (  # on demand: it reads files
+            check_number_of_keys_to_plot,
+            draw_keys,
+        )
 
         names = self._group(keys)
-        check_number(len(names))
+        check_number_of_keys_to_plot(len(names))
         with self._reading():
             records = {name: self._record(name) for name in names}
             return draw_keys(
@@ -143,7 +148,7 @@ class KeyedQueries(KeyedVerbs):
         """Totals between times, all of which the records must know; and how many rows each has."""
         places = [places_of(record, cuts) for record in records]
         total = self._total(records, [(at[:-1], at[1:]) for at in places], confidence)
-        return with_late_rows(with_notes(total, note), records, cuts, places)
+        return sums_with_late_rows(text_with_notes(total, note), records, cuts, places)
 
     def _group(self, keys: Iterable[Any] | None) -> list[str]:
         names = self._active() if keys is None else [key_text(one) for one in keys]
@@ -156,7 +161,7 @@ class KeyedQueries(KeyedVerbs):
     def _total(
         self, records: list[Record], ranges: list[tuple[IntArray, IntArray]], confidence: float
     ) -> Answers:
-        confidence = checked_confidence(confidence)
+        confidence = record_confidence(confidence)
         pairs = [one.checked(*places) for one, places in zip(records, ranges, strict=True)]
         smooth_together(records, pairs)
         found = [one.gathered(*pair, None) for one, pair in zip(records, pairs, strict=True)]
@@ -164,10 +169,12 @@ class KeyedQueries(KeyedVerbs):
         for other in others:
             total.join(other)
         counts: IntArray = np.sum([end - begin for begin, end in pairs], axis=0)
-        return with_notes(total.answers(np.zeros_like(counts), counts, confidence), records[0].note)
+        return text_with_notes(
+            total.answers(np.zeros_like(counts), counts, confidence), records[0].note
+        )
 
 
-def _range(
+def _key_range(
     record: Record,
     positions: tuple[Any, Any],
     times: tuple[Moment | None, Moment | None],
@@ -183,14 +190,14 @@ def _range(
     return np.array([first]), np.array([last])
 
 
-def _cuts(
+def _cuts_of_keys(
     records: list[Record], every: str, from_: Moment | None, to: Moment | None
 ) -> tuple[IntArray, str]:
     """The edges, which are the same for all keys, and what to say of parts that are left out."""
-    return known_edges_of_sums(records, _whole(records), every, from_, to)
+    return known_edges_of_sums(records, _whole_time_of_keys(records), every, from_, to)
 
 
-def _whole(records: list[Record]) -> TimeIndex:
+def _whole_time_of_keys(records: list[Record]) -> TimeIndex:
     """The time index from the first time of any of these to the last."""
     known = [one for one in (each.time_index for each in records) if one.end > one.start]
     if not known:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from tidegate.errors import InputError, QueryError, SettingError
 from tidegate.exact_numbers import said
-from tidegate.keyed.key_names import Names
-from tidegate.keyed.rows import Groups, Released
-from tidegate.keyed.views_for_other_threads import LazyView
+from tidegate.keyed.key_names import KeyNames
+from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.keyed_views_for_threads import LazyKeyedView
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
@@ -42,7 +42,9 @@ class ArrayEngineBase:
 
     position: IntArray
 
-    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, epoch: Epoch, names: KeyNames, ends: Ends | None
+    ) -> None:
         self._pipeline, self._epoch, self._names = pipeline, epoch, names
         if ends is None:  # a fixed threshold: no value, and no noise, decides about it
             keystream = epoch.keystream("threshold", b"")
@@ -63,7 +65,7 @@ class ArrayEngineBase:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
+    def check_times(self, groups: KeyedGroups, times: Times | None, late: str) -> None:
         """Refuse times that go back within a key; nothing is taken."""
         if late not in LATE:
             raise SettingError("late", f"must be one of {', '.join(LATE)}, not {said(late)}")
@@ -91,8 +93,8 @@ class ArrayEngineBase:
         return found
 
     def push(
-        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
-    ) -> Released:
+        self, groups: KeyedGroups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> KeyedReleased:
         """Release checked rows; what comes out is in their order."""
         self._grow()
         out = self._push_units(groups, self._pipeline.lattice.units(numbers))
@@ -101,7 +103,7 @@ class ArrayEngineBase:
             np.maximum.at(self.last, groups.codes, times.ticks)
         return out
 
-    def _push_units(self, groups: Groups, units: IntArray) -> Released:
+    def _push_units(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
         """Release rows in lattice units; what comes out is in the unit of the data."""
         raise AssertionError("an engine has its own")
 
@@ -145,6 +147,6 @@ class ArrayEngineBase:
         """Nothing is kept."""
         raise QueryError(_NOTHING_KEPT)
 
-    def view(self, code: int) -> LazyView | None:
+    def view(self, code: int) -> LazyKeyedView | None:
         """Nothing is kept."""
         raise QueryError(_NOTHING_KEPT)

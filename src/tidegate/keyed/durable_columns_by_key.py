@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tidegate.durable.charging import Cost
+from tidegate.durable.charging import ChargedCost
 from tidegate.durable.columns_on_disk import ColumnsOnDisk
 from tidegate.guarantee import sequential
 from tidegate.keyed.durable_folder import DurableKeyed
@@ -26,8 +26,8 @@ class DurableKeyedColumns(ColumnsOnDisk[DurableKeyed]):
         return DurableKeyed.open(folder, wanted, **how)
 
     @staticmethod
-    def _costs(wanted: list[Any]) -> Iterator[Cost]:
-        yield Cost("stream", 0, None, sequential(*(one.guarantee for one in wanted)))
+    def _costs(wanted: list[Any]) -> Iterator[ChargedCost]:
+        yield ChargedCost("stream", 0, None, sequential(*(one.guarantee for one in wanted)))
 
     @staticmethod
     def _pipeline(wanted: Any) -> Pipeline:

@@ -15,18 +15,18 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import resumed_source
 from tidegate.guarantee import Guarantee
 from tidegate.io import Batch
-from tidegate.io.file_kind_and_row_count import kind_of
-from tidegate.keyed.committed_release import CommittedKeyed, changing
-from tidegate.keyed.keyed_sink import TextKeyedSink, open_keyed_sink, text_length
-from tidegate.keyed.rows import KeyedRows
-from tidegate.keyed.specification import Keyed
-from tidegate.keyed.store import (
+from tidegate.io.file_kind_and_row_count import file_kind_of
+from tidegate.keyed.committed_keyed_release import CommittedKeyed, changing_committed_release
+from tidegate.keyed.keyed_rows import KeyedRows
+from tidegate.keyed.keyed_sink import TextKeyedSink, open_keyed_sink, text_length_in_sink
+from tidegate.keyed.keyed_specification import Keyed
+from tidegate.keyed.keyed_store import (
     KeyedChanges,
     KeyedStore,
     open_keyed_store,
     tail_digest,
-    unpacked_rows,
-    written_length,
+    unpacked_keyed_rows,
+    written_length_in_store,
 )
 from tidegate.timestamps import Times
 
@@ -116,7 +116,7 @@ class DurableKeyed(CommittedKeyed):
         self._keep_written(None)
         return super().push_rows(keys, values, times, late)
 
-    @changing
+    @changing_committed_release
     def push(self, batch: Batch, late: str, sink: TextKeyedSink | None) -> KeyedRows:
         """Release a batch, and commit it; only then may its rows leave."""
         self._keep_written(sink)
@@ -124,7 +124,7 @@ class DurableKeyed(CommittedKeyed):
         self._commit(rows, digests)
         return rows
 
-    @changing
+    @changing_committed_release
     def close_ticks(self, end: int, sink: TextKeyedSink | None = None) -> KeyedRows:
         """Release the ticks of events before number `end`, and commit them; then they may leave."""
         self._keep_written(sink)
@@ -135,7 +135,7 @@ class DurableKeyed(CommittedKeyed):
         path = self._output["path"]
         if sink is not None:
             sink.sync()
-            self._output = {**self._output, **written_length(path)}
+            self._output = {**self._output, **written_length_in_store(path)}
         elif path and self.release.position:
             raise StateError(
                 f"the rows of this state go to {path}, where these would be missing: use "
@@ -177,10 +177,12 @@ class DurableKeyed(CommittedKeyed):
 
     def _rewritten(self, output: Path, before: int) -> TextKeyedSink | None:
         """Cut the output to what was there before the last commit, whose rows follow."""
-        rows = unpacked_rows(self._store.fact("batch") or b"", self.release.keys)
+        rows = unpacked_keyed_rows(self._store.fact("batch") or b"", self.release.keys)
         clock, known = self.release.clock, before
         if rows is not None:
-            known += text_length(output, rows, format=self.format, clock=clock, first=not before)
+            known += text_length_in_sink(
+                output, rows, format=self.format, clock=clock, first=not before
+            )
         if output.exists() and output.stat().st_size > known:
             raise StateError(
                 f"{output} holds more than this state has released: the state is older than its "
@@ -204,5 +206,5 @@ class DurableKeyed(CommittedKeyed):
 
     def _kind(self, output: Path) -> list[str]:
         """How rows are written: one file has one kind, whatever is asked for later."""
-        kind = kind_of(output, self.format)
+        kind = file_kind_of(output, self.format)
         return [kind.format, kind.delimiter]

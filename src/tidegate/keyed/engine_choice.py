@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from tidegate.keyed.adaptive_array_engine import AdaptiveArrayEngine, fits_adaptive
-from tidegate.keyed.event_object_engine import EventObjects
-from tidegate.keyed.fixed_array_engine import ArrayEngine, runs_in_columns
-from tidegate.keyed.object_engine import Objects
+from tidegate.keyed.event_object_engine import EventObjectEngine
+from tidegate.keyed.fixed_array_engine import FixedArrayEngine, fits_fixed_arrays
+from tidegate.keyed.object_engine import ObjectEngine
 from tidegate.keyed.refined_array_engine import RefinedArrayEngine
 from tidegate.keyed.refined_state import fits_refined
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.two_sided_caps import Ends
 
-Engine = Objects | ArrayEngine | AdaptiveArrayEngine | RefinedArrayEngine
+Engine = ObjectEngine | FixedArrayEngine | AdaptiveArrayEngine | RefinedArrayEngine
 
 
-def engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engine]:
+def chosen_engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engine]:
     """The kind of engine for a pipeline whose keys share `ends`; None: each chooses its own."""
     shared = ends is not None
     if pipeline.ticks is not None:
-        return EventObjects
+        return EventObjectEngine
     if record:
-        return Objects
-    if runs_in_columns(pipeline, shared=shared):
-        return ArrayEngine
+        return ObjectEngine
+    if fits_fixed_arrays(pipeline, shared=shared):
+        return FixedArrayEngine
     if fits_refined(pipeline, shared=shared):
         return RefinedArrayEngine
-    return AdaptiveArrayEngine if fits_adaptive(pipeline, shared=shared) else Objects
+    return AdaptiveArrayEngine if fits_adaptive(pipeline, shared=shared) else ObjectEngine

@@ -6,26 +6,26 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from tidegate.keyed.object_engine import Objects
-from tidegate.keyed.rows import Groups, Released
+from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.object_engine import ObjectEngine
 from tidegate.record.rows_and_levels import Rows
 from tidegate.timestamps import Times
 
 
-class EventObjects(Objects):
+class EventObjectEngine(ObjectEngine):
     """Releases by code; every declared key has one from the first tick on."""
 
     KIND: ClassVar[str] = "events"
 
-    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
+    def check_times(self, groups: KeyedGroups, times: Times | None, late: str) -> None:
         """Nothing to refuse: events come in any order."""
 
     def push(
-        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
-    ) -> Released:
+        self, groups: KeyedGroups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> KeyedReleased:
         """Take checked events; nothing is released."""
         super().push(groups, numbers, times, late)
-        return Released.empty(numbers.size)
+        return KeyedReleased.empty(numbers.size)
 
     def advance(self, code: int, end: int) -> Rows:
         """Release the ticks of a key before number `end`."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tidegate.keyed.released_file_index import read_blocks
+from tidegate.keyed.key_index_file import read_blocks_to_index
 from tidegate.record.rows_and_levels import Rows
 from tidegate.released.released_file import ReleasedFile
 
 if TYPE_CHECKING:
-    from tidegate.keyed.released_file import KeyedFile
+    from tidegate.keyed.keyed_file import KeyedFile
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +49,7 @@ class FileOfKey(ReleasedFile):
         mine = self.names.index(self.key)
         clock = None if self.times is None else self.times.clock
         names = list(self.names)
-        for codes, positions, values, levels, *times in read_blocks(
+        for codes, positions, values, levels, *times in read_blocks_to_index(
             self.path, self.format, names, clock, leveled=True
         ):
             rows = np.flatnonzero(codes == mine)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from tidegate.estimate import Recent
 from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
-from tidegate.keyed.key_names import Names
+from tidegate.keyed.key_names import KeyNames
+from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased, KeyedSegments
 from tidegate.keyed.noise_cache import GroveCache
 from tidegate.keyed.noise_of_many_keys import GroveNoise
-from tidegate.keyed.rows import Groups, Released, Segments
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import Flat, Hierarchy
 from tidegate.randomness import Epoch
@@ -34,7 +34,7 @@ _CLOSED_AT_ONCE = 1 << 13  # blocks: more need arrays that are mapped anew, with
 _MOST_LEAVES = 1 << 14  # of a grove: beyond, a row of noise is read in several blocks
 
 
-def runs_in_columns(pipeline: Pipeline, *, shared: bool) -> bool:
+def fits_fixed_arrays(pipeline: Pipeline, *, shared: bool) -> bool:
     """Whether columns can run this pipeline."""
     perturber = pipeline.perturber
     return (
@@ -47,14 +47,16 @@ def runs_in_columns(pipeline: Pipeline, *, shared: bool) -> bool:
     )
 
 
-class ArrayEngine(ArrayEngineBase):
+class FixedArrayEngine(ArrayEngineBase):
     """All keys in arrays, by code."""
 
     KIND: ClassVar[str] = "columns"
     PAGE: ClassVar[int] = 1024  # keys that are stored together
     STATE: ClassVar[tuple[str, ...]] = ("position", "total", "prediction", "carry", "last")
 
-    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, epoch: Epoch, names: KeyNames, ends: Ends | None
+    ) -> None:
         super().__init__(pipeline, epoch, names, ends)
         ends, self._block = self._ends, pipeline.perturber.block
         law: Any = pipeline.perturber.noise_law(ends.width)
@@ -88,16 +90,16 @@ class ArrayEngine(ArrayEngineBase):
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _push_units(self, groups: Groups, units: IntArray) -> Released:
+    def _push_units(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
         np.minimum(units, self._ends.width, out=units)
         out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
         # Each block needs its noise when it closes, so that many groves are made meanwhile.
         self._noise.make_ahead(-(-units.size // self._block) + 1)
         return out
 
-    def _one_each(self, codes: IntArray, units: IntArray) -> Released:
+    def _one_each(self, codes: IntArray, units: IntArray) -> KeyedReleased:
         if not codes.size:
-            return Released.empty(0)
+            return KeyedReleased.empty(0)
         # All keys in their order, as in a tick of a whole fleet, are a slice: nothing is gathered.
         every = codes.size == self.position.size and codes[0] == 0 and codes[-1] == codes.size - 1
         keys = slice(None) if every and bool((codes[1:] > codes[:-1]).all()) else codes
@@ -117,7 +119,7 @@ class ArrayEngine(ArrayEngineBase):
             values[here] = sums - (self._block - 1) * values[here]
             levels[here] = self.prediction[done] = sums / self._block
         self._in_data_unit(values, levels)
-        return Released(np.ones(codes.size, dtype=np.bool_), positions, values, levels)
+        return KeyedReleased(np.ones(codes.size, dtype=np.bool_), positions, values, levels)
 
     def _last_of_block(self, positions: IntArray) -> NDArray[np.bool_]:
         block = self._block
@@ -125,9 +127,9 @@ class ArrayEngine(ArrayEngineBase):
         within = positions & (block - 1) if power else positions % block
         return np.equal(within, block - 1)
 
-    def _several(self, groups: Groups, units: IntArray) -> Released:
+    def _several(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
         """Keys with several rows: cut into the pieces of blocks that they fill, key by key."""
-        cut = Segments(groups, self.position, self._block)
+        cut = KeyedSegments(groups, self.position, self._block)
         self._noise.expect(cut.keys[self.position[cut.keys] == 0])
         sums = np.add.reduceat(groups.by_key(units), cut.starts)
         sums[cut.first] += self.total[cut.keys]
@@ -150,7 +152,7 @@ class ArrayEngine(ArrayEngineBase):
         self.position[cut.keys] += cut.counts
         positions = groups.as_given(cut.positions)
         values, levels = groups.as_given(values), groups.as_given(levels)
-        return Released(np.ones(units.size, dtype=np.bool_), positions, values, levels)
+        return KeyedReleased(np.ones(units.size, dtype=np.bool_), positions, values, levels)
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.lattice import IntArray
+from tidegate.tables.columns_to_numpy import MISSING, library_of_column
 from tidegate.tables.repeated_items import RepeatedItems
-from tidegate.tables.to_numpy import MISSING, library_of
 
 UNDECLARED = -1
 _LONGEST = 1000  # characters of a key
@@ -28,7 +28,7 @@ _PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 _TABLE = 1 << 22  # whole numbers below this are looked up in a table
 
 
-class Names:
+class KeyNames:
     """The keys of a run, in the order in which they were declared or came.
 
     Args:
@@ -39,7 +39,7 @@ class Names:
     def __init__(self, declared: Sequence[str] | None, *, more: bool | None = None) -> None:
         self.open = declared is None if more is None else more
         self.names: list[str] = []
-        self._codes = _Codes()  # of texts, and of keys as rows have written them
+        self._codes = _CodesOfNames()  # of texts, and of keys as rows have written them
         self._table = np.full(0, UNDECLARED, dtype=np.int32)  # of whole numbers: 8 bytes each
         self._new: dict[str, int] = {}  # keys of the rows that are looked at, not added yet
         self._counting = True  # the keys are 0, 1, 2, …: their own codes
@@ -60,7 +60,7 @@ class Names:
         if code != UNDECLARED:
             return code
         code = len(self.names)
-        number = _number(name)
+        number = _number_of_key(name)
         self._counting = self._counting and number == code
         if number is None:
             self._codes[name] = code
@@ -70,7 +70,7 @@ class Names:
         return code
 
     def _known(self, name: str) -> int:
-        number = _number(name)
+        number = _number_of_key(name)
         if number is None:
             return self._codes[name]
         return int(self._table[number]) if number < self._table.size else UNDECLARED
@@ -90,7 +90,7 @@ class Names:
             InputError: there are not as many keys as values, or one is no key.
         """
         self._new = {}
-        distinct, inverse = _distinct(keys)
+        distinct, inverse = _distinct_keys(keys)
         size = len(distinct) if inverse is None else inverse.size
         if size != count:
             raise InputError(f"{count} values but {size} keys")
@@ -98,7 +98,7 @@ class Names:
         if found is None:
             distinct = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
             if not _PLAIN.issuperset(map(type, distinct)):
-                distinct = [_plain(key) for key in distinct]
+                distinct = [_plain_key(key) for key in distinct]
             try:
                 found = np.fromiter(map(self._codes.__getitem__, distinct), np.int64, len(distinct))
             except TypeError:  # a list, or what else cannot be a key
@@ -119,7 +119,7 @@ class Names:
     ) -> None:
         """The codes of keys that are not known as they are written; new ones, if keys are open."""
         written = [distinct[at] for at in unknown.tolist()]
-        texts = {key: _text_or_none(key) for key in dict.fromkeys(written)}
+        texts = {key: _key_text_or_none(key) for key in dict.fromkeys(written)}
         if self.open and None in texts.values():
             row = unknown[next(at for at, key in enumerate(written) if texts[key] is None)]
             position, inverse = where
@@ -155,18 +155,18 @@ class Names:
         return self._table
 
 
-class _Codes(dict[Any, int]):
+class _CodesOfNames(dict[Any, int]):
     """What is not there is undeclared. At most a few spellings of each key: 7, 7.0, "7"."""
 
     def __missing__(self, key: Any) -> int:
         return UNDECLARED
 
 
-def _plain(key: Any) -> Any:
+def _plain_key(key: Any) -> Any:
     """A key of any type as text; None: it is none."""
     if getattr(key, "__hash__", None) is None:
         raise InputError("keys must be texts or whole numbers")
-    return key if type(key) in _PLAIN else _text_or_none(key)
+    return key if type(key) in _PLAIN else _key_text_or_none(key)
 
 
 def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:
 
 def key_text(key: Any) -> str:
     """A declared key, or one that is asked for, as text."""
-    text = _text_or_none(key)
+    text = _key_text_or_none(key)
     if text is None:
         raise SettingError("keys", f"a key is a text of up to {_LONGEST} characters, or a number")
     return text
@@ -204,17 +204,17 @@ def key_texts(keys: Any) -> list[str | None]:
     >>> key_texts([17, 17.0, b"17", None])
     ['17', '17', '17', None]
     """
-    distinct, places = _distinct(keys)
+    distinct, places = _distinct_keys(keys)
     listed = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
     if _PLAIN.issuperset(map(type, listed)):  # each is looked at once
-        known = {key: _text_or_none(key) for key in dict.fromkeys(listed)}
+        known = {key: _key_text_or_none(key) for key in dict.fromkeys(listed)}
         texts = [known[key] for key in listed]
     else:  # what is equal may be no key: see `_PLAIN`
-        texts = [_text_or_none(_plain(key)) for key in listed]
+        texts = [_key_text_or_none(_plain_key(key)) for key in listed]
     return texts if places is None else [texts[place] for place in places.tolist()]
 
 
-def _text_or_none(key: Any) -> str | None:
+def _key_text_or_none(key: Any) -> str | None:
     """Text as it is, whole numbers in digits; None: missing, or no key."""
     if isinstance(key, bytes):
         key = key.decode("utf-8", "replace")
@@ -231,7 +231,7 @@ def _text_or_none(key: Any) -> str | None:
     return None
 
 
-def _number(name: str) -> int | None:
+def _number_of_key(name: str) -> int | None:
     """The whole number that a key spells, if the table has room for it."""
     if not (name.isascii() and name.isdigit() and len(name) <= len(str(_TABLE))):
         return None
@@ -239,24 +239,24 @@ def _number(name: str) -> int | None:
     return number if number < _TABLE and str(number) == name else None
 
 
-def _distinct(keys: Any) -> tuple[Any, IntArray | None]:
+def _distinct_keys(keys: Any) -> tuple[Any, IntArray | None]:
     """A list or an array of whole numbers; and which of them each row has, None: one after another.
 
     Texts of Arrow are encoded there, many times as fast as looked up one by one.
     """
     if isinstance(keys, RepeatedItems):
         return keys.distinct, keys.places
-    library = library_of(keys)
+    library = library_of_column(keys)
     if library == "polars":
         keys, library = keys.to_arrow(), "pyarrow"
     if library == "pyarrow" and hasattr(keys, "dictionary_encode"):
-        return _encoded_by_arrow(keys)
+        return _keys_encoded_by_arrow(keys)
     if library == "pandas" and hasattr(keys, "to_numpy"):
         keys = keys.to_numpy()
     return _listed_keys(keys), None
 
 
-def _encoded_by_arrow(keys: Any) -> tuple[list[Any], IntArray]:
+def _keys_encoded_by_arrow(keys: Any) -> tuple[list[Any], IntArray]:
     """The keys that a column of Arrow has, and which of them each row has."""
     encoded = keys if hasattr(keys, "indices") else keys.dictionary_encode()
     encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded

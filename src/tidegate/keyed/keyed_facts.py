@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.public_facts import promised
-from tidegate.run.snapshot import plain_record
+from tidegate.run.public_facts import promised_facts
+from tidegate.run.snapshot import plain_record_snapshot
 
 if TYPE_CHECKING:
-    from tidegate.keyed.release import KeyedRelease
+    from tidegate.keyed.keyed_release import KeyedRelease
 
 
 def keyed_facts(release: KeyedRelease, *, complete: bool) -> dict[str, Any]:
@@ -26,14 +26,15 @@ def keyed_facts(release: KeyedRelease, *, complete: bool) -> dict[str, Any]:
     keys: dict[str, Any] = {
         "names": [name for name, _, _ in active],
         "released": [count for _, count, _ in active],
-        "phases": [[_compact(phase) for phase in phases] for _, _, phases in active],
+        "phases": [[_compact_key_facts(phase) for phase in phases] for _, _, phases in active],
     }
     if not pipeline.estimator.adds_up:
         keys["records"] = [
-            plain_record(release.record(name)) if phases else [] for name, _, phases in active
+            plain_record_snapshot(release.record(name)) if phases else []
+            for name, _, phases in active
         ]
     facts = {
-        **promised(release.guarantee),
+        **promised_facts(release.guarantee),
         "settings": pipeline.settings(),
         "threshold by": specification.threshold,
         "block": pipeline.perturber.block,
@@ -48,7 +49,7 @@ def keyed_facts(release: KeyedRelease, *, complete: bool) -> dict[str, Any]:
     return facts
 
 
-def _compact(phase: Phase) -> list[Any]:
+def _compact_key_facts(phase: Phase) -> list[Any]:
     return [phase.start, phase.threshold, phase.epoch, *([phase.floor] if phase.floor else [])]
 
 
@@ -61,7 +62,7 @@ class KeyFacts:
     record: list[Any] | None
 
 
-def read_facts(metadata: dict[str, Any]) -> tuple[Pipeline, dict[str, KeyFacts]]:
+def read_key_facts(metadata: dict[str, Any]) -> tuple[Pipeline, dict[str, KeyFacts]]:
     """The pipeline, and the facts of each key. Whatever is wrong raises an error of any kind."""
     pipeline = Pipeline.from_settings(metadata["settings"])
     if pipeline.perturber.block != metadata["block"]:

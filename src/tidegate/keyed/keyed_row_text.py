@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.io.output_file_or_pipe import Bytes
-from tidegate.io.released_row_text import json_number, number_as_text, texts_of
-from tidegate.keyed.rows import Groups, KeyedRows, Runs
+from tidegate.io.released_row_text import (
+    number_as_text,
+    released_json_number,
+    released_number_texts,
+)
+from tidegate.keyed.keyed_rows import KeyedGroups, KeyedRowRuns, KeyedRows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.tables.optional_libraries import require_library_for_files
 
 _PIECE = 1 << 15  # rows that become lines at once: what they need fits into a cache
 _FEW = 64  # up to here plain Python is faster
@@ -28,12 +32,12 @@ _REPEATED = 4  # times that a position comes, from which on its text is kept
 _SIGNS = '"\n\r'  # of CSV, besides what separates fields
 
 
-def names_of(*, timed: bool) -> list[str]:
+def names_of_keyed_row(*, timed: bool) -> list[str]:
     """The columns, in order."""
     return ["key", *(["time"] if timed else []), "position", "value", "level"]
 
 
-class RowText:
+class KeyedRowText:
     """Turns rows into lines of CSV or JSON.
 
     Args:
@@ -44,8 +48,10 @@ class RowText:
 
     def __init__(self, *, json_lines: bool, clock: Clock | None, delimiter: str = ",") -> None:
         self._json, self._clock = json_lines, clock
-        self._number: Callable[[float], str] = json_number if json_lines else number_as_text
-        names = names_of(timed=clock is not None)
+        self._number: Callable[[float], str] = (
+            released_json_number if json_lines else number_as_text
+        )
+        names = names_of_keyed_row(timed=clock is not None)
         self._delimiter, self._signs = delimiter, delimiter + _SIGNS
         self._between = [delimiter] * (len(names) - 1)
         self._before, self._after = "", "\n"
@@ -64,9 +70,9 @@ class RowText:
         if len(rows) <= _FEW:
             yield self._few_lines(rows)
             return
-        require_for_files("pyarrow")
+        require_library_for_files("pyarrow")
         keys, codes = texts_to_arrow(self._keys), rows.codes.astype(np.int32)
-        positions, numbers = _whole_texts(rows.positions), self._numbers(rows)
+        positions, numbers = _whole_row_texts(rows.positions), self._numbers(rows)
         for start in range(0, len(rows), _PIECE):
             here = slice(start, start + _PIECE)
             texts = [keys.take(to_arrow(codes[here]))]
@@ -74,7 +80,7 @@ class RowText:
             texts.append(positions(here))
             texts += [distinct.take(to_arrow(places[here])) for distinct, places in numbers]
             lines = self._json or self._quoted
-            yield self._joined(texts) if lines else _separated(texts, self._delimiter)
+            yield self._joined(texts) if lines else _separated_row_text(texts, self._delimiter)
 
     def _few_lines(self, rows: KeyedRows) -> Bytes:
         columns = [
@@ -92,7 +98,7 @@ class RowText:
         return "".join(found).encode()
 
     def _joined(self, columns: list[Any]) -> Bytes:
-        compute = require_for_files("pyarrow.compute")
+        compute = require_library_for_files("pyarrow.compute")
         *signs, nothing = texts_to_arrow([self._before, *self._between, self._after, ""])
         texts = [column.cast("string") for column in columns]
         parts = [part for pair in zip(signs, texts, strict=False) for part in pair]
@@ -118,20 +124,20 @@ class RowText:
 
     def _numbers(self, rows: KeyedRows) -> list[tuple[Any, NDArray[np.int32]]]:
         """Arrow texts of values and of levels, and which of them each row has."""
-        groups = rows.groups or Groups(rows.codes)
+        groups = rows.groups or KeyedGroups(rows.codes)
         found = []
         for column in (rows.values, rows.levels):
-            of_row, first = rows.runs or _runs(column, groups)
+            of_row, first = rows.runs or _runs_of_keyed_rows(column, groups)
             numbers = column[first]
             if self._json and not np.isfinite(numbers).all():
-                texts = texts_to_arrow([json_number(value) for value in numbers.tolist()])
+                texts = texts_to_arrow([released_json_number(value) for value in numbers.tolist()])
             else:
-                texts = texts_of(numbers, require_for_files("pyarrow"))
+                texts = released_number_texts(numbers, require_library_for_files("pyarrow"))
             found.append((texts, of_row))
         return found
 
 
-def _whole_texts(numbers: IntArray) -> Callable[[slice], Any]:
+def _whole_row_texts(numbers: IntArray) -> Callable[[slice], Any]:
     """The texts of whole numbers, a slice at a time.
 
     Keys move on side by side, so rows of a call have the same positions again and again: each text
@@ -145,18 +151,21 @@ def _whole_texts(numbers: IntArray) -> Callable[[slice], Any]:
     return lambda here: texts.take(to_arrow(places[here]))
 
 
-def _runs(values: FloatArray, groups: Groups) -> Runs:
+def _runs_of_keyed_rows(values: FloatArray, groups: KeyedGroups) -> KeyedRowRuns:
     """Runs of equal numbers, key by key."""
     bits = groups.by_key(values).view(np.int64)  # by its bits: −0 is not 0, and NaN is NaN
     begins = np.ones(bits.size, dtype=np.bool_)
     np.not_equal(bits[1:], bits[:-1], out=begins[1:])
     of_row = groups.as_given(np.cumsum(begins, dtype=np.int32) - np.int32(1))
-    return Runs(of_row, groups.order[np.flatnonzero(begins)])
+    return KeyedRowRuns(of_row, groups.order[np.flatnonzero(begins)])
 
 
-def _separated(columns: list[Any], delimiter: str) -> Bytes:
+def _separated_row_text(columns: list[Any], delimiter: str) -> Bytes:
     """Lines of columns without a delimiter, a quotation mark or the end of a line in them."""
-    arrow, arrow_csv = require_for_files("pyarrow"), require_for_files("pyarrow.csv")
+    arrow, arrow_csv = (
+        require_library_for_files("pyarrow"),
+        require_library_for_files("pyarrow.csv"),
+    )
     rows = arrow.record_batch(columns, names=[str(index) for index in range(len(columns))])
     out = arrow.BufferOutputStream()
     options = arrow_csv.WriteOptions(

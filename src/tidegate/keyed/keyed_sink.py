@@ -18,14 +18,20 @@ from tidegate._context_managers import Completed
 from tidegate.clock import Clock
 from tidegate.errors import SettingError
 from tidegate.io.errors import sink_error
-from tidegate.io.file_kind_and_row_count import FileKind, is_standard, kind_of
-from tidegate.io.metadata_files import KEY, encode, sidecar, write_encoded, write_sidecar
-from tidegate.io.output_file_or_pipe import OutputBytes, Packed
-from tidegate.io.parquet_sink import ParquetTarget, refused_writes
-from tidegate.io.released_row_text import csv_header
-from tidegate.keyed.keyed_row_text import RowText, names_of
-from tidegate.keyed.rows import KeyedRows
-from tidegate.tables.optional_libraries import require_for_files
+from tidegate.io.file_kind_and_row_count import FileKind, file_kind_of, is_standard
+from tidegate.io.metadata_files import (
+    KEY,
+    encode_metadata,
+    metadata_sidecar,
+    write_encoded_metadata,
+    write_metadata_sidecar,
+)
+from tidegate.io.output_file_or_pipe import OutputBytes, PackedOutput
+from tidegate.io.parquet_sink import ParquetTarget, refused_parquet_writes
+from tidegate.io.released_row_text import released_csv_header
+from tidegate.keyed.keyed_row_text import KeyedRowText, names_of_keyed_row
+from tidegate.keyed.keyed_rows import KeyedRows
+from tidegate.tables.optional_libraries import require_library_for_files
 
 
 def open_keyed_sink(
@@ -43,7 +49,7 @@ def open_keyed_sink(
         clock: how times are written, if rows have them.
         append_at: cut a plain text file after this many bytes, and continue it there.
     """
-    kind = kind_of(path, format)
+    kind = file_kind_of(path, format)
     if append_at is not None and not kind.recoverable:
         raise SettingError("output", "must be a plain CSV or JSONL file to be continued")
     if kind.format == "parquet":
@@ -51,7 +57,7 @@ def open_keyed_sink(
     return TextKeyedSink(path, kind, clock, append_at)
 
 
-def text_length(
+def text_length_in_sink(
     path: str | Path,
     rows: KeyedRows,
     *,
@@ -60,16 +66,16 @@ def text_length(
     first: bool,
 ) -> int:
     """How many bytes of a plain text file these rows take; with the `first` ones, its heading."""
-    kind = kind_of(path, format)
-    text = RowText(json_lines=kind.format == "jsonl", clock=clock, delimiter=kind.delimiter)
-    heading = len(_heading(kind, clock)) if first else 0
+    kind = file_kind_of(path, format)
+    text = KeyedRowText(json_lines=kind.format == "jsonl", clock=clock, delimiter=kind.delimiter)
+    heading = len(_sink_heading(kind, clock)) if first else 0
     return heading + sum(memoryview(piece).nbytes for piece in text.lines(rows))
 
 
-def _heading(kind: FileKind, clock: Clock | None) -> bytes:
+def _sink_heading(kind: FileKind, clock: Clock | None) -> bytes:
     if kind.format != "csv":
         return b""
-    return csv_header(names_of(timed=clock is not None), kind.delimiter)
+    return released_csv_header(names_of_keyed_row(timed=clock is not None), kind.delimiter)
 
 
 class TextKeyedSink(Completed):
@@ -79,23 +85,23 @@ class TextKeyedSink(Completed):
         self, path: str | Path | None, kind: Any, clock: Clock | None, append_at: int | None
     ) -> None:
         self._path = None if is_standard(path) else path
-        self._text = RowText(
+        self._text = KeyedRowText(
             json_lines=kind.format == "jsonl", clock=clock, delimiter=kind.delimiter
         )
         self._outgoing = OutputBytes(
             path, whole=kind.compression is not None, append=append_at is not None
         )
-        self._out: OutputBytes | Packed = self._outgoing
+        self._out: OutputBytes | PackedOutput = self._outgoing
         self._kept = 0  # bytes of a plain file up to the end of a row
         try:
             if kind.compression:
-                self._out = Packed(self._outgoing, kind.compression)
+                self._out = PackedOutput(self._outgoing, kind.compression)
             if append_at is not None:
                 self._outgoing.cut(append_at)
             if self._path is not None:
                 self._remove_metadata()  # it speaks of the file as it was
             if not append_at:
-                self._out.write(_heading(kind, clock))
+                self._out.write(_sink_heading(kind, clock))
             self._keep()
         except BaseException:
             self.abort()
@@ -125,18 +131,18 @@ class TextKeyedSink(Completed):
         """Write the facts about the rows so far, if they can be read while the file grows."""
         plain = self._out is self._outgoing and self._path is not None
         if plain and Path(str(self._path)).is_file():
-            write_sidecar(str(self._path), metadata)
+            write_metadata_sidecar(str(self._path), metadata)
         return plain
 
     def complete(self, metadata: Mapping[str, object]) -> None:
         """Complete the file, with the public facts about it beside it."""
-        text = encode(metadata)  # refuse it before the file is complete
+        text = encode_metadata(metadata)  # refuse it before the file is complete
         if self._out is self._outgoing and self._outgoing.broken:  # an incomplete row
             self._outgoing.cut(self._kept)
         self._out.sync()
         self._out.close()
         if self._path is not None and Path(self._path).is_file():
-            write_encoded(self._path, text)
+            write_encoded_metadata(self._path, text)
 
     def close(self) -> None:
         """Close the file; without facts about it, it can be read but not asked."""
@@ -148,7 +154,7 @@ class TextKeyedSink(Completed):
 
     def _remove_metadata(self) -> None:
         try:
-            _atomic_files.remove(sidecar(str(self._path)))
+            _atomic_files.remove(metadata_sidecar(str(self._path)))
         except OSError as error:
             raise sink_error(error, str(self._path)) from None
 
@@ -157,7 +163,7 @@ class ParquetKeyedSink(Completed):
     """Columns key (a dictionary), time, position, value, level; the file appears when complete."""
 
     def __init__(self, path: str | Path | None, clock: Clock | None) -> None:
-        arrow = self._arrow = require_for_files("pyarrow")
+        arrow = self._arrow = require_library_for_files("pyarrow")
         times = [] if clock is None else [arrow.field("time", arrow.timestamp("ns", tz=clock.zone))]
         self._schema = arrow.schema(
             [
@@ -170,7 +176,7 @@ class ParquetKeyedSink(Completed):
         )
         self._outgoing = OutputBytes(path, whole=True)
         self._file = arrow.PythonFile(ParquetTarget(self._outgoing), mode="w")
-        self._writer = require_for_files("pyarrow.parquet").ParquetWriter(
+        self._writer = require_library_for_files("pyarrow.parquet").ParquetWriter(
             self._file, self._schema, compression="snappy", use_dictionary=["key"]
         )
 
@@ -193,7 +199,7 @@ class ParquetKeyedSink(Completed):
 
     def complete(self, metadata: Mapping[str, object]) -> None:
         """Complete the file, with the public facts inside."""
-        self._guarded(self._writer.add_key_value_metadata, {KEY: encode(metadata)})
+        self._guarded(self._writer.add_key_value_metadata, {KEY: encode_metadata(metadata)})
         self._guarded(self._writer.close)
         self._outgoing.close()
 
@@ -206,5 +212,5 @@ class ParquetKeyedSink(Completed):
         self._outgoing.abort()
 
     def _guarded(self, call: Any, *arguments: Any) -> None:
-        with refused_writes(self._arrow, self._outgoing.name, self.abort):
+        with refused_parquet_writes(self._arrow, self._outgoing.name, self.abort):
             call(*arguments)

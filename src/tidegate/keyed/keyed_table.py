@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.keyed.key_names import key_text
-from tidegate.record.answer_text import SHOWN, cautions, numbers
+from tidegate.record.answer_text import SHOWN, text_of_cautions, text_of_numbers
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.times.time_ranges_and_tables import TimeTable, joined_columns
+from tidegate.record.times.time_ranges_and_tables import TimeTable, joined_time_columns
 from tidegate.tables import html, plain_text
-from tidegate.tables.from_numpy import Tabular
+from tidegate.tables.tables_from_numpy import Tabular
 
 FEWEST = 3  # rows of a key that are shown
 MOST_CELLS = 40  # rows of all keys that are shown
@@ -93,11 +93,15 @@ class KeyedTable(TableByKey[TimeTable | Answers]):
 
     def _columns_of_parts(self) -> dict[str, NDArray[Any]]:
         timed = [part for part in self.parts.values() if isinstance(part, TimeTable)]
-        return joined_columns(timed) if timed else super()._columns_of_parts()  # of all keys, then
+        return (
+            joined_time_columns(timed) if timed else super()._columns_of_parts()
+        )  # of all keys, then
 
     @property
     def _about(self) -> str:
-        sure = next((f"{_sums(one).confidence:.0%} " for one in self.parts.values()), "")
+        sure = next(
+            (f"{_sums_in_keyed_table(one).confidence:.0%} " for one in self.parts.values()), ""
+        )
         return f"{len(self):,} sums of {len(self.parts):,} keys with {sure}intervals"
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -112,10 +116,10 @@ class KeyedTable(TableByKey[TimeTable | Answers]):
             size = len(part) if len(part) <= of_each + 1 else of_each
             starts = part.times if isinstance(part, TimeTable) else []
             for at in range(size):
-                one = _sums(part)[at]
+                one = _sums_in_keyed_table(part)[at]
                 rows = int(part.rows[at]) if isinstance(part, TimeTable) else one.end - one.start
                 start = starts[at] if starts else f"{one.start:,}"
-                cells.append((key, start, f"{rows:,}", *(f"{n:.6g}" for n in numbers(one))))
+                cells.append((key, start, f"{rows:,}", *(f"{n:.6g}" for n in text_of_numbers(one))))
             if size < len(part):
                 cells.append((key, "…", f"{len(part) - size:,} more", "", "", ""))
         return ("key", "from" if timed else "start", "rows", "sum", "low", "high"), cells
@@ -123,9 +127,16 @@ class KeyedTable(TableByKey[TimeTable | Answers]):
     def _said(self) -> list[str]:
         """What to fear of these sums, each thing once."""
         parts = self.parts.values()
-        found = [line for one in parts for line in (*cautions(_sums(one)), _sums(one).note)]
+        found = [
+            line
+            for one in parts
+            for line in (
+                *text_of_cautions(_sums_in_keyed_table(one)),
+                _sums_in_keyed_table(one).note,
+            )
+        ]
         return list(dict.fromkeys(filter(None, (*found, self.note))))
 
 
-def _sums(part: TimeTable | Answers) -> Answers:
+def _sums_in_keyed_table(part: TimeTable | Answers) -> Answers:
     return part.answers if isinstance(part, TimeTable) else part

@@ -1,8 +1,8 @@
 """Counts, sums and means of events by key: of one key, of each in a table, of a group together.
 
 Post-processing of two released streams of each key: sums, and numbers of events. Sums are answered
-alone here: with what the numbers tell (`record.sums_given_counts`), each key would take 70 times as
-long.
+alone here: with what the numbers tell (`record.record_given_counts`), each key would take 70 times
+as long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tidegate.errors import QueryError
 from tidegate.keyed.answers_from_key_records import KeyedQueries
 from tidegate.keyed.keyed_table import FEWEST, MOST_CELLS, TableByKey
-from tidegate.keyed.query_table_plot import Asked, TablesByKey
+from tidegate.keyed.keyed_verbs_and_plots import AskedOfKeys, TablesByKey
 from tidegate.record.answer import Answer
 from tidegate.record.answer_text import SHOWN
 from tidegate.record.means_of_events import MeansTable, MeanVerbs, means_table
@@ -70,7 +70,7 @@ class KeyedMeanQueries(TablesByKey[KeyedMeansTable, MeansTable, MeansTable], Mea
 
         return self._both(ask)
 
-    def _tables(self, every: int | str, asked: Asked) -> KeyedMeansTable:
+    def _tables(self, every: int | str, asked: AskedOfKeys) -> KeyedMeansTable:
         if not isinstance(every, str):
             raise QueryError("every must be a length of time: 15min, 1h, 1d, 1w, 1mo, 1y")
         length = every
@@ -85,7 +85,7 @@ class KeyedMeanQueries(TablesByKey[KeyedMeansTable, MeansTable, MeansTable], Mea
 
         return self._both(ask)
 
-    def _totals(self, every: str, asked: Asked) -> MeansTable:
+    def _totals(self, every: str, asked: AskedOfKeys) -> MeansTable:
         def ask(sums: KeyedQueries, counts: KeyedQueries) -> MeansTable:
             asked_both = asked._replace(keys=_group(sums, counts, asked.keys))
             of_sums, of_counts = (one._totals(every, asked_both) for one in (sums, counts))

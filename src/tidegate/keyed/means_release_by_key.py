@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.keyed.answers_from_key_records import KeyedQueries
-from tidegate.keyed.event_release import KeyedEventRelease
+from tidegate.keyed.keyed_event_release import KeyedEventRelease
+from tidegate.keyed.keyed_rows import KeyedRows
+from tidegate.keyed.keyed_specification import Keyed
 from tidegate.keyed.means_by_key import KeyedMeanQueries
-from tidegate.keyed.rows import KeyedRows
-from tidegate.keyed.specification import Keyed
 from tidegate.ownership import handing_over
 from tidegate.randomness import Randomness
 from tidegate.record.times.time_ranges_and_tables import Moment

@@ -21,25 +21,29 @@ from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
 )
 from tidegate.estimate.mixture.many_streams.layout_tables import LayoutTables
 from tidegate.estimate.mixture.many_streams.mixture_of_many_streams import MixtureOfManyStreams
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import (
-    FilterUnit,
-    alike,
-    groups_alike,
-    ratios,
-)
 from tidegate.estimate.mixture.many_streams.rescaled_filters_of_many_streams import (
     RescaledFiltersOfManyStreams,
 )
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
+    FilterUnit,
+    alike_in_many_streams,
+    grouped_streams,
+    ratios_of_streams,
+)
 from tidegate.estimate.mixture.rescaled_run import LATE_TAKEN
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, block_length, block_lengths
+from tidegate.perturb.adaptive.refinement_trees import (
+    RefinementTrees,
+    refinement_block_length,
+    refinement_block_lengths,
+)
 from tidegate.stages import Layout, late_from
 from tidegate.state_as_bytes import State
 
 _MOST_ROWS = 4096  # of the tables, unless more are in use
 
 
-class WarmUpSums(NamedTuple):
+class WarmUpSumsOfMixtures(NamedTuple):
     """How the sums of warm-ups were measured, an entry for each stream: what records keep."""
 
     layouts: list[Layout]
@@ -105,7 +109,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     def options_of(self, code: int) -> tuple[int, tuple[Layout, ...]]:
         """The options for the open block of a stream, and the number of the first in records."""
         begun, age = int(self.begun[code]), int(self.begun[code] - self.warm_up_start[code])
-        length = block_length(self._horizon, age, begun)
+        length = refinement_block_length(self._horizon, age, begun)
         part = self._trees.blocks[int(self.part[code])]
         widest = self._ceiling + int(self.below[code])
         return self._trees.group(part, length, int(self.threshold[code]), widest)
@@ -132,8 +136,10 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         if again.size:
             self.filters.reconsider(again)
         self._keep_tables_small()
-        lengths = block_lengths(self._horizon, position - self.warm_up_start[codes], position)
-        for (threshold, below, part, length, _), same in groups_alike(
+        lengths = refinement_block_lengths(
+            self._horizon, position - self.warm_up_start[codes], position
+        )
+        for (threshold, below, part, length, _), same in grouped_streams(
             self.threshold[codes].tolist(),
             self.below[codes].tolist(),
             self.part[codes].tolist(),
@@ -153,7 +159,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
 
     def rescale(self, codes: IntArray, thresholds: IntArray) -> None:
         """`RescaledRun.rescale`: go on in units of another θ."""
-        self.filters.rescale(codes, ratios(self.threshold[codes], thresholds))
+        self.filters.rescale(codes, ratios_of_streams(self.threshold[codes], thresholds))
         self.threshold[codes] = thresholds
         self._step_counts[codes], self._step_levels[codes] = FIRST_COUNTS, FIRST_LEVELS
         self.total[codes] = self.filled[codes] = self.width[codes] = 0
@@ -164,10 +170,10 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     ) -> FloatArray:
         """`RescaledRun.at_once`: warm-ups of `count` values had these noisy sums.
 
-        The variances of their noise are in θ², as `noise_path` has them.
+        The variances of their noise are in θ², as `leaf_noise_path` has them.
         """
         theta = self.threshold[codes]
-        facts = self.position[codes], variances, ratios(noisy, theta), theta
+        facts = self.position[codes], variances, ratios_of_streams(noisy, theta), theta
         return self.filters.at_once(codes, count, *facts)
 
     def mean(self, codes: IntArray) -> FloatArray:
@@ -255,7 +261,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         """Let these streams be in the middle of their blocks."""
         self._look_up(codes)
         values = self.position[codes] - self.begun[codes]
-        for same in alike(self.row[codes]):
+        for same in alike_in_many_streams(self.row[codes]):
             some, row = codes[same], int(self.row[codes[same[0]]])
             self.cell[some], self.filled[some] = self.tables.place(row, values[same])
         self.width[codes] = self.tables.widths[self.row[codes], self.cell[codes]]

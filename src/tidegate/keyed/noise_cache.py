@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tidegate.keyed.noise_of_many_keys import GroveNoise, KeySource, NoiseDraws
 from tidegate.keyed.waiting_keys import WaitingKeys
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.perturb.adaptive.adaptive_run import consistent_rows, noise_place
+from tidegate.perturb.adaptive.adaptive_run import adaptive_noise_place, consistent_adaptive_rows
 from tidegate.perturb.forest_geometry import Forest
 from tidegate.stages import Layout
 from tidegate.state_as_bytes import State
@@ -76,7 +76,7 @@ class GroveCache:
 
     def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
         """The noise of one leaf for each key (no key twice), of the open grove, in order."""
-        at, where = self._in_grove(leaves), _in_a_row(codes)
+        at, where = self._in_grove(leaves), _cached_in_a_row(codes)
         self._make_open(codes[self._lacks(where, at)])
         found: IntArray = self._noise[self._grove[where] & 1, codes, at].astype(np.int64)
         ended = (at == self._leaves - 1) | ((leaves + 1) % self._law.leaves == 0)
@@ -111,13 +111,13 @@ class GroveCache:
         """The open grove of these keys is used up: the next one opens."""
         if not codes.size:
             return
-        where = _in_a_row(codes)
+        where = _cached_in_a_row(codes)
         groves = self._grove[where] + 1
         made = self._made[where] - 1
         self.carry[where] = self._carried(where, groves)
         self._grove[where], self._made[where], self._kept[where] = groves, made, 0
         ready = codes[made == 1]
-        where = _in_a_row(ready)
+        where = _cached_in_a_row(ready)
         self._carries[0, where] = self._carries[1, where]
         self._waiting[0].add(codes[made == 0])
         self._waiting[1].add(ready)
@@ -191,10 +191,10 @@ class GroveCache:
     def _places(self, codes: IntArray, at: IntArray, counts: IntArray) -> tuple[IntArray, ...]:
         """Where the noise of so many leaves of each key's open grove is, from `at` on."""
         halves = self._grove[codes] & 1
-        return np.repeat(halves, counts), np.repeat(codes, counts), _ranges(at, counts)
+        return np.repeat(halves, counts), np.repeat(codes, counts), _cached_ranges(at, counts)
 
 
-def _in_a_row(codes: IntArray) -> IntArray | slice:
+def _cached_in_a_row(codes: IntArray) -> IntArray | slice:
     """These codes as a slice if they follow each other, as in a tick of a whole fleet: nothing is
     gathered then.
     """
@@ -203,14 +203,14 @@ def _in_a_row(codes: IntArray) -> IntArray | slice:
     return slice(int(codes[0]), int(codes[-1]) + 1)
 
 
-def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
+def _cached_ranges(starts: IntArray, counts: IntArray) -> IntArray:
     """starts[0], starts[0] + 1, … (counts[0] of them), starts[1], …"""
     found: IntArray = np.repeat(starts - np.cumsum(counts) + counts, counts)
     found += np.arange(found.size)
     return found
 
 
-class TreeNoise:
+class TreeNoiseCache:
     """Noise of the leaves of each key's open block, bit for bit that of a single stream.
 
     What draws it is kept beside (1 kB a key): making that costs more than drawing from it.
@@ -261,8 +261,10 @@ class TreeNoise:
     def make(self, codes: IntArray, tree: Layout, chunks: IntArray, numbers: IntArray) -> None:
         """Make the noise of blocks that are measured by the same tree, wherever they lie."""
         sources = self._sources_of(codes)
-        _, first = noise_place(tree, 0)
-        trees = {number: noise_place(tree, number)[0] for number in np.unique(numbers).tolist()}
+        _, first = adaptive_noise_place(tree, 0)
+        trees = {
+            number: adaptive_noise_place(tree, number)[0] for number in np.unique(numbers).tolist()
+        }
         places = [
             (chunk, trees[number])
             for chunk, number in zip(chunks.tolist(), numbers.tolist(), strict=True)
@@ -272,7 +274,7 @@ class TreeNoise:
             for level, (count, scale) in enumerate(zip(tree.nodes, tree.scales, strict=True))
         ]
         nodes = [noise.reshape(-1) for noise in self._draws.draw(sources, places, levels)]
-        self._noise[codes, : tree.leaves] = consistent_rows(nodes, tree, codes.size)
+        self._noise[codes, : tree.leaves] = consistent_adaptive_rows(nodes, tree, codes.size)
         self._made[codes] = True
 
     def _sources_of(self, codes: IntArray) -> list[KeySource]:

@@ -15,7 +15,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from tidegate.keyed.key_names import Names
+from tidegate.keyed.key_names import KeyNames
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.noise.discrete_laplace import discrete_laplace
 from tidegate.noise.laplace_from_words import discrete_laplace_rows
@@ -29,18 +29,18 @@ _ONCE = modes.ECB()  # noqa: S305  # each counter block is enciphered once: this
 Level = tuple[int, int, Fraction]  # its number in the address of noise, draws, their scale
 
 
-_BLOCK = 64  # bytes of SHA-256, and the most that a key of `_hmac` may have
+_BLOCK = 64  # bytes of SHA-256, and the most that a key of `_hmac_of_keys` may have
 _INNER, _OUTER = (bytes(one ^ pad for one in range(256)) for pad in (0x36, 0x5C))
 
 
-def _pads(key: bytes) -> tuple[bytes, bytes]:
+def _pads_of_keys(key: bytes) -> tuple[bytes, bytes]:
     padded = key.ljust(_BLOCK, b"\0")
     return padded.translate(_INNER), padded.translate(_OUTER)
 
 
-def _hmac(key: bytes, message: bytes) -> bytes:
+def _hmac_of_keys(key: bytes, message: bytes) -> bytes:
     """HMAC-SHA256 (RFC 2104)."""
-    inner, outer = _pads(key)
+    inner, outer = _pads_of_keys(key)
     return sha256(outer + sha256(inner + message).digest()).digest()
 
 
@@ -81,7 +81,7 @@ class NoiseDraws:
         One array a level, with a row for each key. The words are those of `Keystream.at`: AES of
         successive counter blocks, all levels of a key in one go.
         """
-        begins = {place: _counter_blocks(place, levels) for place in set(places)}
+        begins = {place: _noise_counter_blocks(place, levels) for place in set(places)}
         keys, texts = [], []
         for source, place in zip(sources, places, strict=True):
             keys.append(source.key)
@@ -100,7 +100,7 @@ class NoiseDraws:
         return found
 
 
-class PhaseDraws(NoiseDraws):
+class PhaseNoiseDraws(NoiseDraws):
     """Draws noise where every phase of a key has a keystream: `key` gives the present one."""
 
     def __init__(self, key: Callable[[int], bytes]) -> None:
@@ -114,7 +114,7 @@ class PhaseDraws(NoiseDraws):
         return (KeySource.of(self._key(code)) for code in codes.tolist())
 
 
-class PhaseSecret(NamedTuple):
+class PhaseNoiseSecret(NamedTuple):
     """What all keys of one phase of one key follow from."""
 
     id: bytes  # of its epoch: public
@@ -125,10 +125,10 @@ class PhaseSecret(NamedTuple):
 
     def key(self, purpose: bytes, identity: bytes) -> bytes:
         """The key of `Epoch.keystream(purpose, identity)`."""
-        return _hmac(self.root, b"tidegate/1/%b/%b\x01" % (purpose, identity))
+        return _hmac_of_keys(self.root, b"tidegate/1/%b/%b\x01" % (purpose, identity))
 
 
-class PhaseSecrets:
+class PhaseNoiseSecrets:
     """The secrets of the phases of all keys, as `Epoch.of_key(key).child(number)` has them.
 
     They are derived anew each time: HKDF-SHA256 (RFC 5869) in terms of HMAC, since what all keys
@@ -136,25 +136,25 @@ class PhaseSecrets:
     call: three times as slow.
     """
 
-    def __init__(self, epoch: Epoch, names: Names) -> None:
+    def __init__(self, epoch: Epoch, names: KeyNames) -> None:
         self._names = names
-        inner, outer = _pads(_hmac(epoch.id, epoch.secret))
+        inner, outer = _pads_of_keys(_hmac_of_keys(epoch.id, epoch.secret))
         self._inner, self._outer = sha256(inner), sha256(outer)  # of the HMAC of all keys
 
     def __repr__(self) -> str:  # the key is the noise
         return "<PhaseSecrets>"
 
-    def of(self, code: int, number: int = 0) -> PhaseSecret:
+    def of(self, code: int, number: int = 0) -> PhaseNoiseSecret:
         """The secret of phase `number` of a key."""
         info = b"tidegate/1/keyed/" + self._names.names[code].encode()
         first = self._expanded(info + b"\x01")
         second = self._expanded(first + info + b"\x02")
         secret, epoch = first[:SECRET_BYTES], second[:EPOCH_BYTES]
-        found = PhaseSecret(epoch, _hmac(epoch, secret))
+        found = PhaseNoiseSecret(epoch, _hmac_of_keys(epoch, secret))
         if not number:
             return found
-        epoch = _hmac(found.root, b"tidegate/1/epoch/%d\x01" % number)[:EPOCH_BYTES]
-        return PhaseSecret(epoch, _hmac(epoch, secret))
+        epoch = _hmac_of_keys(found.root, b"tidegate/1/epoch/%d\x01" % number)[:EPOCH_BYTES]
+        return PhaseNoiseSecret(epoch, _hmac_of_keys(epoch, secret))
 
     def first_keys(self, codes: IntArray, purpose: bytes, identity: bytes) -> Iterator[bytes]:
         """`of(code).key(purpose, identity)` of these keys: without calls, in 3/4 of the time.
@@ -163,8 +163,8 @@ class PhaseSecrets:
         """
         names, inner_of, outer_of = self._names.names, self._inner.copy, self._outer.copy
         info = b"tidegate/1/%b/%b\x01" % (purpose, identity)
-        id_inner, id_outer = (pad[EPOCH_BYTES:] for pad in _pads(b""))
-        root_inner, root_outer = (pad[sha256().digest_size :] for pad in _pads(b""))
+        id_inner, id_outer = (pad[EPOCH_BYTES:] for pad in _pads_of_keys(b""))
+        root_inner, root_outer = (pad[sha256().digest_size :] for pad in _pads_of_keys(b""))
         for code in codes.tolist():
             name = b"tidegate/1/keyed/" + names[code].encode()
             inner, outer = inner_of(), outer_of()
@@ -187,11 +187,11 @@ class PhaseSecrets:
         return outer.digest()
 
 
-class KeyedDraws(NoiseDraws):
+class KeyedNoiseDraws(NoiseDraws):
     """Draws noise where a key has one keystream."""
 
-    def __init__(self, epoch: Epoch, names: Names, identity: bytes) -> None:
-        self._secrets, self._identity = PhaseSecrets(epoch, names), identity
+    def __init__(self, epoch: Epoch, names: KeyNames, identity: bytes) -> None:
+        self._secrets, self._identity = PhaseNoiseSecrets(epoch, names), identity
 
     def __repr__(self) -> str:  # the key is the noise
         return "<KeyedDraws>"
@@ -205,8 +205,8 @@ class KeyedDraws(NoiseDraws):
 class GroveNoise:
     """Makes the noise of any groves of any keys."""
 
-    def __init__(self, epoch: Epoch, names: Names, law: Forest, identity: bytes) -> None:
-        self._draws, self._law = KeyedDraws(epoch, names, identity), law
+    def __init__(self, epoch: Epoch, names: KeyNames, law: Forest, identity: bytes) -> None:
+        self._draws, self._law = KeyedNoiseDraws(epoch, names, identity), law
 
     def make(
         self, codes: IntArray, chunks: IntArray, groves: IntArray, carries: FloatArray
@@ -234,15 +234,15 @@ class GroveNoise:
         return [noise.reshape(-1) for noise in self._draws.draw(sources, places, levels)]
 
 
-def first_words(keys: Sequence[bytes], count: int) -> NDArray[np.uint64]:
+def first_noise_words(keys: Sequence[bytes], count: int) -> NDArray[np.uint64]:
     """The first words that `Keystream.at` gives at the beginning, a row for each key."""
-    blocks = _counter_blocks((0, 0), [(0, count, Fraction(1))])
+    blocks = _noise_counter_blocks((0, 0), [(0, count, Fraction(1))])
     texts = [KeySource.of(key).encipher(blocks) for key in keys]
     words: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8")
     return words.reshape(len(keys), -1)[:, :count]
 
 
-def _counter_blocks(place: tuple[int, int], levels: Sequence[Level]) -> bytes:
+def _noise_counter_blocks(place: tuple[int, int], levels: Sequence[Level]) -> bytes:
     """The counter blocks of the words that all levels begin with; two words each."""
     chunk, tree = place
     found = []

@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.keyed.key_names import Names
+from tidegate.keyed.key_names import KeyNames
+from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.keyed_views_for_threads import LazyKeyedView
 from tidegate.keyed.recorded_columns import RecordedColumns
 from tidegate.keyed.refined_state import fits_refined
-from tidegate.keyed.rows import Groups, Released
-from tidegate.keyed.views_for_other_threads import LazyView
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.record import Record
-from tidegate.record.times.time_index import check_order
+from tidegate.record.times.time_index import check_time_order
 from tidegate.run.event_release import EventRelease
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
@@ -32,7 +32,7 @@ from tidegate.timestamps import Times
 _MOST_VIEWS = 4096  # keys whose answers are kept ready
 
 
-class Objects:
+class ObjectEngine:
     """Releases by code; a key has one from its first row on.
 
     Of keys that rest (`rest`, and all after `restore`) only the state is kept, as bytes: about a
@@ -42,7 +42,9 @@ class Objects:
     KIND: ClassVar[str] = "objects"
     PAGE: ClassVar[int] = 1  # keys that are stored together: the state of one is a few kB
 
-    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, epoch: Epoch, names: KeyNames, ends: Ends | None
+    ) -> None:
         self._pipeline, self._epoch, self._names, self._ends = pipeline, epoch, names, ends
         # Whether a row can be released by itself: the level of the last row before a selection is
         # that of the phase that ends, which nobody can ask for afterwards.
@@ -56,24 +58,24 @@ class Objects:
         self._written: dict[int, bytes] = {}  # states of releases that were not pushed to since
         self._brief = True  # whether those are
         self._counts: IntArray = np.zeros(0, dtype=np.int64)
-        self._views: dict[int, LazyView] = {}  # of keys that have not changed since
+        self._views: dict[int, LazyKeyedView] = {}  # of keys that have not changed since
         self.answering = threading.RLock()  # held by who asks them
 
-    def check_times(self, groups: Groups, times: Times | None, late: str) -> None:
+    def check_times(self, groups: KeyedGroups, times: Times | None, late: str) -> None:
         """Refuse times that go back within a key; nothing is taken."""
         if times is None and groups.codes.size:  # the same question for all keys
-            groups = Groups(groups.codes[:1])
+            groups = KeyedGroups(groups.codes[:1])
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
             if self._known(code):  # perhaps without what the columns know: times are not there
                 release = self.releases.get(code) or self._release(code)
                 release.checked_times(part, rows.size, late)
             elif part is not None:
-                check_order(part.ticks, None, 0, late)
+                check_time_order(part.ticks, None, 0, late)
 
     def push(
-        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
-    ) -> Released:
+        self, groups: KeyedGroups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> KeyedReleased:
         """Release checked rows, key by key; what comes out is in the order of the rows."""
         if self._columns is not None and self._columns.takes(groups):
             return self._push_columns(self._columns, groups, numbers, times, late)
@@ -82,9 +84,9 @@ class Objects:
         return self._push_each(groups, numbers, times, late)
 
     def _push_each(
-        self, groups: Groups, numbers: NDArray[Any], times: Times | None, late: str
-    ) -> Released:
-        out = Released.empty(numbers.size)
+        self, groups: KeyedGroups, numbers: NDArray[Any], times: Times | None, late: str
+    ) -> KeyedReleased:
+        out = KeyedReleased.empty(numbers.size)
         counts = self._changing_positions()
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
@@ -100,11 +102,11 @@ class Objects:
     def _push_columns(
         self,
         columns: RecordedColumns,
-        groups: Groups,
+        groups: KeyedGroups,
         numbers: NDArray[Any],
         times: Times | None,
         late: str,
-    ) -> Released:
+    ) -> KeyedReleased:
         """Push many rows of each key, same bits. A key enters the columns between leaves."""
         alone, parts, new = np.zeros(numbers.size, dtype=np.bool_), list(groups.parts()), []
         for code, rows in parts:
@@ -113,11 +115,12 @@ class Objects:
                 alone[rows[: columns.rows_before(release)]] = True
                 new.append((code, rows[-1]))
         together, some_alone = ~alone, bool(alone.any())
-        out = Released.empty(numbers.size if some_alone else 0)
+        out = KeyedReleased.empty(numbers.size if some_alone else 0)
         if some_alone:
             some = None if times is None else Times(times.ticks[alone], times.clock)
-            out.put(alone, self._push_each(Groups(groups.codes[alone]), numbers[alone], some, late))
-            groups = Groups(groups.codes[together])
+            lone = KeyedGroups(groups.codes[alone])
+            out.put(alone, self._push_each(lone, numbers[alone], some, late))
+            groups = KeyedGroups(groups.codes[together])
         for code, last in new:
             if together[last]:
                 columns.enter(code, self.releases[code])
@@ -135,13 +138,13 @@ class Objects:
                     self.releases[code].note_times(ticks, int(out.positions[mine[0]]))
         return out
 
-    def _push_one_each(self, codes: IntArray, numbers: NDArray[Any]) -> Released:
+    def _push_one_each(self, codes: IntArray, numbers: NDArray[Any]) -> KeyedReleased:
         """One row for each key: a tick. The same bits without an array for each of them (law 1)."""
         lattice, counts = self._pipeline.lattice, self._changing_positions()
-        found = Released.empty(codes.size)
+        found = KeyedReleased.empty(codes.size)
         rows = zip(codes.tolist(), lattice.units(numbers).tolist(), strict=True)
         for row, (code, unit) in enumerate(rows):
-            published = _published(self._changing(code), unit)
+            published = _published_by_engine(self._changing(code), unit)
             if published is not None:
                 found.released[row] = True
                 found.values[row], found.levels[row] = published
@@ -228,17 +231,17 @@ class Objects:
         """What was measured of a key; None: it has no rows."""
         return self._release(code)._growing_record() if self._known(code) else None
 
-    def view(self, code: int) -> LazyView | None:
+    def view(self, code: int) -> LazyKeyedView | None:
         """The record of a key, readable during releases. QueryError: nothing is measured yet."""
         if code in self._views or not self._known(code):
             return self._views.get(code)
         if code in self.releases:
             if self._columns is not None:
                 self._columns.settle_past(code)
-            found = LazyView.of(self.releases[code]._growing_record())
+            found = LazyKeyedView.of(self.releases[code]._growing_record())
         else:  # to resume it takes a millisecond: not before somebody needs it
             stored, resume = self._resting[code], self._pipeline.resume
-            found = LazyView(lambda: resume(stored).record)
+            found = LazyKeyedView(lambda: resume(stored).record)
         self._views[code] = found
         while len(self._views) > _MOST_VIEWS:
             del self._views[next(iter(self._views))]
@@ -280,7 +283,7 @@ class Objects:
             self._resting[int(code)] = stored[end - size : end]
 
 
-def _published(release: Release, unit: int) -> tuple[float, float] | None:
+def _published_by_engine(release: Release, unit: int) -> tuple[float, float] | None:
     """Release one checked value: what is published for it, and its level in units.
 
     None: it is held out. The level of a row is the forecast that is valid once the row is out.

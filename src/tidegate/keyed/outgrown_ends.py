@@ -9,14 +9,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import ratios
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
+    ratios_of_streams,
+)
 from tidegate.estimate.mixture.outgrown_cap import (
     MOVED,
     MOVED_SURE,
     RISEN,
     CapWatch,
     FloorWatch,
-    full_rows,
+    outgrown_cap_rows,
 )
 from tidegate.keyed.lower_ends import LowerEnds
 from tidegate.keyed.refined_choices import RefinedChoices
@@ -31,7 +33,7 @@ class OutgrownEnds(RefinedChoices):
     ) -> NDArray[np.bool_]:
         above = self.mixture.threshold[codes] - self.mixture.below[codes]
         facts = self.home[codes], self.fair[codes], above
-        least, full = full_rows(*facts, cap, mean)
+        least, full = outgrown_cap_rows(*facts, cap, mean)
         return full & (mean - margin > least)
 
     def _fallen_below(
@@ -40,7 +42,7 @@ class OutgrownEnds(RefinedChoices):
         """Whether these means lie below the lower ends."""
         below, known = self.mixture.below[codes], lower.columns
         facts = known["home"][codes], known["fair"][codes], below
-        least, full = full_rows(*facts, below, -mean)
+        least, full = outgrown_cap_rows(*facts, below, -mean)
         return full & (-mean - margin > least) & (below < self._pipeline.lattice.bottom)
 
     def _end_two_sided(
@@ -111,7 +113,7 @@ class OutgrownEnds(RefinedChoices):
     def _measured(self, codes: IntArray, noisy: IntArray) -> tuple[FloatArray, FloatArray]:
         """Means of blocks that end with these leaves, and their standard errors."""
         mixture, row = self.mixture, self.mixture.row[codes]
-        mean = ratios(mixture.total[codes] + noisy, mixture.tables.length[row])
+        mean = ratios_of_streams(mixture.total[codes] + noisy, mixture.tables.length[row])
         return mean, mixture.tables.doubt[row]
 
     def _end_watched(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:

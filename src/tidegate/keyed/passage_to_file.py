@@ -15,18 +15,18 @@ from typing import Any
 
 from tidegate._context_managers import uninterrupted
 from tidegate.durable.folder_lock import StateError
-from tidegate.durable.input_digests import Recogniser
-from tidegate.durable.output_writer import Format, Output
+from tidegate.durable.input_digests import InputRecogniser
+from tidegate.durable.output_writer import Format, OutputTarget
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError
-from tidegate.io.file_kind_and_row_count import kind_of
+from tidegate.io.file_kind_and_row_count import file_kind_of
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.keyed.event_release import KeyedEventRelease
 from tidegate.keyed.key_names import key_texts
+from tidegate.keyed.keyed_event_release import KeyedEventRelease
 from tidegate.keyed.keyed_facts import keyed_facts
+from tidegate.keyed.keyed_release import KeyedRelease
+from tidegate.keyed.keyed_rows import KeyedRows
 from tidegate.keyed.keyed_sink import ParquetKeyedSink, TextKeyedSink, open_keyed_sink
-from tidegate.keyed.release import KeyedRelease
-from tidegate.keyed.rows import KeyedRows
 from tidegate.record.times.time_ranges_and_tables import Moment
 
 
@@ -134,7 +134,7 @@ class PassageOnce(KeyedPassage):
         self._output, self._format = output, format
         # Signals wait until rows are written: an interrupted push could not be described, and a
         # torn file not be completed.
-        self._whole = uninterrupted if Output.to(output).regular else nullcontext
+        self._whole = uninterrupted if OutputTarget.to(output).regular else nullcontext
 
     def take(self, batch: Batch) -> None:
         """Release rows, and write them."""
@@ -193,7 +193,7 @@ class DurablePassage(KeyedPassage):
     ) -> None:
         if output in (None, "-"):
             raise SettingError("output", "must be a file where --by has --state")
-        if not kind_of(output, format).recoverable:
+        if not file_kind_of(output, format).recoverable:
             raise SettingError("output", "must be a plain CSV or JSONL file where --by has --state")
         super().__init__(state.release, late, more)
         self._state, self._place, self._format = state, Path(output), format
@@ -201,7 +201,7 @@ class DurablePassage(KeyedPassage):
         self._sink = state.begun(self._place)
         state.expect(self._place)
         self._skip = state.release.seen
-        self._recogniser: Recogniser | None = None
+        self._recogniser: InputRecogniser | None = None
 
     @property
     def behind(self) -> bool:  # type: ignore[override]  # of others it is always False

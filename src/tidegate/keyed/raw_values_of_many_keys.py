@@ -1,31 +1,26 @@
-"""What choices of θ need of raw values, for many keys: values of warm-ups, counts of windows.
+"""What choices of θ need of raw values, for many keys: the values of warm-ups.
 
-Both are as secret as the values, and are overwritten as soon as a choice was made.
+They are secret, and are overwritten as soon as a choice was made.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tidegate.lattice import IntArray, Lattice
-from tidegate.state_as_bytes import State
-from tidegate.threshold.choices_of_many_streams import added_up
-from tidegate.threshold.tail_quantile import PARTS, all_grids, last_exceeded
+from tidegate.lattice import IntArray
 
 _NO_ROW = -1
 _NONE = np.zeros(0, dtype=np.int64)
 _FIRST = 16  # values that a row has room for at first
-_ONE = np.int32(1)  # of the type of what it is added to: numpy takes 40 times as long otherwise
 
 
-def with_room(column: IntArray, room: int, fill: int = 0) -> IntArray:
+def with_room_for_keys(column: IntArray, room: int, fill: int = 0) -> IntArray:
     """A column with room for more keys."""
     rest = np.full((room - len(column), *column.shape[1:]), fill, dtype=column.dtype)
     return np.concatenate((column, rest))
 
 
-class HeldValues:
+class HeldRawValues:
     """`HoldOut` of many keys: a row of a table for each key whose warm-up is open.
 
     Attributes:
@@ -41,8 +36,11 @@ class HeldValues:
 
     def grow(self, room: int, size: int) -> None:
         """Room for more keys, which begin with a warm-up of this size."""
-        self.count, self.size = with_room(self.count, room), with_room(self.size, room, size)
-        self._row = with_room(self._row, room, _NO_ROW)
+        self.count, self.size = (
+            with_room_for_keys(self.count, room),
+            with_room_for_keys(self.size, room, size),
+        )
+        self._row = with_room_for_keys(self._row, room, _NO_ROW)
 
     def begin(self, code: int, size: int) -> None:
         """A warm-up of a key begins."""
@@ -92,108 +90,3 @@ class HeldValues:
         self._free += rows.tolist()
         self._row[codes] = _NO_ROW
         self.count[codes] = 0
-
-
-class WindowCounts:
-    """`SelectionCounts` of many keys, of values from 0 on: the counts of open windows.
-
-    A value counts in full at all candidates before the last one that it exceeds, and in part there:
-    two numbers are added for each value, whatever the candidates.
-
-    Attributes:
-        size, taken: by key: values that the window has when it ends (0: none is open), and so far.
-    """
-
-    def __init__(self, lattice: Lattice) -> None:
-        self._grids = all_grids(lattice)
-        self.size: IntArray = np.zeros(0, dtype=np.int64)
-        self.taken: IntArray = np.zeros(0, dtype=np.int64)
-        self._grid: IntArray = np.zeros(0, dtype=np.int64)
-        most = max(map(len, self._grids))
-        self._whole: NDArray[np.int32] = np.zeros((0, most), dtype=np.int32)
-        self._parts: IntArray = np.zeros((0, most), dtype=np.int64)
-
-    def grow(self, room: int) -> None:
-        """Room for more keys, without a window."""
-        for name in ("size", "taken", "_grid", "_whole", "_parts"):
-            setattr(self, name, with_room(getattr(self, name), room))
-
-    def begin(self, code: int, size: int, candidates: IntArray, known: State) -> None:
-        """A window of a key begins, or continues from what `SelectionCounts` knows."""
-        self.begin_empty(np.array([code]), size, candidates)
-        self.taken[code] = known["taken"]
-        self._parts[code, : candidates.size] = known["counts"]  # counts add up
-
-    def begin_empty(self, codes: IntArray, size: int, candidates: IntArray) -> None:
-        """Windows of keys begin, all with the same candidates."""
-        self.wipe(codes)
-        self.size[codes] = size
-        self._grid[codes] = next(
-            at for at, grid in enumerate(self._grids) if np.array_equal(grid, candidates)
-        )
-
-    def add(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
-        """Values of keys with a window (none twice), key by key: so many of each."""
-        self.taken[codes] += counts
-        grids = self._grid[codes]
-        if codes.size == units.size:
-            owners, rows = codes, grids
-        else:
-            owners, rows = np.repeat(codes, counts), np.repeat(grids, counts)
-        for number in np.unique(grids).tolist():
-            mine = rows == number
-            last, parts = last_exceeded(units[mine], self._grids[number])
-            some = last >= 0  # none exceeds a candidate: 0
-            at = owners[mine][some] * self._parts.shape[1] + last[some]
-            np.add.at(self._parts.reshape(-1), at, parts[some])
-            np.add.at(self._whole.reshape(-1), at, _ONE)
-
-    def counts(self, code: int) -> IntArray:
-        """What `TailQuantile.above` gives for the values so far."""
-        return self._all_counts(np.array([code]))
-
-    def rows(self, codes: IntArray, candidates: int) -> IntArray:
-        """The same for keys that have so many candidates: a row for each."""
-        return added_up(self._whole[codes, :candidates], self._parts[codes, :candidates])
-
-    def wipe(self, codes: int | IntArray) -> None:
-        """Forget the counts of keys: they are not kept longer than needed."""
-        self._whole[codes] = 0
-        self._parts[codes] = 0
-        self.taken[codes] = self.size[codes] = 0
-
-    # -- state -----------------------------------------------------------------------------------
-
-    def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue the windows of these keys.
-
-        Counts take as many bits as the longest window can need, whatever was counted.
-        """
-        size = self.size[start:end]
-        opened = np.flatnonzero(size) + start
-        small = int(size.max(initial=0)) * PARTS <= np.iinfo(np.int32).max
-        return {
-            "window": size,
-            "taken": self.taken[start:end],
-            "grid": self._grid[start:end].astype(np.int8),
-            "counts": self._all_counts(opened).astype(np.int32 if small else np.int64),
-        }
-
-    def _all_counts(self, codes: IntArray) -> IntArray:
-        """`counts` of many keys, one after another."""
-        return added_up(self._whole[codes], self._parts[codes])[self._of_grid(codes)]
-
-    def _of_grid(self, codes: IntArray) -> NDArray[np.bool_]:
-        """Which entries of the rows of these keys belong to their candidates."""
-        sizes = np.array([len(grid) for grid in self._grids])[self._grid[codes]]
-        found: NDArray[np.bool_] = np.arange(self._parts.shape[1]) < sizes[:, np.newaxis]
-        return found
-
-    def restore(self, codes: IntArray, state: State) -> None:
-        """Continue the windows of a `state`."""
-        self.size[codes], self.taken[codes] = state["window"], state["taken"]
-        self._grid[codes] = state["grid"]
-        opened = codes[self.size[codes] > 0]
-        rows = np.zeros((opened.size, self._parts.shape[1]), dtype=np.int64)
-        rows[self._of_grid(opened)] = state["counts"]
-        self._parts[opened] = rows  # counts add up

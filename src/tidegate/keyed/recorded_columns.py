@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.model_weights import packed_rows
-from tidegate.keyed.key_names import Names
-from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
-from tidegate.keyed.noise_of_many_keys import PhaseSecret
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed_weight_rows
+from tidegate.keyed.key_names import KeyNames
+from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.mixture_of_many_thresholds import WarmUpSumsOfMixtures
+from tidegate.keyed.noise_of_many_keys import PhaseNoiseSecret
 from tidegate.keyed.refined_columns import RefinedColumns
-from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
 from tidegate.run.pipeline import Pipeline
@@ -31,7 +31,7 @@ _MANY, _MOST_KEYS = 64, 1 << 12
 class RecordedColumns(RefinedColumns):
     """Columns whose keys have a `Release` each, which keeps the record."""
 
-    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: KeyNames) -> None:
         super().__init__(pipeline, epoch, names)
         self._releases: dict[int, Release] = {}  # of the keys that are in the columns
         self._runs: dict[int, RefinementRun] = {}  # theirs: phases and segments are up to date
@@ -40,7 +40,7 @@ class RecordedColumns(RefinedColumns):
     def __contains__(self, code: int) -> bool:
         return code in self._releases
 
-    def takes(self, groups: Groups) -> bool:
+    def takes(self, groups: KeyedGroups) -> bool:
         """Whether rows go through arrays: many of each key, or their keys are there already."""
         if groups.codes.size >= _MANY * groups.present.size:
             return groups.codes.size > 0 and len(self._names) <= _MOST_KEYS
@@ -48,7 +48,7 @@ class RecordedColumns(RefinedColumns):
 
     def rows_before(self, release: Release) -> int:
         """How many rows a release must take before it can enter: up to the end of a leaf."""
-        run = _run_of(release)
+        run = _recorded_run_of(release)
         blocks = None if run.warming else run.open_blocks
         return 0 if blocks is None or blocks.at_leaf_start else blocks.perturber.room
 
@@ -56,7 +56,7 @@ class RecordedColumns(RefinedColumns):
         """Take a key into the columns; its release is between leaves."""
         if len(self._names) > self.measuring.size:
             self.grow(len(self._names))
-        run = _run_of(release)
+        run = _recorded_run_of(release)
         self._releases[code], self._runs[code] = release, run
         self.put_back(code, run)
 
@@ -83,7 +83,7 @@ class RecordedColumns(RefinedColumns):
             del self._releases[code], self._runs[code]
             self.drop(code)
 
-    def push_rows(self, groups: Groups, units: IntArray) -> Released:
+    def push_rows(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
         """Release rows of keys that are in the columns; the rows are in units."""
         keys = groups.present.tolist()
         self._old.update(keys)
@@ -109,10 +109,13 @@ class RecordedColumns(RefinedColumns):
         release._seen = run.position
 
     def _note_phases(
-        self, codes: IntArray, secrets: list[PhaseSecret], warm_ups: WarmUpSums | None
+        self,
+        codes: IntArray,
+        secrets: list[PhaseNoiseSecret],
+        warm_ups: WarmUpSumsOfMixtures | None,
     ) -> None:
         mixture = self.mixture
-        weights = packed_rows(mixture.filters.weights[codes])
+        weights = packed_weight_rows(mixture.filters.weights[codes])
         for row, code in enumerate(codes.tolist()):
             run, position = self._runs[code], int(mixture.position[code])
             if run.segments:
@@ -136,7 +139,7 @@ class RecordedColumns(RefinedColumns):
     def _note_blocks(self, codes: IntArray) -> None:
         mixture = self.mixture
         numbers = (mixture.first_option[codes] + mixture.choice[codes]).tolist()
-        weights = packed_rows(mixture.filters.weights[codes])
+        weights = packed_weight_rows(mixture.filters.weights[codes])
         places = codes.tolist(), mixture.position[codes].tolist(), numbers, weights
         for code, position, number, mine in zip(*places, strict=True):
             segment = self._runs[code].segments[-1]
@@ -144,7 +147,7 @@ class RecordedColumns(RefinedColumns):
             segment.begin(mixture.open_layout(code), number, mine)
 
 
-def _run_of(release: Release) -> RefinementRun:
+def _recorded_run_of(release: Release) -> RefinementRun:
     run = release._run
     if not isinstance(run, RefinementRun):
         raise AssertionError("the pipeline was checked")

@@ -13,11 +13,11 @@ import numpy as np
 
 from tidegate.estimate.mixture.kalman_filter.model_weights import UNDECIDED
 from tidegate.keyed.array_engine_base import ArrayEngineBase
-from tidegate.keyed.key_names import Names
-from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
-from tidegate.keyed.noise_of_many_keys import PhaseSecret
+from tidegate.keyed.key_names import KeyNames
+from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.mixture_of_many_thresholds import WarmUpSumsOfMixtures
+from tidegate.keyed.noise_of_many_keys import PhaseNoiseSecret
 from tidegate.keyed.refined_columns import RefinedColumns
-from tidegate.keyed.rows import Groups, Released
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
 from tidegate.record.segments.segment import WARMING, Segment
@@ -28,10 +28,10 @@ from tidegate.run.refinement_state import Past
 from tidegate.run.two_sided_caps import Ends
 
 
-class BriefColumns(RefinedColumns):
+class BriefRefinedColumns(RefinedColumns):
     """Columns that keep of the past when each phase began, and with which θ."""
 
-    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: KeyNames) -> None:
         super().__init__(pipeline, epoch, names)
         self.phases: dict[int, tuple[tuple[int, ...], ...]] = {}  # number, start, both ends
 
@@ -64,7 +64,10 @@ class BriefColumns(RefinedColumns):
             self._add_phase(code)
 
     def _note_phases(
-        self, codes: IntArray, secrets: list[PhaseSecret], warm_ups: WarmUpSums | None
+        self,
+        codes: IntArray,
+        secrets: list[PhaseNoiseSecret],
+        warm_ups: WarmUpSumsOfMixtures | None,
     ) -> None:
         for code in codes.tolist():
             self._add_phase(code)
@@ -86,9 +89,11 @@ class RefinedArrayEngine(ArrayEngineBase):
     KIND: ClassVar[str] = "refined columns"
     PAGE: ClassVar[int] = 64  # keys that are stored together
 
-    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names, ends: Ends | None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, epoch: Epoch, names: KeyNames, ends: Ends | None
+    ) -> None:
         super().__init__(pipeline, epoch, names, ends or Ends(1))  # every key has its own
-        self._columns = BriefColumns(pipeline, epoch, names)
+        self._columns = BriefRefinedColumns(pipeline, epoch, names)
         self._grow()
 
     def __repr__(self) -> str:
@@ -106,7 +111,7 @@ class RefinedArrayEngine(ArrayEngineBase):
             if self.last.size:
                 self._make_last()
 
-    def _push_units(self, groups: Groups, units: IntArray) -> Released:
+    def _push_units(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
         return self._columns.push(groups, units)
 
     # -- public facts ----------------------------------------------------------------------------

@@ -18,28 +18,28 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import noise_path
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import groups_alike
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import leaf_noise_path
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import grouped_streams
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
-from tidegate.keyed.mixture_of_many_thresholds import WarmUpSums
-from tidegate.keyed.noise_of_many_keys import KeySource, PhaseSecret, first_words
+from tidegate.keyed.mixture_of_many_thresholds import WarmUpSumsOfMixtures
+from tidegate.keyed.noise_of_many_keys import KeySource, PhaseNoiseSecret, first_noise_words
 from tidegate.keyed.refined_key_runs import RefinedKeyRuns
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Keystream
-from tidegate.run.phased_run import choice_identity, noise_identity
-from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
-from tidegate.run.refinement_state import CLIMBING, chose_first, climbs_from
-from tidegate.run.selection_counts import facts_of_window, stage_of_choice
+from tidegate.run.phased_run import phase_choice_identity, phase_noise_identity
+from tidegate.run.refinement_schedule import ALIKE, KEEP, LIKELY
+from tidegate.run.refinement_state import CLIMBING, chose_first, refinement_climbs_from
+from tidegate.run.selection_counts import facts_of_selection, stage_of_selection
 from tidegate.run.two_sided_caps import Ends
 from tidegate.stages import Layout, late_from
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.choices_of_many_streams import (
-    Facts,
-    choose_rows,
-    counts_above,
+    ChoiceFacts,
+    choices_of_rows,
+    counts_above_of_streams,
     words_of_choice,
 )
-from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen, least_threshold
+from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen_threshold, least_threshold
 
 BoolArray = NDArray[np.bool_]
 
@@ -58,9 +58,9 @@ class RefinedChoices(RefinedKeyRuns):
         first, count = not self.phase[codes[0]], int(self.held.size[codes[0]])
         share = refinement.warm_up_share(pipeline.threshold, pipeline.perturber, first=first)
         values = np.concatenate((self.held.rows(codes, count - 1), units[:, np.newaxis]), axis=1)
-        stage, _ = stage_of_choice(pipeline, refinement, count, share, age=count)
+        stage, _ = stage_of_selection(pipeline, refinement, count, share, age=count)
         secrets = self._secrets_of(codes)
-        above = counts_above(values, stage.candidates(pipeline.lattice))
+        above = counts_above_of_streams(values, stage.candidates(pipeline.lattice))
         thetas = self._chosen(stage, above, self._warm_up_facts(codes, stage), secrets, codes)
         mixture.position[codes] += 1
         evidence, kept = int(16 * share * count), np.zeros(codes.size, dtype=np.bool_)
@@ -93,13 +93,13 @@ class RefinedChoices(RefinedKeyRuns):
         self._begin_phases(codes)
         return totals - (count - 1) * self.published[codes], mixture.prediction[codes]
 
-    def _warm_up_facts(self, codes: IntArray, stage: TailQuantile) -> list[Facts]:
+    def _warm_up_facts(self, codes: IntArray, stage: TailQuantile) -> list[ChoiceFacts]:
         if not self.phase[codes[0]]:
             lowest = least_threshold(stage, self._pipeline.lattice)
             floors = self.floor[codes].tolist()
-            return [Facts(max(floor, lowest), first=True) for floor in floors]
+            return [ChoiceFacts(max(floor, lowest), first=True) for floor in floors]
         crowd = stage.holdout // 2
-        return [Facts(floor, crowd, floor) for floor in self.floor[codes].tolist()]
+        return [ChoiceFacts(floor, crowd, floor) for floor in self.floor[codes].tolist()]
 
     def _right_caps(
         self, codes: IntArray, thetas: IntArray, stage: TailQuantile, evidence: int
@@ -124,8 +124,8 @@ class RefinedChoices(RefinedKeyRuns):
         return math.floor(watch.missing(mean, doubt) + 0.5)
 
     def _warm_up_sums(
-        self, codes: IntArray, values: IntArray, share: Fraction, secrets: list[PhaseSecret]
-    ) -> tuple[WarmUpSums, FloatArray]:
+        self, codes: IntArray, values: IntArray, share: Fraction, secrets: list[PhaseNoiseSecret]
+    ) -> tuple[WarmUpSumsOfMixtures, FloatArray]:
         """Noisy sums of warm-ups, capped at θ; and the variances of their noise, in θ².
 
         Privacy: as `noisy_sum`. Values are capped here, next to the noise.
@@ -135,18 +135,18 @@ class RefinedChoices(RefinedKeyRuns):
         doubts, variances = np.empty(codes.size), np.empty(codes.size)
         measured: dict[int, tuple[int, Layout]] = {}
         thetas = self.mixture.threshold[codes].tolist()
-        for (theta, start), same in groups_alike(thetas, self.phase_start[codes].tolist()):
+        for (theta, start), same in grouped_streams(thetas, self.phase_start[codes].tolist()):
             number, layout = self._trees.warm_up(1 - share, count, theta, pipeline.ceiling)
             measured[theta] = number, layout
-            identity = noise_identity(pipeline, Ends(theta), start, values=count)
+            identity = phase_noise_identity(pipeline, Ends(theta), start, values=count)
             sources = (KeySource.of(secrets[at].key(b"warm-up", identity)) for at in same)
             level = 0, 1, layout.scales[0]
             (noise,) = self._draws.draw(sources, [(0, 0)] * len(same), [level])
             noisy[same] = np.minimum(values[same], layout.cap).sum(axis=1) + noise[:, 0]
-            (leaf,) = noise_path(layout.nodes, [each / theta**2 for each in layout.variances])
+            (leaf,) = leaf_noise_path(layout.nodes, [each / theta**2 for each in layout.variances])
             doubts[same], variances[same] = math.sqrt(layout.variances[0]), leaf.inner or 0.0
         numbers, layouts = zip(*map(measured.__getitem__, thetas), strict=True)
-        return WarmUpSums(list(layouts), list(numbers), noisy, doubts), variances
+        return WarmUpSumsOfMixtures(list(layouts), list(numbers), noisy, doubts), variances
 
     # -- windows ---------------------------------------------------------------------------------
 
@@ -164,15 +164,15 @@ class RefinedChoices(RefinedKeyRuns):
         ages = mixture.position[codes] - mixture.warm_up_start[codes]
         late = mixture.position[codes] > late_from(self._trees.horizon)
         sizes = self.windows.size[codes], mixture.part[codes], ages
-        for (values, part, age), same in groups_alike(*(each.tolist() for each in sizes)):
+        for (values, part, age), same in grouped_streams(*(each.tolist() for each in sizes)):
             some, share = codes[same], 1 - self._trees.blocks[part]
-            stage, _ = stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
+            stage, _ = stage_of_selection(self._pipeline, self._refinement, values, share, age=age)
             places = self.floor[some], theta[same], known[same].astype(np.int64)
             levels = lost[same], np.maximum(0.0, surely[same]), late[same]
             each = zip(*(one.tolist() for one in (*places, *levels)), strict=True)
-            facts = [facts_of_window(stage, lattice, *one) for one in each]
+            facts = [facts_of_selection(stage, lattice, *one) for one in each]
             above = self.windows.rows(some, stage.candidates(lattice).size)
-            for (aims_lower,), rows in groups_alike(
+            for (aims_lower,), rows in grouped_streams(
                 [int(one.late_price is not None) for one in facts]
             ):
                 rule, these = (stage.late if aims_lower else stage), [same[row] for row in rows]
@@ -205,7 +205,7 @@ class RefinedChoices(RefinedKeyRuns):
         self.phase[codes] += 1
         self.phase_start[codes] = self.mixture.position[codes]
 
-    def _secrets_of(self, codes: IntArray) -> list[PhaseSecret]:
+    def _secrets_of(self, codes: IntArray) -> list[PhaseNoiseSecret]:
         numbers = self.phase[codes].tolist()
         return list(map(self._secrets.of, codes.tolist(), numbers))
 
@@ -213,22 +213,22 @@ class RefinedChoices(RefinedKeyRuns):
         self,
         stage: TailQuantile,
         above: IntArray,
-        facts: list[Facts],
-        secrets: list[PhaseSecret],
+        facts: list[ChoiceFacts],
+        secrets: list[PhaseNoiseSecret],
         codes: IntArray,
     ) -> IntArray:
         """θ of each key, from counts."""
         pipeline, lattice = self._pipeline, self._pipeline.lattice
         identities = {
-            number: choice_identity(pipeline, number, stage.holdout)
+            number: phase_choice_identity(pipeline, number, stage.holdout)
             for number in np.unique(self.phase[codes]).tolist()
         }
         keys = [
             secret.key(b"threshold", identities[number])
             for secret, number in zip(secrets, self.phase[codes].tolist(), strict=True)
         ]
-        words = first_words(keys, words_of_choice(stage, lattice))
-        found, others = choose_rows(stage, above, lattice, facts, words)
+        words = first_noise_words(keys, words_of_choice(stage, lattice))
+        found, others = choices_of_rows(stage, above, lattice, facts, words)
         for row in others:
             given = above[row], lattice, Keystream(keys[row])
             found[row] = stage.choose_from(*given, **facts[row]._asdict())
@@ -247,18 +247,18 @@ class RefinedChoices(RefinedKeyRuns):
         low = (self.home[codes] < MOSTLY_ZERO).tolist()
         starts = self.mixture.warm_up_start[codes].tolist()
         facts = thetas.tolist(), evidence.tolist(), starts, low
-        for (theta, known, begun, _), same in groups_alike(*facts):
+        for (theta, known, begun, _), same in grouped_streams(*facts):
             home = self.home.item(codes[same[0]])
             first = chose_first(self._pipeline, known, begun)
             information = Fraction(known, 16) * epsilon
             places = theta // lattice.grain, lattice.grains
-            found[same] = how_fallen(home, *places, information, first=first)
+            found[same] = how_fallen_threshold(home, *places, information, first=first)
         return [int(one) for one in found]
 
     def _begin_climbs(self, codes: IntArray) -> None:
         """Keys whose θ has fallen so low that released sums raise it."""
         lattice, thetas = self._pipeline.lattice, self.mixture.threshold[codes].tolist()
-        low = np.array([climbs_from(lattice, theta) for theta in thetas], dtype=np.bool_)
+        low = np.array([refinement_climbs_from(lattice, theta) for theta in thetas], dtype=np.bool_)
         new = (self.evidence[codes] > 0) & (self.floor[codes] == 1) & self._refinement.windows
         some = codes[low & new]
         some = some[np.array(self._fallen(some), dtype=np.int64) > 0]
@@ -276,7 +276,7 @@ class RefinedChoices(RefinedKeyRuns):
         starts, evidence = mixture.warm_up_start[codes].tolist(), self.evidence[codes].tolist()
         places = mixture.position[codes].tolist()
         self.windows.wipe(codes)
-        for (at, begun, known, fallen), same in groups_alike(
+        for (at, begun, known, fallen), same in grouped_streams(
             places, starts, evidence, self._fallen(codes)
         ):
             horizon, facts = self._trees.horizon, {"warm_up_start": begun, "evidence": known}
@@ -288,7 +288,7 @@ class RefinedChoices(RefinedKeyRuns):
             if due is not None:
                 values, share = due
                 age = at + values - begun
-                stage, _ = stage_of_choice(pipeline, refinement, values, share, age=age)
+                stage, _ = stage_of_selection(pipeline, refinement, values, share, age=age)
                 candidates = stage.candidates(pipeline.lattice)
                 self.windows.begin_empty(codes[same], values, candidates)
                 parts[same] = self._trees.blocks.index(1 - share)

@@ -20,13 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import alike, ratios
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
+    alike_in_many_streams,
+    ratios_of_streams,
+)
 from tidegate.estimate.mixture.outgrown_cap import (
     SURE,
     FloorWatch,
 )
+from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased, KeyedRowRuns
 from tidegate.keyed.outgrown_ends import OutgrownEnds
-from tidegate.keyed.rows import Groups, Released, Runs
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.run.refinement_state import CLIMBING
 from tidegate.run.two_sided_caps import raised_values
@@ -44,7 +47,7 @@ class RefinedColumns(OutgrownEnds):
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def push(self, groups: Groups, units: IntArray) -> Released:
+    def push(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
         """Release the rows, given in lattice units; values and levels are in the unit of the data.
 
         As many rounds as the busiest key has cells in them.
@@ -91,11 +94,13 @@ class RefinedColumns(OutgrownEnds):
         values *= self._pipeline.lattice.step
         self._pipeline.lattice.bounded(levels)
         if once:
-            return Released(every, positions, values, levels)
+            return KeyedReleased(every, positions, values, levels)
         lengths = np.diff(begins, append=units.size)
         of_row = groups.as_given(np.repeat(np.arange(begins.size, dtype=np.int32), lengths))
-        found = Runs(of_row, groups.order[begins])
-        return Released(every, groups.as_given(positions), values[of_row], levels[of_row], found)
+        found = KeyedRowRuns(of_row, groups.order[begins])
+        return KeyedReleased(
+            every, groups.as_given(positions), values[of_row], levels[of_row], found
+        )
 
     def _inside(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
         """Rows that end neither a cell nor a warm-up: so many of each key, key by key."""
@@ -162,7 +167,7 @@ class RefinedColumns(OutgrownEnds):
         some = codes[ending]
         if self.lower is not None:  # both ends are chosen key by key
             return
-        for same in alike(2 * self.held.size[some] + (self.phase[some] > 0)):
+        for same in alike_in_many_streams(2 * self.held.size[some] + (self.phase[some] > 0)):
             if same.size >= _TOGETHER:
                 yield from np.array_split(ending[same], -(-same.size // _AT_ONCE))
 
@@ -198,7 +203,7 @@ class RefinedColumns(OutgrownEnds):
         due[ended] |= self.evidence[codes[ended]] == CLIMBING
         if self._restarts:
             watched = cap - below < self._pipeline.lattice.top
-            doubt, means = tables.deviation[row] / widths, ratios(noisy, widths)
+            doubt, means = tables.deviation[row] / widths, ratios_of_streams(noisy, widths)
             due |= watched & self._full(codes, means, doubt * SURE, cap - below)
             if self.lower is not None:
                 due |= self._fallen_below(self.lower, codes, means, doubt * FloorWatch.sure)
@@ -247,7 +252,7 @@ class RefinedColumns(OutgrownEnds):
     def _make(self, codes: IntArray) -> None:
         """Make the noise of open blocks, tree by tree."""
         mixture = self.mixture
-        for same in alike(mixture.row[codes]):
+        for same in alike_in_many_streams(mixture.row[codes]):
             some = codes[same]
             tree = mixture.open_layout(int(some[0]))
             self._noise.make(some, tree, mixture.chunk[some], mixture.number[some])

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.keyed.lower_ends import TwoSidedWindowCounts
 from tidegate.keyed.noise_of_many_keys import KeySource
 from tidegate.keyed.refined_state import RefinedState
-from tidegate.run.phased_run import PhaseKeys, noise_identity
+from tidegate.keyed.window_counts_of_many_keys import TwoSidedWindowCounts
+from tidegate.run.phased_run import PhaseKeys, phase_noise_identity
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.refinement_shares_and_windows import EARLY_SHARE
+from tidegate.run.refinement_schedule import EARLY_SHARE
 from tidegate.run.two_sided_caps import Ends
 from tidegate.state_as_bytes import State
 from tidegate.threshold import TailQuantile
@@ -30,7 +30,7 @@ class RefinedKeyRuns(RefinedState):
     def _key(self, code: int) -> bytes:
         """What keys the noise of the present phase of a key."""
         share, start = 1 - self._trees.blocks[self.mixture.part[code]], int(self.phase_start[code])
-        identity = noise_identity(self._pipeline, self.ends(code), start, share=str(share))
+        identity = phase_noise_identity(self._pipeline, self.ends(code), start, share=str(share))
         return self._secrets.of(code, int(self.phase[code])).key(b"perturb", identity)
 
     def ends(self, code: int) -> Ends:

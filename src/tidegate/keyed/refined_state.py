@@ -13,25 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate import Mixture
-from tidegate.keyed.key_names import Names
-from tidegate.keyed.lower_ends import LowerEnds, TwoSidedWindowCounts
+from tidegate.keyed.key_names import KeyNames
+from tidegate.keyed.lower_ends import LowerEnds
 from tidegate.keyed.mixture_of_many_thresholds import (
     MixtureOfManyThresholds,
-    WarmUpSums,
+    WarmUpSumsOfMixtures,
 )
-from tidegate.keyed.noise_cache import TreeNoise
+from tidegate.keyed.noise_cache import TreeNoiseCache
 from tidegate.keyed.noise_of_many_keys import (
-    PhaseDraws,
-    PhaseSecret,
-    PhaseSecrets,
+    PhaseNoiseDraws,
+    PhaseNoiseSecret,
+    PhaseNoiseSecrets,
 )
-from tidegate.keyed.raw_values_of_many_keys import HeldValues, WindowCounts, with_room
+from tidegate.keyed.raw_values_of_many_keys import HeldRawValues, with_room_for_keys
+from tidegate.keyed.window_counts_of_many_keys import TwoSidedWindowCounts, WindowCounts
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb import AdaptiveTrees
 from tidegate.randomness import Epoch
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.refinement_shares_and_windows import Refinement
+from tidegate.run.refinement_schedule import Refinement
 from tidegate.run.refinement_state import Past
 from tidegate.state_as_bytes import State
 
@@ -81,7 +82,7 @@ class RefinedState:
     watch_length: IntArray
     watch_highest: IntArray
 
-    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: Names) -> None:
+    def __init__(self, pipeline: Pipeline, epoch: Epoch, names: KeyNames) -> None:
         trees: Any = pipeline.measurer
         self._pipeline, self._epoch, self._names, self._trees = pipeline, epoch, names, trees
         if not isinstance(pipeline.reselect, Refinement):
@@ -92,10 +93,10 @@ class RefinedState:
             pipeline.estimator.allowance, trees, pipeline.ceiling
         )
         leaves = max(shape[-1] for shape in trees.shapes(trees.horizon))
-        self._secrets = PhaseSecrets(epoch, names)
-        self._draws = PhaseDraws(self._key)
-        self._noise = TreeNoise(self._draws, leaves)
-        self.held = HeldValues()
+        self._secrets = PhaseNoiseSecrets(epoch, names)
+        self._draws = PhaseNoiseDraws(self._key)
+        self._noise = TreeNoiseCache(self._draws, leaves)
+        self.held = HeldRawValues()
         lattice = pipeline.lattice
         self.lower = LowerEnds() if lattice.bottom else None  # where values below 0 count
         self.windows = (
@@ -116,7 +117,7 @@ class RefinedState:
         if self.lower is not None:
             self.lower.grow(room)
         for name in (*self._COUNTS, *self._LEVELS, "measuring"):
-            setattr(self, name, with_room(getattr(self, name), room, int(name == "floor")))
+            setattr(self, name, with_room_for_keys(getattr(self, name), room, int(name == "floor")))
 
     # -- what users of the columns keep ------------------------------------------------------------
 
@@ -129,7 +130,10 @@ class RefinedState:
         raise AssertionError("whoever uses the columns keeps the past")
 
     def _note_phases(
-        self, codes: IntArray, secrets: list[PhaseSecret], warm_ups: WarmUpSums | None
+        self,
+        codes: IntArray,
+        secrets: list[PhaseNoiseSecret],
+        warm_ups: WarmUpSumsOfMixtures | None,
     ) -> None:
         """Phases of these keys begin; with a warm-up whose sum was measured, if there was one."""
         raise AssertionError("whoever uses the columns keeps the past")

@@ -15,7 +15,7 @@ from tidegate.released.released_means import ChosenColumn
 from tidegate.run.column_budgets import COUNT
 
 if TYPE_CHECKING:
-    from tidegate.keyed.released_file import KeyedFile
+    from tidegate.keyed.keyed_file import KeyedFile
 
 T = TypeVar("T")
 

@@ -20,13 +20,13 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, Source
 from tidegate.keyed.durable_columns_by_key import DurableKeyedColumns
 from tidegate.keyed.durable_folder import DurableKeyed
+from tidegate.keyed.keyed_release import KeyedRelease
 from tidegate.keyed.passage_to_file import (
     DurablePassage,
     KeyedPassage,
     KeyedTransferred,
     PassageOnce,
 )
-from tidegate.keyed.release import KeyedRelease
 from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.column_budgets import COUNT, facts_of_all_columns
 from tidegate.tables.repeated_items import RepeatedItems
@@ -51,16 +51,16 @@ def gathered_for_transfer(source: Source) -> Iterator[Batch]:
             held.append(batch)
             if sum(map(len, held)) >= _ROWS:
                 ready, held = held, []
-                yield _joined(ready)
+                yield _joined_for_transfer(ready)
     except Exception:
         if held:
-            yield _joined(held)
+            yield _joined_for_transfer(held)
         raise
     if held:
-        yield _joined(held)
+        yield _joined_for_transfer(held)
 
 
-def _joined(batches: list[Batch]) -> Batch:
+def _joined_for_transfer(batches: list[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     values = np.concatenate([batch.values for batch in batches])
@@ -76,7 +76,7 @@ def _joined(batches: list[Batch]) -> Batch:
     )
 
 
-class _Following:
+class _FollowingTransfer:
     """What happens while a followed source has nothing new: ticks end, and facts are written.
 
     Args:
@@ -123,7 +123,7 @@ def _transferred(
     until: Until,
 ) -> list[KeyedTransferred]:
     """Read a source to its end, through all passages: batch by batch, tick by tick."""
-    following = _Following(source, until, passages)
+    following = _FollowingTransfer(source, until, passages)
     try:
         _level(passages)
         for batch in gathered_for_transfer(source):

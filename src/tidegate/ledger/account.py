@@ -20,7 +20,7 @@ from tidegate.ledger.entries import (
     Declaration,
     Entry,
     chargeable,
-    check_text,
+    check_entry_text,
 )
 from tidegate.ledger.errors import CapExceeded
 
@@ -168,7 +168,7 @@ class Account:
         return self._spent[source]
 
 
-class Declarations(Account, ABC):
+class WritableAccount(Account, ABC):
     """An account that can be written to."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class Declarations(Account, ABC):
         """
         wanted = positive("cap", epsilon)
         if source is not None:
-            check_text("source", source)
+            check_entry_text("source", source)
         named = {} if source is None else {"source": source}
         with self._writing:
             self._append("cap", {"epsilon": str(wanted), **named}, note)
@@ -197,7 +197,7 @@ class Declarations(Account, ABC):
         The total over all sources then takes the larger cost instead of the sum. Where users are
         protected, it must have no user in common with any other either.
         """
-        check_text("source", source)
+        check_entry_text("source", source)
         with self._writing:
             self._append("source", {"source": source, "disjoint": bool(disjoint)}, note)
 

@@ -29,7 +29,7 @@ class ChargedRange(NamedTuple):
     charges: list[Charge]
 
 
-def peak_charge(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
+def composed_peak(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fraction:
     """The maximum over positions of the sum of all (start, end, amount) that cover it.
 
     A sweep over the ends of ranges: the sum changes nowhere else. It counts in multiples of the
@@ -49,7 +49,7 @@ def peak_charge(amounts: Collection[tuple[int, int | None, Fraction]]) -> Fracti
 Costing = TypeVar("Costing", "ComposedAmount", Charge)
 
 
-def by_part(charges: Collection[Costing]) -> list[list[Costing]]:
+def composed_by_part(charges: Collection[Costing]) -> list[list[Costing]]:
     """The charges that can meet at one value: of one part each, with those of no part.
 
     Parts of a source have no value in common. A value of part p is read by what was charged to p
@@ -78,7 +78,9 @@ def amounts_of(charges: Iterable[Charge]) -> list[ComposedAmount]:
 
 def most_spent(amounts: Collection[ComposedAmount]) -> Fraction:
     """The ε at the most expensive position of the most expensive part."""
-    return max(peak_charge([one[1:] for one in together]) for together in by_part(amounts))
+    return max(
+        composed_peak([one[1:] for one in together]) for together in composed_by_part(amounts)
+    )
 
 
 def spent(charges: Iterable[Charge]) -> Fraction:
@@ -93,7 +95,7 @@ def composed_total(charges: Collection[Charge]) -> Guarantee:
     """
     if not charges:
         return free()
-    apart = by_part(charges)
+    apart = composed_by_part(charges)
     if len(apart) > 1:
         return parallel(*(composed_total(together) for together in apart))
     # By identity: hashing a hundred thousand fractions would take longer than adding them.
@@ -102,14 +104,14 @@ def composed_total(charges: Collection[Charge]) -> Guarantee:
     rhos = worth_in_rho([charge.guarantee for charge in charges])
     together = parallel(*kinds.values())  # refuses to mix units; remembers floats
     if rhos is not None:  # concentrated: ρ adds up, and is worth less than the sum of ε
-        rho = peak_charge(
+        rho = composed_peak(
             [(charge.start, charge.end, one) for charge, one in zip(charges, rhos, strict=True)]
         )
         return replace(together, epsilon=concentrated_epsilon(rho, together.delta), rho=rho)
     return replace(
         together,
         epsilon=spent(charges),
-        delta=min(Fraction(1), peak_charge(deltas)),
+        delta=min(Fraction(1), composed_peak(deltas)),
     )
 
 
@@ -134,7 +136,7 @@ def composed_ranges(charges: Iterable[Charge]) -> list[ChargedRange]:
         if active:
             now = list(active.values())
             end = cuts[index + 1] if index + 1 < len(cuts) else None
-            parts = [sequential(*(item.guarantee for item in one)) for one in by_part(now)]
+            parts = [sequential(*(item.guarantee for item in one)) for one in composed_by_part(now)]
             found.append(ChargedRange(cut, end, parallel(*parts), now))
     return found
 

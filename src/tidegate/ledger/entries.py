@@ -98,7 +98,7 @@ class Note(Entry):
     """A remark without a cost."""
 
 
-def charge_facts(
+def entry_facts_of_charge(
     source: str,
     epoch: str,
     stage: str,
@@ -136,8 +136,8 @@ def decoded_entry(facts: Mapping[str, Any], digest: str) -> Entry:
 
 
 def _charge_entry(facts: Mapping[str, Any], **common: Any) -> Charge:
-    start, end = _position(facts["start"]), facts["end"]
-    if end is not None and _position(end) <= start:
+    start, end = _entry_position(facts["start"]), facts["end"]
+    if end is not None and _entry_position(end) <= start:
         raise ValueError("a range ends after its start")
     return Charge(
         source=facts["source"],
@@ -158,7 +158,7 @@ def _charge_entry(facts: Mapping[str, Any], **common: Any) -> Charge:
     )
 
 
-def _position(value: Any) -> int:
+def _entry_position(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise TypeError("positions are whole numbers")
     return value
@@ -184,7 +184,7 @@ _DECODERS: dict[str, Callable[..., Entry]] = {
     "ledger": lambda facts, **common: Opening(id=facts["id"], keyed=facts["keyed"], **common),
     "charge": _charge_entry,
     "close": lambda facts, **common: Closing(
-        charge=facts["charge"], end=_position(facts["end"]), **common
+        charge=facts["charge"], end=_entry_position(facts["end"]), **common
     ),
     "cap": lambda facts, **common: CapChange(
         epsilon=exact("epsilon", facts["epsilon"]), source=facts.get("source"), **common
@@ -219,14 +219,14 @@ def system_time() -> datetime:
     return datetime.now(UTC)
 
 
-def time_text(moment: datetime) -> str:
+def entry_time_text(moment: datetime) -> str:
     """A time as entries have it."""
     if moment.tzinfo is None:
         raise SettingError("clock", "must say its time zone, for example datetime.now(UTC)")
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def check_text(name: str, text: object) -> None:
+def check_entry_text(name: str, text: object) -> None:
     """Refuse a name that would not be readable."""
     if not isinstance(text, str) or not text or not text.isprintable():
         raise SettingError(name, "must be printable text, and not empty")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidegate._hash_chain import START, link
+from tidegate._hash_chain import START, chain_link
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
 from tidegate.ledger.errors import LedgerError
@@ -31,14 +31,14 @@ DAMAGED = "it was changed after it was written, or is damaged"
 _MOVED = "it does not follow the entry before it: an entry was removed, added or moved"
 
 
-class Link(NamedTuple):
+class HashedLine(NamedTuple):
     """The content of a verified line, and its hash."""
 
     facts: dict[str, Any]
     hash: str
 
 
-def chain_key(key: object) -> bytes | None:
+def key_of_hashed_lines(key: object) -> bytes | None:
     """The key of the chain, derived: the user's key may also seal other things."""
     if key is None:
         return None
@@ -67,7 +67,7 @@ class HashedLines(ABC):
         self.head = START.hex()
 
     @abstractmethod
-    def read(self) -> Iterator[Link]:
+    def read(self) -> Iterator[HashedLine]:
         """Verify and return all entries; call it once and exhaust it, before anything else."""
 
     @abstractmethod
@@ -87,7 +87,7 @@ class HashedLines(ABC):
         """Remove or complete an unfinished entry; returns a note."""
         raise AssertionError("nothing is unfinished")
 
-    def append(self, kind: str, time: str, facts: Mapping[str, Any]) -> Link:
+    def append(self, kind: str, time: str, facts: Mapping[str, Any]) -> HashedLine:
         """Append an entry, durably."""
         whole = {
             "sequence": self.count + 1,
@@ -100,7 +100,7 @@ class HashedLines(ABC):
         digest = self._hash(body)
         self._write(body + _HASH % digest.encode() + b"\n")
         self.count, self.head = self.count + 1, digest
-        return Link(whole, digest)
+        return HashedLine(whole, digest)
 
     def _check_header(self, line: bytes) -> None:
         """Check the kind of file first: a wrong hash says less."""
@@ -124,7 +124,7 @@ class HashedLines(ABC):
                 self.path, "its chain is not keyed, but a key was given: it is not what you made", 1
             )
 
-    def _verified(self, line: bytes) -> Link:
+    def _verified(self, line: bytes) -> HashedLine:
         number = self.count + 1
         digest = self._hash(line[:-_HASH_BYTES])
         if line[-_HASH_BYTES:] != _HASH % digest.encode():
@@ -138,7 +138,7 @@ class HashedLines(ABC):
         if not follows:
             raise LedgerError(self.path, _MOVED, number)
         self.count, self.head = number, digest
-        return Link(facts, digest)
+        return HashedLine(facts, digest)
 
     def _hash(self, body: bytes) -> str:
-        return link(b"", body, self._key).hex()  # the line itself names the head before it
+        return chain_link(b"", body, self._key).hex()  # the line itself names the head before it

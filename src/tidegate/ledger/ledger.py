@@ -12,26 +12,26 @@ from tidegate._context_managers import Closed, NotCopied
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, said, whole
 from tidegate.guarantee import Guarantee
-from tidegate.ledger.account import Declarations
+from tidegate.ledger.account import WritableAccount
 from tidegate.ledger.entries import (
     Charge,
     Clock,
     Entry,
-    charge_facts,
     chargeable,
-    check_text,
+    check_entry_text,
     decoded_entry,
+    entry_facts_of_charge,
+    entry_time_text,
     system_time,
-    time_text,
 )
 from tidegate.ledger.errors import CapExceeded, LedgerError
-from tidegate.ledger.hashed_lines import VERSION, HashedLines, chain_key
+from tidegate.ledger.hashed_lines import VERSION, HashedLines, key_of_hashed_lines
 from tidegate.ledger.ledger_file import LedgerFile
-from tidegate.ledger.ledger_report import as_text, report
+from tidegate.ledger.ledger_report import ledger_report, report_as_text
 from tidegate.randomness import random_bytes
 
 
-class Ledger(Declarations, Closed, NotCopied):
+class Ledger(WritableAccount, Closed, NotCopied):
     """An append-only file of budget charges. Made by `Ledger.open`; close it, or use `with`.
 
     What it guarantees:
@@ -88,7 +88,9 @@ class Ledger(Declarations, Closed, NotCopied):
             clock: gives the time of entries.
         """
         create = create and expected is None and not read_only
-        chain = LedgerFile(Path(path), create=create, read_only=read_only, key=chain_key(key))
+        chain = LedgerFile(
+            Path(path), create=create, read_only=read_only, key=key_of_hashed_lines(key)
+        )
         return cls.over(chain, create, cap, expected=expected, read_only=read_only, clock=clock)
 
     @classmethod
@@ -197,7 +199,7 @@ class Ledger(Declarations, Closed, NotCopied):
             ("stage", stage),
             ("part", part or "-"),
         ):
-            check_text(name, text)
+            check_entry_text(name, text)
         first = whole("start", start, 0)
         last = None if end is None else whole("end", end, first + 1)
         exact = chargeable(guarantee)
@@ -207,7 +209,7 @@ class Ledger(Declarations, Closed, NotCopied):
             cap = self.cap_of(source)
             if cap is not None and total > cap:
                 raise CapExceeded(source, Fraction(exact.epsilon), total, cap)
-            facts = charge_facts(source, epoch, stage, first, last, exact, part)
+            facts = entry_facts_of_charge(source, epoch, stage, first, last, exact, part)
             entry = self._append("charge", facts, note)
             self._spent[source] = total
         return self._charges[source][entry.sequence]
@@ -238,7 +240,7 @@ class Ledger(Declarations, Closed, NotCopied):
     def _append(self, kind: str, facts: Mapping[str, Any], note: str) -> Entry:
         if not isinstance(note, str):
             raise SettingError("note", f"must be text, not {type(note).__name__}")
-        time = time_text(self._clock())
+        time = entry_time_text(self._clock())
         try:
             entry = decoded_entry(*self._chain.append(kind, time, {**facts, "note": note}))
             self._take(entry)
@@ -264,7 +266,7 @@ class Ledger(Declarations, Closed, NotCopied):
 
     def table(self) -> str:
         """Charges, ranges and totals as plain text."""
-        return as_text(report(self, self.sources, self.cap))
+        return report_as_text(ledger_report(self, self.sources, self.cap))
 
     def __str__(self) -> str:
         return self.table()

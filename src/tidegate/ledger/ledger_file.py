@@ -10,12 +10,12 @@ from io import FileIO
 from pathlib import Path
 
 from tidegate import _atomic_files
-from tidegate._atomic_files import Inherited
+from tidegate._atomic_files import InheritedFile
 from tidegate.ledger.errors import LedgerError
-from tidegate.ledger.hashed_lines import DAMAGED, DECODER, FOREIGN, HashedLines, Link
+from tidegate.ledger.hashed_lines import DAMAGED, DECODER, FOREIGN, HashedLine, HashedLines
 
 
-class LedgerFile(HashedLines, Inherited):
+class LedgerFile(HashedLines, InheritedFile):
     """An open ledger file, locked if it is opened for writing."""
 
     def __init__(self, path: Path, *, create: bool, read_only: bool, key: bytes | None) -> None:
@@ -48,7 +48,7 @@ class LedgerFile(HashedLines, Inherited):
         _atomic_files.sync(self._file.fileno())
         _atomic_files.sync_folder(self._place.resolve().parent)
 
-    def read(self) -> Iterator[Link]:
+    def read(self) -> Iterator[HashedLine]:
         """Verify and return all entries; call it once and exhaust it, before anything else."""
         data = self._file.read()
         *lines, tail = data.split(b"\n")

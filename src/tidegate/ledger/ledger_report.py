@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _EPOCH_SHOWN = 8
 
 
-def report(
+def ledger_report(
     book: Ledger, sources: list[str], cap: Fraction | None, *, assumed: bool = False
 ) -> dict[str, Any]:
     """What these sources were charged, as plain data; exact numbers as text."""
@@ -35,7 +35,7 @@ def report(
                 "stage": charge.stage,
                 "start": charge.start,
                 "end": charge.end,
-                **_cost(charge.guarantee),
+                **_reported_cost(charge.guarantee),
                 "epoch": charge.epoch,
                 "note": charge.note,
             }
@@ -46,21 +46,21 @@ def report(
             {
                 "source": source,
                 "disjoint": source in book.disjoint,
-                "ranges": [_range_facts(part) for part in book.ranges(source)],
-                "total": _cost(book.total(source)),
+                "ranges": [_reported_range_facts(part) for part in book.ranges(source)],
+                "total": _reported_cost(book.total(source)),
                 "left": None if cap is None else str(cap - Fraction(book.total(source).epsilon)),
             }
             for source in sources
         ],
-        "total": _overall(book) if sources == book.sources else None,
+        "total": _reported_overall(book) if sources == book.sources else None,
     }
 
 
-def _range_facts(part: ChargedRange) -> dict[str, Any]:
+def _reported_range_facts(part: ChargedRange) -> dict[str, Any]:
     return {
         "start": part.start,
         "end": part.end,
-        **_cost(part.total),
+        **_reported_cost(part.total),
         "charges": [
             {"sequence": charge.sequence, "stage": charge.stage, "epsilon": str(charge.epsilon)}
             for charge in part.charges
@@ -68,7 +68,7 @@ def _range_facts(part: ChargedRange) -> dict[str, Any]:
     }
 
 
-def _cost(guarantee: Guarantee) -> dict[str, str]:
+def _reported_cost(guarantee: Guarantee) -> dict[str, str]:
     return {
         "epsilon": str(guarantee.epsilon),
         "delta": str(guarantee.delta),
@@ -76,10 +76,10 @@ def _cost(guarantee: Guarantee) -> dict[str, str]:
     }
 
 
-def _overall(book: Ledger) -> dict[str, str] | None:
+def _reported_overall(book: Ledger) -> dict[str, str] | None:
     """All sources together; None if they cannot be added."""
     try:
-        return _cost(book.total())
+        return _reported_cost(book.total())
     except SettingError:  # other units or models
         return None
 
@@ -87,7 +87,7 @@ def _overall(book: Ledger) -> dict[str, str] | None:
 # -- as text ------------------------------------------------------------------------------------
 
 
-def as_text(report: dict[str, Any]) -> str:
+def report_as_text(report: dict[str, Any]) -> str:
     """The charges, what each range costs, and totals, as tables."""
     if not report["charges"]:
         parts = ["Nothing was charged yet."]
@@ -107,7 +107,7 @@ def _reported_charges(report: dict[str, Any]) -> str:
             charge["time"][:19].replace("T", " "),
             charge["source"],
             charge["stage"],
-            _span(charge),
+            _reported_span(charge),
             _ledger_number(charge["epsilon"]),
             _ledger_number(charge["delta"]),
             charge["epoch"][:_EPOCH_SHOWN],
@@ -122,7 +122,7 @@ def _reported_ranges(report: dict[str, Any]) -> str:
     rows = [
         (
             item["source"],
-            _span(part),
+            _reported_span(part),
             " + ".join(
                 f"{charge['stage']} {_ledger_number(charge['epsilon'])}"
                 for charge in part["charges"]
@@ -146,7 +146,7 @@ def _reported_totals(report: dict[str, Any]) -> str:
             _ledger_number(item["total"]["epsilon"]),
             _ledger_number(item["total"]["delta"]),
             f"per {item['total']['unit']}",
-            "" if item["left"] is None else _left(item["left"]),
+            "" if item["left"] is None else _reported_left(item["left"]),
         )
         for item in report["sources"]
     ]
@@ -162,7 +162,7 @@ def _reported_totals(report: dict[str, Any]) -> str:
     return text
 
 
-def _left(left: str) -> str:
+def _reported_left(left: str) -> str:
     return f"over by {_ledger_number(left[1:])}" if left.startswith("-") else _ledger_number(left)
 
 
@@ -170,6 +170,6 @@ def _ledger_number(text: str) -> str:
     return shown(Fraction(text))
 
 
-def _span(part: dict[str, Any]) -> str:
+def _reported_span(part: dict[str, Any]) -> str:
     end = "…" if part["end"] is None else part["end"]
     return f"[{part['start']}, {end})"

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import zip_longest
 from typing import NamedTuple
 
-from tidegate.ledger.composition import by_part
+from tidegate.ledger.composition import composed_by_part
 from tidegate.ledger.entries import Charge
 
 
@@ -62,4 +62,4 @@ def dearest_charges(found: SpentRange, charges: Sequence[Charge]) -> list[Charge
         for one in charges
         if one.start <= found.start and (one.end is None or one.end > found.start)
     ]
-    return max(by_part(here), key=lambda part: sum(one.epsilon for one in part))
+    return max(composed_by_part(here), key=lambda part: sum(one.epsilon for one in part))

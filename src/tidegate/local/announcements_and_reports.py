@@ -21,15 +21,15 @@ from tidegate.local.canonical_json import (
     PHASES,
     VERSION,
     MessageError,
+    canonical_digest,
     common_json_fields,
-    digest,
-    exact_of,
-    field,
-    lower_of,
-    name_of,
-    naming,
-    read,
-    report_as_written,
+    exact_json_fraction,
+    json_field,
+    json_name,
+    lower_json_fraction,
+    naming_json_message,
+    read_canonical_json,
+    report_from_canonical_json,
     whole_field,
     written_json,
 )
@@ -110,19 +110,19 @@ class Announcement:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all of it, by which a device recognises an announcement."""
-        return digest(self.plain())
+        return canonical_digest(self.plain())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Announcement:
         """Parse what `json()` gave; raises `MessageError`."""
-        plain = read(text, "announcement", 9, optional="lower")
-        with naming("announcement"):
+        plain = read_canonical_json(text, "announcement", 9, optional="lower")
+        with naming_json_message("announcement"):
             return cls(
                 **common_json_fields(plain),
-                lower=lower_of(plain, "lower"),
-                bound=exact_of(plain, "bound"),
-                resolution=exact_of(plain, "resolution"),
-                question=_question(field(plain, "question")),
+                lower=lower_json_fraction(plain, "lower"),
+                bound=exact_json_fraction(plain, "bound"),
+                resolution=exact_json_fraction(plain, "resolution"),
+                question=_announced_question(json_field(plain, "question")),
             )
 
     def check_allowed(
@@ -227,13 +227,13 @@ class Report:
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
         """Parse what `json()` gave; raises `MessageError`."""
-        if (fields := report_as_written(text, WORDS)) is not None:
+        if (fields := report_from_canonical_json(text, WORDS)) is not None:
             return cls(**fields)
-        plain = read(text, "report", 8)
-        with naming("report"):
+        plain = read_canonical_json(text, "report", 8)
+        with naming_json_message("report"):
             return cls(
                 **common_json_fields(plain),
-                client=name_of(plain, "client"),
+                client=json_name(plain, "client"),
                 report=whole_field(plain, "report", 0, WORDS - 1),
             )
 
@@ -257,7 +257,7 @@ class Report:
         return None if self.epsilon == asked.epsilon else "epsilon"
 
 
-def parsed(message: Report | str | bytes) -> Report | str:
+def parsed_report(message: Report | str | bytes) -> Report | str:
     """The report, read strictly, or the reason to reject it. Needs no lock: nothing is compared."""
     try:
         return Report.from_json(message.json() if isinstance(message, Report) else message)
@@ -276,7 +276,7 @@ def question_from_plain(plain: object) -> Question:
     return _QUESTIONS[form].from_plain(read)
 
 
-def _question(plain: Any) -> Question:
+def _announced_question(plain: Any) -> Question:
     question = question_from_plain(plain)
     if set(plain) != set(question.plain()):
         raise SettingError("question", "has fields that do not belong to it")

@@ -46,13 +46,13 @@ def written_json(plain: Mapping[str, Any]) -> str:
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
-def digest(plain: Mapping[str, Any]) -> str:
+def canonical_digest(plain: Mapping[str, Any]) -> str:
     """SHA-256 of a message in its canonical spelling (sorted keys, no spaces, ASCII), in hex."""
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read(text: object, kind: str, fields: int, optional: str = "") -> dict[str, Any]:
+def read_canonical_json(text: object, kind: str, fields: int, optional: str = "") -> dict[str, Any]:
     """Parse an object of this kind and version; it must have exactly `fields` fields.
 
     One more may be there, if it is the `optional` one.
@@ -77,7 +77,7 @@ def read(text: object, kind: str, fields: int, optional: str = "") -> dict[str, 
     return plain
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _pairs_of_json(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Two readers may differ on which of two equal names counts: refuse both."""
     plain = dict(pairs)
     if len(plain) != len(pairs):
@@ -85,27 +85,30 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return plain
 
 
-def _constant(_: str) -> NoReturn:
+def _json_constant(_: str) -> NoReturn:
     raise MessageError("NaN and Infinity are no JSON")
 
 
-def _number(text: str) -> int | float:
+def _number_in_json(text: str) -> int | float:
     """A number is a double, as in JavaScript: 3.0 is 3 there, and 2**53 + 1 is 2**53."""
     number = float(text)
     return int(number) if number.is_integer() else number
 
 
-def _whole_number(text: str) -> int | float:
+def _whole_number_in_json(text: str) -> int | float:
     """The number of a text without a fraction: up to 15 characters, every double is exact."""
-    return int(text) if len(text) <= 15 else _number(text)
+    return int(text) if len(text) <= 15 else _number_in_json(text)
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_pairs, parse_constant=_constant, parse_int=_whole_number, parse_float=_number
+    object_pairs_hook=_pairs_of_json,
+    parse_constant=_json_constant,
+    parse_int=_whole_number_in_json,
+    parse_float=_number_in_json,
 )
 
 
-class naming:  # noqa: N801  # reads as a verb in `with`
+class naming_json_message:  # noqa: N801  # reads as a verb in `with`
     """Errors about a field say which message it is in."""
 
     def __init__(self, kind: str) -> None:
@@ -122,36 +125,36 @@ class naming:  # noqa: N801  # reads as a verb in `with`
 
 def common_json_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that announcements and reports share."""
-    phase = field(plain, "phase")
+    phase = json_field(plain, "phase")
     if phase not in PHASES:
         raise SettingError("phase", f"must be one of {', '.join(PHASES)}")
     return {
-        "round": name_of(plain, "round"),
+        "round": json_name(plain, "round"),
         "phase": phase,
-        "epsilon": exact_of(plain, "epsilon"),
+        "epsilon": exact_json_fraction(plain, "epsilon"),
         "slot": whole_field(plain, "slot", 0, SLOTS - 1),
     }
 
 
-def field(plain: Mapping[str, Any], name: str) -> Any:
+def json_field(plain: Mapping[str, Any], name: str) -> Any:
     """A field that must be there."""
     if name not in plain:
         raise SettingError(name, "is missing")
     return plain[name]
 
 
-def name_of(plain: Mapping[str, Any], name: str) -> str:
+def json_name(plain: Mapping[str, Any], name: str) -> str:
     """The name of a round or of a client."""
-    value = field(plain, name)
+    value = json_field(plain, name)
     if not isinstance(value, str) or not NAME.fullmatch(value):
         raise SettingError(name, "must be text of 1 to 128 ASCII characters, without spaces")
     return value
 
 
-def exact_of(plain: Mapping[str, Any], name: str) -> Fraction:
+def exact_json_fraction(plain: Mapping[str, Any], name: str) -> Fraction:
     """A fraction greater than 0 in its one spelling; short, so that a sum of many stays small."""
-    value = field(plain, name)
-    number = fraction(value) if isinstance(value, str) else None
+    value = json_field(plain, name)
+    number = json_fraction(value) if isinstance(value, str) else None
     if number is None:
         raise SettingError(
             name, 'must be a fraction in lowest terms of at most 18 digits, such as "1" or "1/2"'
@@ -159,13 +162,13 @@ def exact_of(plain: Mapping[str, Any], name: str) -> Fraction:
     return number
 
 
-def lower_of(plain: Mapping[str, Any], name: str) -> Fraction:
+def lower_json_fraction(plain: Mapping[str, Any], name: str) -> Fraction:
     """A fraction below 0 in its one spelling; 0 if the field is not there."""
     if name not in plain:
         return Fraction(0)
     value = plain[name]
     below = isinstance(value, str) and value.startswith("-")
-    number = fraction(value[1:]) if below else None
+    number = json_fraction(value[1:]) if below else None
     if number is None:
         raise SettingError(
             name, 'must be a fraction below 0 in lowest terms, such as "-40"; without it, 0'
@@ -175,17 +178,17 @@ def lower_of(plain: Mapping[str, Any], name: str) -> Fraction:
 
 def whole_field(plain: Mapping[str, Any], name: str, least: int, largest: int) -> int:
     """A whole number of a message, within limits."""
-    return whole_number(plain.get(name), name, least, largest)
+    return whole_json_number(plain.get(name), name, least, largest)
 
 
-def whole_number(value: object, name: str, least: int, largest: int) -> int:
+def whole_json_number(value: object, name: str, least: int, largest: int) -> int:
     """A whole number within limits; `name` is for the message."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
         raise SettingError(name, f"must be a whole number from {least} to {largest}")
     return value
 
 
-def number(value: object, name: str, largest: float) -> float:
+def finite_json_number(value: object, name: str, largest: float) -> float:
     """A finite number of a message, within ±largest."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SettingError(name, "must be a number")
@@ -196,7 +199,7 @@ def number(value: object, name: str, largest: float) -> float:
 
 
 @lru_cache(maxsize=64)  # millions of reports say the same epsilon
-def fraction(text: str) -> Fraction | None:
+def json_fraction(text: str) -> Fraction | None:
     """A fraction greater than 0 in its one spelling, of at most 18 digits; None: it is none."""
     if not EXACT.fullmatch(text):
         return None
@@ -212,7 +215,7 @@ _WRITTEN = re.compile(
 )
 
 
-def report_as_written(text: object, outputs: int) -> dict[str, Any] | None:
+def report_from_canonical_json(text: object, outputs: int) -> dict[str, Any] | None:
     """The fields of a valid report as Tidegate's devices spell it, read by one pattern.
 
     Servers read millions of them. None: it is spelled otherwise, or not valid (its answer must be
@@ -224,7 +227,7 @@ def report_as_written(text: object, outputs: int) -> dict[str, Any] | None:
     if found is None:
         return None
     name, phase, budget, place, client, answer = found.groups()
-    epsilon, slot, report = fraction(budget), int(place), int(answer)
+    epsilon, slot, report = json_fraction(budget), int(place), int(answer)
     if phase not in PHASES or epsilon is None or slot >= SLOTS or report >= outputs:
         return None
     common = {"round": name, "phase": phase, "epsilon": epsilon, "slot": slot}

@@ -31,7 +31,7 @@ from tidegate.guarantee import Guarantee, cost
 from tidegate.lattice import Lattice, one_number
 from tidegate.local import report_delivery
 from tidegate.local.announcements_and_reports import Announcement, Report
-from tidegate.local.canonical_json import name_of
+from tidegate.local.canonical_json import json_name
 from tidegate.local.device_memory import Memory, Pin
 from tidegate.local.integer_weights import fresh_words
 from tidegate.local.question_assignment import of_one_round, slot_of
@@ -101,7 +101,7 @@ class Client:
         self.resolution = None if resolution is None else positive("resolution", resolution)
         if self.resolution is not None:  # refused now rather than in the first round
             Lattice(self.bound, self.resolution, self.lower)
-        self.name = None if name is None else name_of({"name": name}, "name")
+        self.name = None if name is None else json_name({"name": name}, "name")
         self.clamp = flag("clamp", clamp)
         self._randomness = secure() if randomness is None else randomness
         self._simulation = self._randomness.new_epoch().simulation
@@ -183,7 +183,7 @@ class Client:
         """
         if not isinstance(event, str):  # 17 and "17" would be two values
             raise SettingError("event", "must be text")
-        asked = _parsed(announcement)
+        asked = _parsed_by_client(announcement)
         if round is not None and asked.round != round:
             raise RefusedError("the announcement is of another round")
         digest = asked.digest
@@ -228,7 +228,7 @@ class Client:
         Raises:
             MessageError: one is malformed, or they are not all those of one round.
         """
-        asked = of_one_round(map(_parsed, announcements))
+        asked = of_one_round(map(_parsed_by_client, announcements))
         name = asked[0].round
         return asked[slot_of(name, self.name_in(name), len(asked))]
 
@@ -279,7 +279,7 @@ class Client:
         return hmac.digest(self.memory.key, named, "sha256").hex()
 
 
-def _parsed(announcement: Announcement | str | bytes) -> Announcement:
+def _parsed_by_client(announcement: Announcement | str | bytes) -> Announcement:
     """Parse it as if it had come over the wire: an object may have been made by hand."""
     if isinstance(announcement, Announcement):
         announcement = announcement.json()

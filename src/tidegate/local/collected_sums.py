@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.canonical_json import number, whole_number
+from tidegate.local.canonical_json import finite_json_number, whole_json_number
 from tidegate.local.running_sums import CAPACITY, RunningSums
 from tidegate.record.range_queries_and_answers import Answers, paired
-from tidegate.record.record import checked_confidence
+from tidegate.record.record import record_confidence
 
 # Columns of the running sums. A report that is published w times counts w² in the second moments.
 _COLUMNS = 6
@@ -29,7 +29,7 @@ _WORST_CASE_REPORTS = 64
 Numbers = TypeVar("Numbers", float, FloatArray)
 
 
-def noise_variance(
+def noise_variance_collected(
     *,
     count: Numbers | IntArray,
     mean: Numbers,
@@ -93,7 +93,8 @@ class CollectedSums:
             worth: the report that stands for each position.
             repeats: how often it was published before.
             offset: added to every report.
-            worst: the largest variances of a report and of values (`report_variance.worst_case`).
+            worst: the largest variances of a report and of values
+            (`report_variance.worst_report_variance`).
         """
         added = np.empty((_COLUMNS, worth.size))
         np.add(worth, offset, out=added[_ESTIMATE])
@@ -118,13 +119,13 @@ class CollectedSums:
         """
         from statistics import NormalDist  # on demand: importing it is slow
 
-        confidence = checked_confidence(confidence)
+        confidence = record_confidence(confidence)
         begin, end = self._checked(starts, ends)
         ranges = self.sums.before(end) - self.sums.before(begin)
         estimate, offset = ranges[:, _ESTIMATE], ranges[:, _OFFSET]
         length = np.maximum(end - begin, 1)
         mean = (estimate - offset) / length
-        noise = noise_variance(
+        noise = noise_variance_collected(
             count=length,
             mean=mean,
             squared=ranges[:, _SQUARED],
@@ -201,9 +202,9 @@ class CollectedSums:
             raise ValueError("other columns, or too many thresholds")
         collected.thresholds = [
             (
-                whole_number(start, "thresholds", 0, collected.count),
-                number(threshold, "thresholds", _HUGE),
-                number(lowest, "thresholds", _HUGE),
+                whole_json_number(start, "thresholds", 0, collected.count),
+                finite_json_number(threshold, "thresholds", _HUGE),
+                finite_json_number(lowest, "thresholds", _HUGE),
             )
             for start, threshold, lowest in plain["thresholds"]
         ]

@@ -99,7 +99,7 @@ class Memory(Closed, NotCopied):
     @classmethod
     def _stored(cls, file: MemoryFile, *, moved: bool) -> Memory:
         try:
-            identity, key, pins, acknowledged = _parsed_memory(file.read())
+            identity, key, pins, acknowledged = _parsed_device_memory(file.read())
         except (ValueError, KeyError, TypeError, RecursionError):
             raise DeviceMemoryError(
                 f"{file.path} is damaged or of another version, so earlier reports are unknown "
@@ -226,7 +226,7 @@ class Memory(Closed, NotCopied):
     def _take(self, pin: Pin) -> None:
         self._rounds[pin.round] = pin
         self._events.add(pin.event)
-        self.spent = _short(self.spent + pin.epsilon)
+        self.spent = _short_memory_sum(self.spent + pin.epsilon)
 
     def _plain(self, pins: tuple[Pin, ...], acknowledged: Iterable[str]) -> dict[str, Any]:
         head = {"tidegate": VERSION, "kind": "memory", "key": self.key.hex()}
@@ -235,7 +235,7 @@ class Memory(Closed, NotCopied):
         return {**head, "pins": [pin.plain() for pin in pins], **tail}
 
 
-def _parsed_memory(plain: Any) -> tuple[dict[str, int], bytes, list[Pin], list[str]]:
+def _parsed_device_memory(plain: Any) -> tuple[dict[str, int], bytes, list[Pin], list[str]]:
     """Identity, key, pins and acknowledged rounds of a file's content, or an error of Python's."""
     identity = {name: plain[name] for name in ("inode", "generation") if name in plain}
     if "inode" not in identity or set(plain) - {"acknowledged", *identity} != {
@@ -260,7 +260,7 @@ def _parsed_memory(plain: Any) -> tuple[dict[str, int], bytes, list[Pin], list[s
     return identity, bytes.fromhex(plain["key"]), pins, named
 
 
-def _short(spent: Fraction) -> Fraction:
+def _short_memory_sum(spent: Fraction) -> Fraction:
     """Rounded up where denominators chosen by a server would make the sum ever longer."""
     if spent.denominator <= _FINEST:
         return spent

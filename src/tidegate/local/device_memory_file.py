@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tidegate._atomic_files import Inherited
+from tidegate._atomic_files import InheritedFile
 from tidegate.errors import RefusedError
 
 _ATTEMPTS = 10
@@ -35,7 +35,7 @@ _CLOSED = -1  # as a descriptor: every call to the system refuses it
 _GENERATION = 0x80087601 if struct.calcsize("l") == 8 else 0x80047601  # Linux: FS_IOC_GETVERSION
 
 
-def _identity(descriptor: int) -> dict[str, int]:
+def _identity_of_memory_file(descriptor: int) -> dict[str, int]:
     """The number of an inode and, where the file system has one, the generation of its use."""
     found = {"inode": os.fstat(descriptor).st_ino}
     if sys.platform == "linux":
@@ -51,7 +51,7 @@ class DeviceMemoryError(RefusedError):
     """A device's memory cannot be used, so nothing is reported."""
 
 
-class MemoryFile(Inherited):
+class MemoryFile(InheritedFile):
     """An open and locked file with one JSON object.
 
     Args:
@@ -113,7 +113,7 @@ class MemoryFile(Inherited):
     @property
     def identity(self) -> dict[str, int]:
         """What tells this file from its copies."""
-        return _identity(self._file)
+        return _identity_of_memory_file(self._file)
 
     def create(self, plain: Mapping[str, Any]) -> None:
         """Begin the file, unless another process is about to: they meet at the draft's lock."""
@@ -155,7 +155,7 @@ class MemoryFile(Inherited):
 
     def _write(self, new: int, plain: Mapping[str, Any]) -> None:
         """Fill the draft, which is open and locked, and give it the file's name."""
-        whole = {**plain, **_identity(new)}
+        whole = {**plain, **_identity_of_memory_file(new)}
         text = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode("ascii")
         os.ftruncate(new, 0)
         done = 0

@@ -31,7 +31,7 @@ def least_weight(largest: int, epsilon: Fraction) -> int:
     >>> least_weight(1000, Fraction(1))  # 1000/e = 367.9
     368
     """
-    return _least(largest, _shrinkage(epsilon))
+    return _least_weight(largest, _shrinkage(epsilon))
 
 
 @lru_cache(maxsize=64)  # a device and a server meet few different epsilons
@@ -40,11 +40,11 @@ def _shrinkage(epsilon: Fraction) -> int:
     return exponential_bounds(epsilon.numerator, epsilon.denominator, _BITS)[1]
 
 
-def _least(largest: int, shrinkage: int) -> int:
+def _least_weight(largest: int, shrinkage: int) -> int:
     return -(-largest * shrinkage >> _BITS)
 
 
-def drawn(total: int, words: Callable[[], int]) -> int:
+def drawn_weight(total: int, words: Callable[[], int]) -> int:
     """A uniform integer below `total` ≤ 2**32: words that are not below it are thrown away."""
     while True:
         word = words()
@@ -78,18 +78,18 @@ def coin_weights(epsilon: Fraction) -> tuple[int, int]:
     return lie, WORDS - lie
 
 
-def check_loss(columns: Iterable[tuple[int, int]], epsilon: Fraction) -> None:
+def check_weight_loss(columns: Iterable[tuple[int, int]], epsilon: Fraction) -> None:
     """Refuse weights whose (least, largest) in some column differ by more than e^ε.
 
-    >>> check_loss([(1, 2), (2, 2)], Fraction(7, 10))  # e^0.7 = 2.01
-    >>> check_loss([(1, 2)], Fraction(69, 100))
+    >>> check_weight_loss([(1, 2), (2, 2)], Fraction(7, 10))  # e^0.7 = 2.01
+    >>> check_weight_loss([(1, 2)], Fraction(69, 100))
     Traceback (most recent call last):
         ...
     tidegate.errors.RefusedError: the reports asked for would cost more than epsilon = 0.69
     """
     shrinkage = _shrinkage(epsilon) if epsilon >= 0 else None  # once, however many columns
     for least, largest in columns:
-        if shrinkage is None or least < _least(largest, shrinkage):
+        if shrinkage is None or least < _least_weight(largest, shrinkage):
             raise RefusedError(
                 f"the reports asked for would cost more than epsilon = {float(epsilon):g}"
             )
@@ -119,7 +119,7 @@ def whole_weights(probabilities: FloatArray, epsilon: Fraction) -> Rows:
     weights: IntArray = np.clip(np.rint(ideal).astype(np.int64), least, largest)
     for row in weights:
         _settle_weights(row, least, largest)
-    check_loss(
+    check_weight_loss(
         zip(weights.min(axis=0).tolist(), weights.max(axis=0).tolist(), strict=True), epsilon
     )
     return tuple(tuple(row) for row in weights.tolist())

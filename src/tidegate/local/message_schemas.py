@@ -57,13 +57,15 @@ def _object_schema(fields: dict[str, Any], optional: tuple[str, ...] = ()) -> di
     }
 
 
-def _message(kind: str, fields: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+def _message_schema(
+    kind: str, fields: dict[str, Any], optional: tuple[str, ...] = ()
+) -> dict[str, Any]:
     head = {"tidegate": {"const": VERSION}, "kind": {"const": kind}}
     said = f"At most {LONGEST[kind]:,} characters of text."
     return {"description": said, **_object_schema({**head, **fields}, optional)}
 
 
-def _pattern(pattern: str) -> dict[str, Any]:
+def _pattern_schema(pattern: str) -> dict[str, Any]:
     return {"type": "string", "pattern": f"^(?:{pattern})$"}
 
 
@@ -76,26 +78,26 @@ def _number_schema(largest: float, least: float) -> dict[str, Any]:
 
 
 def _name_schema() -> dict[str, Any]:
-    return _pattern(NAME.pattern)
+    return _pattern_schema(NAME.pattern)
 
 
 def _common_schema() -> dict[str, Any]:
     return {
         "round": _name_schema(),
         "phase": {"enum": list(PHASES)},
-        "epsilon": _pattern(EXACT.pattern),
+        "epsilon": _pattern_schema(EXACT.pattern),
         "slot": _whole_schema(0, SLOTS - 1),
     }
 
 
 def _announcement_schema() -> dict[str, Any]:
     bounds = {
-        "lower": _pattern(f"-(?:{EXACT.pattern})"),
-        "bound": _pattern(EXACT.pattern),
-        "resolution": _pattern(EXACT.pattern),
+        "lower": _pattern_schema(f"-(?:{EXACT.pattern})"),
+        "bound": _pattern_schema(EXACT.pattern),
+        "resolution": _pattern_schema(EXACT.pattern),
     }
     question = {"question": {"$ref": "#/$defs/question"}}
-    return _message("announcement", {**_common_schema(), **bounds, **question}, ("lower",))
+    return _message_schema("announcement", {**_common_schema(), **bounds, **question}, ("lower",))
 
 
 def _tail_schema() -> dict[str, Any]:
@@ -138,7 +140,7 @@ def _wave_schema() -> dict[str, Any]:
 
 
 def _report_schema() -> dict[str, Any]:
-    return _message(
+    return _message_schema(
         "report",
         {**_common_schema(), "client": _name_schema(), "report": _whole_schema(0, WORDS - 1)},
     )
@@ -147,7 +149,7 @@ def _report_schema() -> dict[str, Any]:
 def _round_schema() -> dict[str, Any]:
     time = {"type": "string", "maxLength": 64}
     times = {"opens": time, "closes": time, "accepted_until": time}
-    return _message("round", {"task": _name_schema(), "round": _name_schema(), **times})
+    return _message_schema("round", {"task": _name_schema(), "round": _name_schema(), **times})
 
 
 def _outcomes_schema() -> dict[str, Any]:
@@ -158,7 +160,7 @@ def _outcomes_schema() -> dict[str, Any]:
         }
     )
     rows = {"type": "array", "maxItems": MOST_OUTCOMES, "items": row}
-    return _message("outcomes", {"outcomes": rows})
+    return _message_schema("outcomes", {"outcomes": rows})
 
 
 def _shuffled_schema() -> dict[str, Any]:

@@ -9,10 +9,14 @@ from tidegate.lattice import IntArray
 _WIDTHS = (1, 2, 4)
 
 
-def narrowed(numbers: IntArray) -> bytes:
+def narrowed_integers(numbers: IntArray) -> bytes:
     r"""Numbers from 0 to 2**32 − 1 in little-endian bytes; nothing at all if every one is 0.
 
-    >>> narrowed(np.array([0, 0])), narrowed(np.array([1, 255])), narrowed(np.array([0, 256]))
+    >>> (
+    ...     narrowed_integers(np.array([0, 0])),
+    ...     narrowed_integers(np.array([1, 255])),
+    ...     narrowed_integers(np.array([0, 256])),
+    ... )
     (b'', b'\x01\xff', b'\x00\x00\x00\x01')
     """
     largest = int(numbers.max(initial=0))
@@ -22,13 +26,13 @@ def narrowed(numbers: IntArray) -> bytes:
     return numbers.astype(f"<u{width}").tobytes()
 
 
-def widened(data: bytes, count: int) -> IntArray:
-    r"""The `count` numbers of which `narrowed` made these bytes.
+def widened_integers(data: bytes, count: int) -> IntArray:
+    r"""The `count` numbers of which `narrowed_integers` made these bytes.
 
     Raises:
         ValueError: if it did not.
 
-    >>> widened(b"", 2), widened(b"\x01\xff", 2)
+    >>> widened_integers(b"", 2), widened_integers(b"\x01\xff", 2)
     (array([0, 0]), array([  1, 255]))
     """
     if not data:

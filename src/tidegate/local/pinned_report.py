@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any
 
-from tidegate.local.canonical_json import common_json_fields, name_of, whole_field
+from tidegate.local.canonical_json import common_json_fields, json_name, whole_field
 from tidegate.local.integer_weights import WORDS
 
 _LONGEST_TIME = 64
@@ -54,7 +54,7 @@ class Pin:
         return cls(
             **common_json_fields(plain),
             **digests,
-            client=name_of(plain, "client"),
+            client=json_name(plain, "client"),
             report=whole_field(plain, "report", 0, WORDS - 1),
             time=plain["time"],
         )

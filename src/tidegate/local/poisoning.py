@@ -73,7 +73,7 @@ def poisoning_bound_of(
 ) -> PoisoningBound:
     """The bound for reports to this question."""
     return PoisoningBound(
-        fraction=_checked(fraction),
+        fraction=_checked_poisoning(fraction),
         threshold=question.threshold * step,
         lowest=float(question.decoded.min()) * step,
         highest=float(question.decoded.max()) * step,
@@ -95,10 +95,10 @@ def tail_shift(question: TailQuestion, fraction: float) -> float:
     lie = question.lie / WORDS
     if lie >= 0.5:
         return math.inf
-    return _checked(fraction) * (1 - lie) / (1 - 2 * lie)
+    return _checked_poisoning(fraction) * (1 - lie) / (1 - 2 * lie)
 
 
-def _checked(fraction: float) -> float:
+def _checked_poisoning(fraction: float) -> float:
     if isinstance(fraction, bool) or not isinstance(fraction, int | float):
         raise SettingError("fraction", "must be a number from 0 to 1")
     if not 0 <= fraction <= 1:

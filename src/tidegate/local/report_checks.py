@@ -16,7 +16,7 @@ from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.local.announcements_and_reports import Announcement
-from tidegate.local.questions.question import slices
+from tidegate.local.questions.question import question_slices
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 CLOSED = "late"
@@ -115,7 +115,7 @@ def admitted(
 
 def _all_reports_inside(slots: IntArray, reports: IntArray, domains: IntArray) -> bool:
     """Almost always so, and quick to see, piece by piece in a processor's cache."""
-    for piece in slices(slots.size):
+    for piece in question_slices(slots.size):
         if slots[piece].min() < 0 or slots[piece].max() >= len(domains):
             return False
         if reports[piece].min() < 0 or (reports[piece] >= domains[slots[piece]]).any():

@@ -30,14 +30,14 @@ MECHANISMS: dict[str, Callable[[int, Fraction], ValueQuestion]] = {
 _GRID = 1025
 
 
-def largest_variance(question: ValueQuestion) -> float:
+def largest_report_variance(question: ValueQuestion) -> float:
     """The largest variance of a report, in squared steps, over all values."""
-    return float(_variances(question).max()) * (question.span / 2) ** 2
+    return float(_report_variances(question).max()) * (question.span / 2) ** 2
 
 
-def worst_case(question: ValueQuestion) -> FloatArray:
+def worst_report_variance(question: ValueQuestion) -> FloatArray:
     """The largest variance of a report, and of cut values: half of them at either end."""
-    return np.array([largest_variance(question), (question.span / 2) ** 2])
+    return np.array([largest_report_variance(question), (question.span / 2) ** 2])
 
 
 def expected_variance(question: ValueQuestion, *, both_sides: bool = False) -> float:
@@ -50,9 +50,9 @@ def expected_variance(question: ValueQuestion, *, both_sides: bool = False) -> f
     weights = np.exp(-6 * distances)
     weights *= 0.99 / weights.sum()
     weights[-1] += 0.01
-    return float(weights @ _variances(question))
+    return float(weights @ _report_variances(question))
 
 
 @lru_cache(maxsize=16)
-def _variances(question: ValueQuestion) -> FloatArray:
+def _report_variances(question: ValueQuestion) -> FloatArray:
     return question.variance(np.linspace(-1.0, 1.0, _GRID))

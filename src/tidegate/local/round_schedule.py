@@ -18,17 +18,23 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tidegate.errors import SettingError
-from tidegate.local.canonical_json import exact_of
+from tidegate.local.canonical_json import exact_json_fraction
 from tidegate.local.questions import Question, ValueQuestion
 from tidegate.local.report_variance import expected_variance
 from tidegate.local.square_wave_survey import Objective, SquareWaveSurvey
-from tidegate.local.survey import GivenThreshold, Survey, SurveyDecision, SurveyRound, SurveyTally
+from tidegate.local.survey import (
+    GivenThresholdSurvey,
+    Survey,
+    SurveyDecision,
+    SurveyRound,
+    SurveyTally,
+)
 from tidegate.local.tail.survey_size import (
     PlannedSurvey,
     growing_survey,
-    halved,
-    held_out,
-    least_fleet,
+    halved_survey,
+    least_survey_fleet,
+    survey_of_hold_out,
     survey_size,
 )
 from tidegate.local.tail.tail_survey import TailSurvey, TwoSidedTailSurvey
@@ -108,7 +114,7 @@ class RoundSchedule:
         elif asked is None:  # a later survey decides at its end
             standing = _revised_round(decision, survey.decide(tallies))
         else:
-            standing = _chosen(decision)
+            standing = _chosen_by_schedule(decision)
         value = self.reporter(standing.threshold).at(standing.threshold, standing.lowest)
         if asked is None:
             rest = None if self.again is None else self.again.rest
@@ -142,7 +148,7 @@ def _revised_round(old: SurveyDecision | None, new: SurveyDecision) -> SurveyDec
     return replace(kept, below=_revised_round(old.below, new.below))
 
 
-def _chosen(decision: SurveyDecision | None) -> SurveyDecision:
+def _chosen_by_schedule(decision: SurveyDecision | None) -> SurveyDecision:
     if decision is None:
         raise AssertionError("a first survey is decided before a later one begins")
     return decision
@@ -161,44 +167,44 @@ _PERIOD = 16  # a later survey asks one device in 16
 _EPSILONS = tuple(Fraction(one) for one in ("1/5", "1/2", "1", "2", "4"))
 
 
-def first_survey(topl: Topl) -> Survey:
+def first_scheduled_survey(topl: Topl) -> Survey:
     """How the threshold is chosen first."""
     if topl.threshold is not None:
         steps = max(1, round(topl.threshold / topl.resolution))
-        return GivenThreshold(steps, -min(steps, topl.lattice.bottom))
+        return GivenThresholdSurvey(steps, -min(steps, topl.lattice.bottom))
     if topl.scheme != ADAPTIVE:
         return SquareWaveSurvey(
             epsilon=topl.survey_epsilon,
             stream_epsilon=topl.epsilon,
             top=topl.lattice.top,
-            holdout=asked_first(topl),
+            holdout=asked_in_first_round(topl),
             horizon=topl.horizon,
             objective=_OBJECTIVES[topl.scheme],
             smoothing=topl.smoothing,
         )
     if topl.holdout is None:
-        size = asked_first(topl)
+        size = asked_in_first_round(topl)
         return _asking_in_round(
             topl, growing_survey(size, topl.horizon, topl.fleet, keep_asking=topl.keep_asking)
         )
     # Every second device of the first eighth of the horizon.
     in_stream = topl.horizon // 16 if topl.keep_asking else 0
-    return _asking_in_round(topl, held_out(topl.holdout, in_stream, topl.horizon))
+    return _asking_in_round(topl, survey_of_hold_out(topl.holdout, in_stream, topl.horizon))
 
 
-def later_surveys(topl: Topl) -> RoundRepetition | None:
+def later_scheduled_surveys(topl: Topl) -> RoundRepetition | None:
     """How the threshold is chosen again; None: it stays."""
     if not topl.keep_asking or topl.scheme != ADAPTIVE or topl.threshold is not None:
         return None
-    period = max(topl.horizon, _PERIOD * asked_first(topl))
+    period = max(topl.horizon, _PERIOD * asked_in_first_round(topl))
     asked = period // _PERIOD
     # From one survey's beginning to the next one's; only the first is of another size.
     return RoundRepetition(
-        _asking_in_round(topl, held_out(asked, 0, topl.horizon)), period - 2 * asked
+        _asking_in_round(topl, survey_of_hold_out(asked, 0, topl.horizon)), period - 2 * asked
     )
 
 
-def asked_first(topl: Topl) -> int:
+def asked_in_first_round(topl: Topl) -> int:
     """How many devices are asked for the threshold before the stream begins."""
     if topl.holdout is not None:
         return topl.holdout
@@ -207,28 +213,28 @@ def asked_first(topl: Topl) -> int:
     return survey_size(topl.survey_epsilon, topl.fleet, sides=2 if topl.lower else 1)
 
 
-def refuse_hopeless(topl: Topl) -> None:
+def refuse_hopeless_rounds(topl: Topl) -> None:
     """Refuse a fleet that is too small for any answer: public settings alone show it."""
     if topl.fleet is None:
         return
-    needed = least_fleet(topl.epsilon, topl.survey_epsilon)
+    needed = least_survey_fleet(topl.epsilon, topl.survey_epsilon)
     if topl.fleet < needed:
         enough = next(
-            (one for one in _EPSILONS if least_fleet(one, one) <= topl.fleet), _EPSILONS[-1]
+            (one for one in _EPSILONS if least_survey_fleet(one, one) <= topl.fleet), _EPSILONS[-1]
         )
         raise SettingError(
             "fleet",
             f"{topl.fleet:,} reports at epsilon = {float(topl.epsilon):g} cannot give a useful "
             f"sum, whatever the values are: {needed:,} are needed, or epsilon = "
-            f"{float(enough):g} with at least {least_fleet(enough, enough):,}",
+            f"{float(enough):g} with at least {least_survey_fleet(enough, enough):,}",
         )
 
 
-def check_announceable(topl: Topl) -> None:
+def check_round_is_announceable(topl: Topl) -> None:
     """Refuse numbers with too many digits: no device could read them in an announcement."""
     for name in ("epsilon", "threshold_epsilon", "bound", "resolution"):
         if getattr(topl, name) is not None:
-            exact_of({name: str(getattr(topl, name))}, name)
+            exact_json_fraction({name: str(getattr(topl, name))}, name)
 
 
 def _asking_in_round(topl: Topl, rounds: tuple[PlannedSurvey, ...]) -> Survey:
@@ -243,6 +249,6 @@ def _asking_in_round(topl: Topl, rounds: tuple[PlannedSurvey, ...]) -> Survey:
     )
     if not topl.lower:
         return above
-    halves = tuple(halved(planned) for planned in rounds)
+    halves = tuple(halved_survey(planned) for planned in rounds)
     above = replace(above, rounds=halves, partial=True)
     return TwoSidedTailSurvey(above, replace(above, top=topl.lattice.bottom))

@@ -126,7 +126,7 @@ class RunningSums:
             "spacing": self.spacing,
             "settled": self._settled.tolist(),
             "waiting": self._waiting.tolist(),
-            "marks": _text(self.marks),
+            "marks": _running_sums_as_text(self.marks),
         }
 
     @classmethod
@@ -136,7 +136,7 @@ class RunningSums:
         capacity = whole_field(plain, "capacity", 2, CAPACITY)
         spacing = whole_field(plain, "spacing", 1, 1 << 50)
         count = whole_field(plain, "count", 0, capacity * spacing)
-        marks = _floats(plain["marks"]).reshape(-1, columns)
+        marks = _running_sums_as_floats(plain["marks"]).reshape(-1, columns)
         settled = np.array(plain["settled"], dtype=np.float64)
         waiting = np.array(plain["waiting"], dtype=np.float64).reshape(columns, -1)
         if (
@@ -166,10 +166,10 @@ def _unit_sums(increments: FloatArray, unit: int) -> FloatArray:
     return increments
 
 
-def _text(numbers: FloatArray) -> str:
+def _running_sums_as_text(numbers: FloatArray) -> str:
     """Base 64 of all bytes: half a million numbers as digits would take half a second."""
     return b64encode(numbers.astype("<f8").tobytes()).decode("ascii")
 
 
-def _floats(text: str) -> FloatArray:
+def _running_sums_as_floats(text: str) -> FloatArray:
     return np.frombuffer(b64decode(text, validate=True), dtype="<f8").astype(np.float64)

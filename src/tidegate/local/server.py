@@ -24,8 +24,8 @@ from tidegate.errors import QueryError, SnapshotError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
-from tidegate.local.announcements_and_reports import Announcement, Report, parsed
-from tidegate.local.canonical_json import name_of
+from tidegate.local.announcements_and_reports import Announcement, Report, parsed_report
+from tidegate.local.canonical_json import json_name
 from tidegate.local.poisoning import PoisoningBound, poisoning_bound_of
 from tidegate.local.question_assignment import announced, slot_of
 from tidegate.local.questions import ValueQuestion
@@ -149,7 +149,7 @@ class Server(Closed, NotCopied):
         """The question for the next device; where questions go by name, for this `client`."""
         with self._store.latest:
             if self.by_name:
-                name = name_of({"client": client}, "client")
+                name = json_name({"client": client}, "client")
                 return self._announcements[slot_of(self.round, name, len(self._announcements))]
             self._handed_out += 1
             return self._announcements[(self._handed_out - 1) % len(self._announcements)]
@@ -180,7 +180,7 @@ class Server(Closed, NotCopied):
         rejected, rejected_at = Counter[str](), dict[int, str]()
         messages = iter(reports)
         # Read before the lock is taken: a malformed message makes nobody else wait.
-        while batch := [parsed(message) for message in islice(messages, _BATCH)]:
+        while batch := [parsed_report(message) for message in islice(messages, _BATCH)]:
             received = self._collect_batch(batch)
             accepted += received.accepted
             rejected.update(received.rejected)

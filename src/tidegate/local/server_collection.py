@@ -19,13 +19,13 @@ from numpy.typing import ArrayLike
 from tidegate.errors import InputError, RefusedError, SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.announcements_and_reports import question_from_plain
-from tidegate.local.canonical_json import number, whole_field, whole_number
+from tidegate.local.canonical_json import finite_json_number, whole_field, whole_json_number
 from tidegate.local.collected_sums import CollectedSums
 from tidegate.local.questions import Question, ValueQuestion
-from tidegate.local.report_variance import worst_case
+from tidegate.local.report_variance import worst_report_variance
 from tidegate.local.round_schedule import Reporter, RoundRepetition, RoundSchedule
 from tidegate.local.running_sums import CAPACITY
-from tidegate.local.survey import MOST, Survey, SurveyDecision, SurveyTally, counts_of
+from tidegate.local.survey import MOST, Survey, SurveyDecision, SurveyTally, survey_counts_of
 from tidegate.record.answer import Answer
 from tidegate.record.range_queries_and_answers import Answers
 
@@ -157,7 +157,7 @@ class ServerCollection:
         self._value = next(
             (slot.question for slot in slots if isinstance(slot.question, ValueQuestion)), None
         )
-        self._worst = np.zeros(2) if self._value is None else worst_case(self._value)
+        self._worst = np.zeros(2) if self._value is None else worst_report_variance(self._value)
         self._added = 0.0 if self.decision is None else self.decision.added  # to every report
 
     # --------------------------------------------------------------------------- receiving
@@ -276,13 +276,13 @@ class ServerCollection:
 
     def _restore(self, plain: Mapping[str, Any]) -> None:
         slots = tuple(self._slot(question_from_plain(one)) for one in plain["questions"])
-        counts = counts_of(plain["counts"], [slot.question for slot in slots])
+        counts = survey_counts_of(plain["counts"], [slot.question for slot in slots])
         tallies = [SurveyTally.from_plain(one) for one in plain["tallies"]]
         decided, worth, repeated = plain["decision"], plain["last"][0], plain["repeated"]
         decision = None if decided is None else SurveyDecision.from_plain(decided)
         collected = CollectedSums.from_plain(plain["collected"])
-        last = None if worth is None else number(worth, "last", math.inf)
-        repeats = whole_number(plain["last"][1], "last", 0, MOST)
+        last = None if worth is None else finite_json_number(worth, "last", math.inf)
+        repeats = whole_json_number(plain["last"][1], "last", 0, MOST)
         round_number = whole_field(plain, "round", 0, MOST)
         participants = plain["participants"]
         if participants is not None:

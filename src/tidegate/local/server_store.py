@@ -28,7 +28,7 @@ import numpy as np
 
 from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
-from tidegate.local.narrow_integers import narrowed, widened
+from tidegate.local.narrow_integers import narrowed_integers, widened_integers
 from tidegate.local.report_checks import REASONS
 from tidegate.local.server_store_place import ServerStateError, ServerStorageError, ServerStorePlace
 from tidegate.ownership import Ownership, refused_as
@@ -177,7 +177,7 @@ class ServerStore:
             try:
                 if not 0 < count <= _MOST_REPORTS - self._waiting:
                     raise ValueError("more than is ever kept")
-                pair = [widened(column, count) for column in columns]
+                pair = [widened_integers(column, count) for column in columns]
             except (ValueError, TypeError):
                 raise self._damaged() from None
             slots.append(pair[0])
@@ -263,7 +263,7 @@ class ServerStore:
             pair = [column[start : start + _MOST_IN_ROW] for column in (slots, reports)]
             self._database.execute(
                 "INSERT INTO journal (count, slots, reports) VALUES (?, ?, ?)",
-                (len(pair[0]), *map(narrowed, pair)),
+                (len(pair[0]), *map(narrowed_integers, pair)),
             )
             self._rows += 1
         self._waiting += len(slots)

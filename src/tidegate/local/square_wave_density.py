@@ -69,7 +69,7 @@ def estimate_density(
     >>> estimate_density(question, np.array([70, 10, 10, 10])).shares.round(3)
     array([0.974, 0.009, 0.009, 0.009])
     """
-    step = _DensityStep(question, _checked(question, counts))
+    step = _DensityStep(question, _checked_density(question, counts))
     if gain is None:
         gain = _GAIN * question.high / question.low
     if not gain > 0 or steps < 1:
@@ -138,7 +138,7 @@ def _smooth_density(shares: FloatArray) -> FloatArray:
     return smooth
 
 
-def _checked(question: WaveQuestion, counts: NDArray[np.int64]) -> FloatArray:
+def _checked_density(question: WaveQuestion, counts: NDArray[np.int64]) -> FloatArray:
     if question.high == question.low:
         raise SettingError("high", "must be above low: such reports say nothing about the values")
     array = np.asarray(counts)

@@ -81,21 +81,21 @@ def square_wave_threshold(
         progress: called after every step of the estimation.
     """
     density = estimate_density(question, counts, smoothing=smoothing, gain=gain, progress=progress)
-    shares = density.shares if smoothing else prune(density.shares)
+    shares = density.shares if smoothing else prune_square_wave(density.shares)
     # Worst case over the values; for ε > 0.61 it is the same for all.
     variance = float(hybrid_variance(np.zeros(1), epsilon)[0])
     threshold = best_wave_threshold(question, shares, variance, horizon, objective)
     return SquareWaveThreshold(threshold, density, shares)
 
 
-def prune(shares: FloatArray) -> FloatArray:
+def prune_square_wave(shares: FloatArray) -> FloatArray:
     """Zero all shares after the first whose next five are all below 0.01 %.
 
     That is meant for densities that fall from their first bins on. If it would take away half of
     the density or more, even all of it, then the five were before its bulk and not after it: the
     search goes on behind them. (The paper prunes there, and then nothing is left to choose from.)
 
-    >>> prune(np.array([0.6, 0.3, 0.05, 0, 0, 0, 0, 0, 0, 0.05])).tolist()
+    >>> prune_square_wave(np.array([0.6, 0.3, 0.05, 0, 0, 0, 0, 0, 0, 0.05])).tolist()
     [0.6, 0.3, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     """
     small = np.append(0, np.cumsum(shares < _SMALL))

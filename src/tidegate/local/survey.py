@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from tidegate.errors import SettingError
 from tidegate.local.announcements_and_reports import question_from_plain
-from tidegate.local.canonical_json import number, whole_field, whole_number
+from tidegate.local.canonical_json import finite_json_number, whole_field, whole_json_number
 from tidegate.local.questions import Question
 
 # The posterior range of the threshold within which data, not the prior, chose it.
@@ -69,14 +69,14 @@ class SurveyTally:
     def from_plain(cls, plain: Mapping[str, Any]) -> SurveyTally:
         """The tally that a state file holds."""
         questions = tuple(question_from_plain(one) for one in plain["questions"])
-        return cls(questions=questions, counts=counts_of(plain["counts"], questions))
+        return cls(questions=questions, counts=survey_counts_of(plain["counts"], questions))
 
 
-def counts_of(rows: Any, questions: Sequence[Question]) -> tuple[tuple[int, ...], ...]:
+def survey_counts_of(rows: Any, questions: Sequence[Question]) -> tuple[tuple[int, ...], ...]:
     """Rows of a state file: how often each report to each of these questions was given."""
     if [len(row) for row in rows] != [question.reports for question in questions]:
         raise SettingError("counts", "must have one number for every report of every question")
-    return tuple(tuple(whole_number(one, "counts", 0, MOST) for one in row) for row in rows)
+    return tuple(tuple(whole_json_number(one, "counts", 0, MOST) for one in row) for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +125,10 @@ class SurveyDecision:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SurveyDecision:
         """The decision that a state file holds."""
-        low, high = (number(plain[name], name, math.inf) for name in ("low", "high"))
+        low, high = (finite_json_number(plain[name], name, math.inf) for name in ("low", "high"))
         return cls(
             threshold=whole_field(plain, "threshold", 1, MOST),
-            offset=number(plain["offset"], "offset", float(MOST)),
+            offset=finite_json_number(plain["offset"], "offset", float(MOST)),
             low=low,
             high=high,
             below=cls.from_plain(plain["below"]) if "below" in plain else None,
@@ -151,10 +151,10 @@ class Survey(Protocol):
 
 
 @dataclass(frozen=True)
-class GivenThreshold:
+class GivenThresholdSurvey:
     """No survey: the thresholds are given; `lowest` is how far values below 0 reach.
 
-    >>> GivenThreshold(21).next_round([]), GivenThreshold(21).decide([]).threshold
+    >>> GivenThresholdSurvey(21).next_round([]), GivenThresholdSurvey(21).decide([]).threshold
     (None, 21)
     """
 

@@ -8,7 +8,14 @@ from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any
 
 from tidegate.errors import SettingError
-from tidegate.local.canonical_json import VERSION, field, name_of, naming, read, written_json
+from tidegate.local.canonical_json import (
+    VERSION,
+    json_field,
+    json_name,
+    naming_json_message,
+    read_canonical_json,
+    written_json,
+)
 
 # Media types, as in DAP: one for each message.
 ROUND = "application/vnd.tidegate.round+json"
@@ -62,14 +69,17 @@ class RoundMessage:
     @classmethod
     def from_json(cls, text: str | bytes) -> RoundMessage:
         """Parse what `json()` gave; raises `MessageError`."""
-        plain = read(text, "round", 7)
-        with naming("round"):
-            times = {name: _text(plain, name) for name in ("opens", "closes", "accepted_until")}
-            return cls(task=name_of(plain, "task"), round=name_of(plain, "round"), **times)
+        plain = read_canonical_json(text, "round", 7)
+        with naming_json_message("round"):
+            times = {
+                name: _text_in_task_message(plain, name)
+                for name in ("opens", "closes", "accepted_until")
+            }
+            return cls(task=json_name(plain, "task"), round=json_name(plain, "round"), **times)
 
 
-def _text(plain: dict[str, Any], name: str) -> str:
-    value = field(plain, name)
+def _text_in_task_message(plain: dict[str, Any], name: str) -> str:
+    value = json_field(plain, name)
     if not isinstance(value, str) or len(value) > 64:
         raise SettingError(name, "must be text of at most 64 characters")
     return value
@@ -89,9 +99,9 @@ def outcomes_json(clients: Sequence[str | None], outcomes: Sequence[str]) -> str
 
 def outcomes_from_json(text: str | bytes) -> list[str]:
     """The outcomes of `outcomes_json`; raises `MessageError`."""
-    plain = read(text, "outcomes", 3)
-    with naming("outcomes"):
-        rows = field(plain, "outcomes")
+    plain = read_canonical_json(text, "outcomes", 3)
+    with naming_json_message("outcomes"):
+        rows = json_field(plain, "outcomes")
         if not isinstance(rows, list) or len(rows) > MOST_OUTCOMES:
             raise SettingError("outcomes", f"must be a list of at most {MOST_OUTCOMES}")
         found = [row.get("outcome") if isinstance(row, dict) else None for row in rows]

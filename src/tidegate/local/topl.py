@@ -22,16 +22,16 @@ from tidegate.local.round_schedule import (
     PERCENTILE,
     PUBLISHED,
     RoundRepetition,
-    asked_first,
-    check_announceable,
-    first_survey,
-    later_surveys,
-    refuse_hopeless,
+    asked_in_first_round,
+    check_round_is_announceable,
+    first_scheduled_survey,
+    later_scheduled_surveys,
+    refuse_hopeless_rounds,
 )
 from tidegate.local.running_sums import CAPACITY
 from tidegate.local.server_collection import ServerCollection
 from tidegate.local.survey import Survey
-from tidegate.local.topl_simulation import Simulation, refuse_below, run
+from tidegate.local.topl_simulation import Simulation, refuse_to_simulate_below, run_simulation
 from tidegate.randomness import Randomness, secure
 from tidegate.settings import (
     Choice,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _LARGEST_TOP = 1 << 31  # of a wave's domain
 
 
-class ReportEpsilon(Epsilon):
+class ToplReportEpsilon(Epsilon):
     """What one report may cost: 32-bit weights are fine enough for these."""
 
     smallest = SMALLEST
@@ -107,7 +107,7 @@ class Topl(Spec):
 
     KIND: ClassVar[str] = "local.Topl"
 
-    epsilon: ReportEpsilon = ReportEpsilon()
+    epsilon: ToplReportEpsilon = ToplReportEpsilon()
     bound: Exact = Exact()
     lower: Lower = Lower()
     resolution: Resolution = Resolution(default=None)
@@ -132,7 +132,7 @@ class Topl(Spec):
             raise SettingError("threshold_epsilon", f"must be {limits}")
         if self.smoothing and self.scheme == ADAPTIVE:
             raise SettingError("smoothing", "belongs to the published schemes' density")
-        refuse_hopeless(self)
+        refuse_hopeless_rounds(self)
         if self.threshold is not None and not self.resolution <= self.threshold <= self.bound:
             raise SettingError("threshold", "must lie between the resolution and the bound")
         if self.lower and self.scheme != ADAPTIVE:
@@ -175,17 +175,17 @@ class Topl(Spec):
     @cached_property
     def survey(self) -> Survey:
         """How the threshold is chosen."""
-        return first_survey(self)
+        return first_scheduled_survey(self)
 
     @property
     def asked_first(self) -> int:
         """How many devices are asked for the threshold before the stream begins."""
-        return asked_first(self)
+        return asked_in_first_round(self)
 
     @cached_property
     def again(self) -> RoundRepetition | None:
         """How the threshold is chosen again; None: it stays."""
-        return later_surveys(self)
+        return later_scheduled_surveys(self)
 
     def collection(self, state: State | None = None, capacity: int = CAPACITY) -> ServerCollection:
         """The server's state machine, from the beginning or from its `plain()` state."""
@@ -257,7 +257,7 @@ class Topl(Spec):
         """
         from tidegate.local.server import Server  # on demand: a client needs no database
 
-        check_announceable(self)
+        check_round_is_announceable(self)
         return Server(
             self.collection(),
             settings=self.settings(),
@@ -290,11 +290,11 @@ class Topl(Spec):
             raise SettingError("randomness", "must be tidegate.secure() or tidegate.seeded(7)")
         numbers = self.lattice.numbers(values)
         if not clamp:
-            refuse_below(numbers, float(self.lower))
+            refuse_to_simulate_below(numbers, float(self.lower))
         steps = self.lattice.units(numbers)
         epoch = source.new_epoch()
         collection = self.collection()
         keystream = epoch.keystream("local/topl_simulation", digest(self.settings()))
-        released = run(collection, steps, keystream)
+        released = run_simulation(collection, steps, keystream)
         guarantee = cost(self.guarantee, simulation=epoch.simulation)
         return Simulation(released, guarantee, collection)

@@ -54,7 +54,7 @@ class Simulation:
         return self.collection.query(start, end, confidence)
 
 
-def refuse_below(numbers: NDArray[Any], lower: float) -> None:
+def refuse_to_simulate_below(numbers: NDArray[Any], lower: float) -> None:
     """Refuse values that no device would report on: only a rehearsal may look at them."""
     wrong = np.flatnonzero(numbers < lower)
     if wrong.size:
@@ -65,7 +65,9 @@ def refuse_below(numbers: NDArray[Any], lower: float) -> None:
         )
 
 
-def run(collection: ServerCollection, values: IntArray, keystream: Keystream) -> FloatArray:
+def run_simulation(
+    collection: ServerCollection, values: IntArray, keystream: Keystream
+) -> FloatArray:
     """Let the devices of `values` (in steps) answer in their order; gives what is published."""
     published = [np.zeros(0)]
     position = batch = 0

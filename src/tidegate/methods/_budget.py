@@ -11,9 +11,9 @@ from tidegate import estimate, threshold
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, said, whole
 from tidegate.guarantee import concentrated_epsilon
-from tidegate.methods._preset import Common, Concentrated, PerEvent, PerWindow, assembled
+from tidegate.methods._preset import Common, Concentrated, PerEvent, PerWindow, assembled_preset
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.threshold_schedule_and_reselection import share_of
+from tidegate.run.threshold_schedule_and_reselection import share_of_reselection
 from tidegate.settings import Delta, Epsilon, within
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.units import Unit, Window, checked_unit
@@ -29,7 +29,7 @@ def budget(
     """The unit, the budget of one event, and the part of it that choosing again gets."""
     unit = checked_unit(unit)
     per_event = within("epsilon", epsilon, Epsilon) / unit.size
-    return unit, per_event, share_of(share, start_early, every)
+    return unit, per_event, share_of_reselection(share, start_early, every)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class BudgetSurroundings:
 
     def pipeline(self, perturber: Perturber, estimator: Estimator | None = None) -> Pipeline:
         """The whole pipeline; no estimator: noisy values are published as they are."""
-        return assembled(
+        return assembled_preset(
             self.threshold,
             perturber,
             estimate.Unsmoothed() if estimator is None else estimator,
@@ -83,7 +83,7 @@ def per_event(epsilon: Number, bound: Number, shared: PerEvent) -> EventBudget:
         threshold=_truncation_budget(each, bound, shared["holdout"]),
         horizon=whole("horizon", shared["horizon"], minimum=1),
         unit=unit,
-        common=_common(shared),
+        common=_common_budget(shared),
     )
 
 
@@ -95,7 +95,7 @@ def per_event_gaussian(epsilon: Number, bound: Number, shared: Concentrated) -> 
     horizon = whole("horizon", shared["horizon"], minimum=1)
     unit, delta = checked_unit(shared["unit"]), shared["delta"]
     failure = Fraction(1, max(2, horizon) ** 2) if delta is None else within("delta", delta, Delta)
-    rho = rho_for(within("epsilon", epsilon, Epsilon), failure) / unit.size**2
+    rho = rho_of_budget(within("epsilon", epsilon, Epsilon), failure) / unit.size**2
     grain = 1 << 40
     pure = Fraction(math.isqrt(int(2 * rho * grain**2)), grain)
     return GaussianBudget(
@@ -104,7 +104,7 @@ def per_event_gaussian(epsilon: Number, bound: Number, shared: Concentrated) -> 
         threshold=_truncation_budget(pure, bound, shared["holdout"]),
         horizon=horizon,
         unit=unit,
-        common=_common(shared),
+        common=_common_budget(shared),
     )
 
 
@@ -124,7 +124,7 @@ def per_window(epsilon: Number, bound: Number, shared: PerWindow) -> WindowBudge
         threshold=_truncation_budget(choice / window.length, bound, shared["holdout"]),
         horizon=shared["horizon"],
         unit=window,
-        common=_common(shared),
+        common=_common_budget(shared),
     )
 
 
@@ -139,7 +139,7 @@ def _truncation_budget(epsilon: Fraction, bound: Number, holdout: int) -> Thresh
     return threshold.ScaleFree(epsilon=epsilon, bound=bound, holdout=holdout)
 
 
-def _common(shared: Common) -> Common:
+def _common_budget(shared: Common) -> Common:
     return {
         "resolution": shared["resolution"],
         "non_negative": shared["non_negative"],
@@ -149,12 +149,12 @@ def _common(shared: Common) -> Common:
 
 
 @lru_cache(maxsize=64)
-def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
+def rho_of_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
     """A ρ, close to the largest, for which ρ-zCDP implies (ε, δ)-DP.
 
     Rounded down to six digits, so that it is a short number and the same on every machine.
 
-    >>> rho = rho_for(Fraction(1), Fraction(1, 10**6))
+    >>> rho = rho_of_budget(Fraction(1), Fraction(1, 10**6))
     >>> float(rho), concentrated_epsilon(rho, Fraction(1, 10**6)) <= 1
     (0.0243..., True)
     """

@@ -15,22 +15,24 @@ Period = int | str | Sequence[int | str] | None
 _ROWS = 64  # at the beginning, whose times tell how far rows are apart
 
 
-def is_length(part: int | str) -> bool:
+def is_length_of_period(part: int | str) -> bool:
     """Whether this is a length of time such as `1d`, and not a number of rows."""
     return isinstance(part, str) and not part.strip().isdecimal()
 
 
-def in_rows(period: Period, spacing: int) -> list[int] | None:
+def periods_as_rows(period: Period, spacing: int) -> list[int] | None:
     """Lengths of time in rows that are `spacing` nanoseconds apart; numbers of rows as they are.
 
-    >>> in_rows(["1d", 7], 3600 * 10**9)
+    >>> periods_as_rows(["1d", 7], 3600 * 10**9)
     [24, 7]
     """
     if period is None:
         return None
     parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
     return [
-        _rows_of_period(part, spacing) if is_length(part) else whole("period", part, minimum=1)
+        _rows_of_period(part, spacing)
+        if is_length_of_period(part)
+        else whole("period", part, minimum=1)
         for part in parts
     ]
 
@@ -38,14 +40,20 @@ def in_rows(period: Period, spacing: int) -> list[int] | None:
 def periods_in_rows(period: Period, ticks: IntArray) -> Period:
     """Periods in rows with these times; numbers of rows need none."""
     parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
-    return in_rows(period, spacing(ticks)) if any(map(is_length, parts)) else period
+    return (
+        periods_as_rows(period, spacing_for_periods(ticks))
+        if any(map(is_length_of_period, parts))
+        else period
+    )
 
 
 def _rows_of_period(part: int | str, spacing: int) -> int:
-    from tidegate.record.times.time_ranges_and_tables import length_of  # on demand: it is large
+    from tidegate.record.times.time_ranges_and_tables import (
+        length_of_time,  # on demand: it is large
+    )
 
     try:
-        length = length_of(str(part))
+        length = length_of_time(str(part))
     except QueryError:
         raise SettingError(
             "period", "must be numbers of rows, or lengths of time: 1d, 1w"
@@ -59,7 +67,7 @@ def _rows_of_period(part: int | str, spacing: int) -> int:
     return rows
 
 
-def spacing(ticks: IntArray) -> int:
+def spacing_for_periods(ticks: IntArray) -> int:
     """Nanoseconds from row to row, by the times of the first rows: they are public."""
     steps = np.diff(ticks[:_ROWS])
     if not steps.size:
@@ -71,10 +79,10 @@ def spacing(ticks: IntArray) -> int:
     return int(steps[0])
 
 
-def refuse_lengths(period: Period) -> None:
+def refuse_periods_as_lengths(period: Period) -> None:
     """Refuse lengths of time where nothing tells how far rows are apart."""
     parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
-    if any(isinstance(part, str) and is_length(part) for part in parts):
+    if any(isinstance(part, str) and is_length_of_period(part) for part in parts):
         raise SettingError(
             "period",
             "must be a number of rows, such as 96 for a day of rows every 15 minutes; lengths of "

@@ -10,7 +10,7 @@ from tidegate.errors import SettingError
 from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.estimate.mixture.kalman_filter.state_space_models import MOST_TRUNCATED
 from tidegate.exact_numbers import Number, positive, whole
-from tidegate.methods._cycle_periods import Period, in_rows
+from tidegate.methods._cycle_periods import Period, periods_as_rows
 from tidegate.methods.adaptive import WARM_UP_TRUNCATED
 from tidegate.perturb.adaptive.event_trees import EventTrees
 from tidegate.run.event_means import EventMeans
@@ -86,8 +86,8 @@ def events(
             SUM_SHARE,
             min(MOST_TRUNCATED, WARM_UP_TRUNCATED / float(budget * horizon)),
         )
-    usual = _periods(ticks, horizon) if cycles else None
-    expected = usual if period is None else in_rows(period, ticks.length)
+    usual = _event_periods(ticks, horizon) if cycles else None
+    expected = usual if period is None else periods_as_rows(period, ticks.length)
     return Pipeline(
         threshold=rule,
         perturber=EventTrees(
@@ -108,7 +108,7 @@ def events(
     )
 
 
-def _periods(ticks: Ticks, horizon: int) -> tuple[int, ...] | None:
+def _event_periods(ticks: Ticks, horizon: int) -> tuple[int, ...] | None:
     """The day and the week in ticks, if a horizon has some of them: the clock is public."""
     day, rest = divmod(DAY, ticks.length)
     found = tuple(

@@ -25,7 +25,7 @@ USUAL_HOLDOUT = 65_536
 _ENDLESS = 10**15
 
 
-def check_horizon(epsilon: Fraction, horizon: int, unit: Unit) -> None:
+def check_feasible_horizon(epsilon: Fraction, horizon: int, unit: Unit) -> None:
     """Refuse a budget, `epsilon` of one value, for which noise exceeds every total."""
     length = whole("horizon", horizon, minimum=1)
     if epsilon * length < LEAST:
@@ -38,7 +38,7 @@ def check_horizon(epsilon: Fraction, horizon: int, unit: Unit) -> None:
         )
 
 
-def usual_holdout(holdout: int | None, epsilon: Fraction, unit: Unit) -> int:
+def feasible_holdout(holdout: int | None, epsilon: Fraction, unit: Unit) -> int:
     """The hold-out that was given, or the usual one if it is enough for this budget of a value."""
     if holdout is not None:
         return whole("holdout", holdout, minimum=1)

@@ -67,7 +67,7 @@ class KalmanLevel:
         return found
 
 
-class Feedback:
+class KalmanFeedback:
     """The filter on the side of the perturber, with the controller's next interval.
 
     Both are functions of what was released: the perturber runs them to know which value to measure
@@ -102,10 +102,10 @@ class Feedback:
         kept = self.errors[1:] if len(self.errors) == REMEMBERED else self.errors.copy()
         kept.append(error)
         self.errors = kept
-        self.interval = next_interval(self.interval, error, kept)
+        self.interval = controlled_interval(self.interval, error, kept)
 
 
-def next_interval(interval: float, error: float, errors: Collection[float]) -> float:
+def controlled_interval(interval: float, error: float, errors: Collection[float]) -> float:
     """What the controller says after an error, the last of `errors`."""
     # e^x ≥ 1 + x + x²/2 for x ≥ 0: where even that leaves less than 1, the interval is 1, without
     # an exponential; nor does it need the integral part, which is never negative.

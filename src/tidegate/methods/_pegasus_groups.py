@@ -34,14 +34,14 @@ _AHEAD = 1024  # how many at the most; at first as many as the last group had
 
 
 @cache
-def _counts() -> FloatArray:
+def _counts_in_group() -> FloatArray:
     return np.arange(LONGEST + 1, dtype=np.float64)
 
 
 _Listed = tuple[list[float], list[float], list[float]]  # values, tests, limits: whole numbers
 
 
-class Grouping:
+class PegasusGrouping:
     """The open group. Its members are raw values: secret."""
 
     def __init__(self, public: int, longest: int, threshold: int) -> None:
@@ -161,7 +161,7 @@ class Grouping:
                             lower = [each for each in group if each < mean]
                             least = 2.0 * (len(lower) * total - count * sum(lower)) // count
                         else:
-                            least = _deviation(group, total)
+                            least = _deviation_of_group(group, total)
                         most = (least + 1.0) * _ROUNDING
                     if least + test >= limit:
                         opens.append(place)
@@ -189,7 +189,7 @@ class Grouping:
         self._members[before : before + size] = values
         totals = np.cumsum(values)
         totals += self._total
-        counts = _counts()[before + 1 : before + size + 1]
+        counts = _counts_in_group()[before + 1 : before + size + 1]
         grown = values * counts
         grown -= totals
         np.abs(grown, out=grown)
@@ -225,7 +225,7 @@ class Grouping:
         return 2 * (lower.size * total - count * int(lower.sum())) // count
 
 
-def _deviation(group: list[float], total: float) -> float:
+def _deviation_of_group(group: list[float], total: float) -> float:
     """The deviation of a short group; whole numbers, as floats where these are exact."""
     count = len(group)
     mean = (total - 1) // count

@@ -11,7 +11,7 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number
 from tidegate.methods._registration import described_registration
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.refinement_shares_and_windows import Refinement
+from tidegate.run.refinement_schedule import Refinement
 from tidegate.run.threshold_schedule_and_reselection import Reselection
 from tidegate.stages import Estimator, Perturber, Threshold
 from tidegate.units import Unit, checked_unit
@@ -117,7 +117,9 @@ def preset_with(**defaults: Any) -> Callable[[_Preset], _Preset]:
         def checked(*arguments: Any, **settings: Any) -> Pipeline:
             for name in settings:
                 if name not in known:
-                    raise SettingError(name, _unknown(name, known, function.__name__))
+                    raise SettingError(
+                        name, _unknown_preset_argument(name, known, function.__name__)
+                    )
             return function(*arguments, **{**shared, **settings})
 
         checked.__signature__ = own.replace(parameters=[*listed, *more])  # type: ignore[attr-defined]
@@ -135,7 +137,7 @@ _ELSEWHERE = {
 }
 
 
-def _unknown(name: str, known: Sequence[str], method: str) -> str:
+def _unknown_preset_argument(name: str, known: Sequence[str], method: str) -> str:
     from difflib import get_close_matches  # on demand: importing it is slow
 
     if name in _ELSEWHERE:
@@ -144,7 +146,7 @@ def _unknown(name: str, known: Sequence[str], method: str) -> str:
     return f"is not a setting of {method}" + (f": do you mean {near[0]}?" if near else "")
 
 
-def assembled(
+def assembled_preset(
     threshold: Threshold,
     perturber: Perturber,
     estimator: Estimator,

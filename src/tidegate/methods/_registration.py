@@ -68,12 +68,12 @@ class Method:
     @property
     def when(self) -> str:
         """When it is the one to choose, and what it assumes."""
-        return _paragraph(self.preset.__doc__ or "", "When:")
+        return _registered_paragraph(self.preset.__doc__ or "", "When:")
 
     @property
     def reference(self) -> str:
         """Where it was published."""
-        return _paragraph(self.preset.__doc__ or "", "Reference:")
+        return _registered_paragraph(self.preset.__doc__ or "", "Reference:")
 
     def made(self, **more: Any) -> Any:
         """The pipeline of the example (for the local model, its specification)."""
@@ -122,7 +122,7 @@ def promise_of(guarantee: Guarantee) -> str:
     return kind if guarantee.arithmetic == "exact" else f"{kind}, {guarantee.arithmetic}"
 
 
-def _paragraph(docstring: str, heading: str) -> str:
+def _registered_paragraph(docstring: str, heading: str) -> str:
     """What follows the heading, up to an empty line or the next heading, without its full stop."""
     _, _, rest = docstring.partition(f"\n    {heading} ")
     lines: list[str] = []

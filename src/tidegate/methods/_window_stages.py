@@ -15,7 +15,7 @@ from tidegate.units import Window
 WINDOW_EXAMPLE: dict[str, Any] = {"unit": Window(length=7), "epsilon": 20, "holdout": 0}
 
 
-class _Windowed(Protocol):
+class _WindowedStage(Protocol):
     @property
     def epsilon(self) -> Fraction: ...
 
@@ -27,12 +27,12 @@ class WindowStage(SampledStage):
     """Measures some values, with ε for any `window` consecutive ones."""
 
     @property
-    def guarantee(self: _Windowed) -> Guarantee:
+    def guarantee(self: _WindowedStage) -> Guarantee:
         """ε for the window."""
         return Guarantee(epsilon=self.epsilon, unit=Window(length=self.window).name)
 
 
-class _Tested(Protocol):
+class _TestedStage(Protocol):
     @property
     def epsilon(self) -> Fraction: ...
 
@@ -46,18 +46,18 @@ class _Tested(Protocol):
     def tests_epsilon(self) -> Fraction: ...
 
 
-class PrivateTests(IrregularStage):
+class PrivateTestsStage(IrregularStage):
     """Compares sums of values with a noisy limit, to decide where groups or segments end."""
 
-    def __post_init__(self: _Tested) -> None:
+    def __post_init__(self: _TestedStage) -> None:
         if not 0 < self.share < 1:
             raise SettingError("share", "must lie between 0 and 1")
 
     @property
-    def tests_epsilon(self: _Tested) -> Fraction:
+    def tests_epsilon(self: _TestedStage) -> Fraction:
         """The budget of the tests."""
         return self.epsilon * self.share
 
-    def public_limit(self: _Tested, threshold: int) -> int:
+    def public_limit(self: _TestedStage, threshold: int) -> int:
         """The public part T of the limit, in units."""
         return math.ceil(self.limit * threshold / self.tests_epsilon)

@@ -11,13 +11,13 @@ from tidegate import estimate, perturb, threshold
 from tidegate.estimate.mixture.kalman_filter.state_space_models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, exact
 from tidegate.methods._budget import budget
-from tidegate.methods._cycle_periods import refuse_lengths
-from tidegate.methods._feasibility import check_horizon, usual_holdout
-from tidegate.methods._preset import Common, assembled, preset
+from tidegate.methods._cycle_periods import refuse_periods_as_lengths
+from tidegate.methods._feasibility import check_feasible_horizon, feasible_holdout
+from tidegate.methods._preset import Common, assembled_preset, preset
 from tidegate.methods._registration import Method
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.refinement_shares_and_windows import WARM_SHARE, Refinement, first_length
-from tidegate.run.threshold_schedule_and_reselection import chosen_again
+from tidegate.run.refinement_schedule import WARM_SHARE, Refinement, first_length
+from tidegate.run.threshold_schedule_and_reselection import threshold_and_reselection
 from tidegate.run.two_sided_caps import LONGER
 from tidegate.units import Unit
 
@@ -44,7 +44,7 @@ def without_holdout(
     warm_up = first_length(per_event, perturber.horizon)
     if exact("lower", common.get("lower", 0)) < 0:
         warm_up = math.ceil(warm_up * LONGER)
-    return assembled(
+    return assembled_preset(
         threshold=threshold.TailQuantile(
             epsilon=WARM_SHARE * per_event,
             bound=bound,
@@ -115,26 +115,26 @@ def adaptive(
     >>> print(adaptive(epsilon=0.1, bound=1657, rethreshold_every=2**22).guarantee)
     ε = 0.1 per event (exact arithmetic, central model)
     """
-    refuse_lengths(period)
+    refuse_periods_as_lengths(period)
     unit, per_event, share = budget(
         epsilon, unit, rethreshold_share, start_early, rethreshold_every
     )
-    check_horizon(per_event, horizon, unit)
+    check_feasible_horizon(per_event, horizon, unit)
     if holdout is None and start_early is None and rethreshold_every is None:
         return without_holdout(per_event, bound, horizon, nodes, period=period, unit=unit, **common)
-    holdout = usual_holdout(holdout, per_event, unit)
+    holdout = feasible_holdout(holdout, per_event, unit)
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
         return threshold.ScaleFree(epsilon=budget, bound=bound, holdout=values)
 
-    first, reselect = chosen_again(
+    first, reselect = threshold_and_reselection(
         selector, per_event, share, holdout, start_early, rethreshold_every
     )
     lasting = first if reselect is None else reselect.threshold
     information = min(
         float(choice.guarantee.epsilon * choice.holdout) for choice in (first, lasting)
     )
-    return assembled(
+    return assembled_preset(
         threshold=first,
         perturber=perturb.AdaptiveTrees(
             epsilon=per_event * (1 - share), horizon=horizon, nodes=nodes

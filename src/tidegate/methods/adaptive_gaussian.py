@@ -19,9 +19,9 @@ from tidegate.methods._budget import per_event_gaussian
 from tidegate.methods._preset import Concentrated, preset
 from tidegate.methods._registration import Method
 from tidegate.noise import discrete_gaussian
-from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun, noise_place
+from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun, adaptive_noise_place
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
-from tidegate.perturb.adaptive.tree_shapes import shares
+from tidegate.perturb.adaptive.tree_shapes import shares_of_tree_levels
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Delta, Epsilon
@@ -80,7 +80,7 @@ class GaussianRun(AdaptiveRun):
 
     def nodes(self, tree: Layout) -> list[IntArray]:
         """Independent noise of every node of the present block, coarsest level first."""
-        place, first = noise_place(tree, self.number)
+        place, first = adaptive_noise_place(tree, self.number)
         variances = node_variances(tree.nodes, tree.cap, self._stage.epsilon)
         return [
             discrete_gaussian(
@@ -98,7 +98,7 @@ def node_variances(nodes: tuple[int, ...], cap: int, epsilon: Fraction) -> tuple
     >>> node_variances((1, 16), 10, Fraction(1, 2))  # 100·4·2: a level has half of ρ
     (800, 800)
     """
-    wanted = (Fraction(cap) ** 2 / (epsilon**2 * part) for part in shares(nodes))
+    wanted = (Fraction(cap) ** 2 / (epsilon**2 * part) for part in shares_of_tree_levels(nodes))
     return tuple(math.ceil(variance) for variance in wanted)
 
 

@@ -12,7 +12,7 @@ from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE
 from tidegate.methods.budget_distribution import BudgetDistributionSampler, DistributedBudget
-from tidegate.perturb.irregular_spans import check_scale
+from tidegate.perturb.irregular_spans import check_scale_of_spans
 from tidegate.perturb.position_noise import BEYOND, EDGE, USUAL_SCALES
 from tidegate.perturb.sampled_values import Measurements, Stretch
 from tidegate.randomness import Keystream
@@ -67,7 +67,7 @@ class AbsorbedBudget(DistributedBudget):
 
     def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers."""
-        return check_scale(self.scale(ceiling))
+        return check_scale_of_spans(self.scale(ceiling))
 
     def sampler(self, threshold: int, keystream: Keystream) -> BudgetAbsorptionSampler:
         """Decides by noisy dissimilarity."""

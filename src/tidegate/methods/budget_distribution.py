@@ -13,7 +13,7 @@ from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
-from tidegate.perturb.irregular_spans import check_scale
+from tidegate.perturb.irregular_spans import check_scale_of_spans
 from tidegate.perturb.position_noise import USUAL_SCALES, PositionNoise
 from tidegate.perturb.rounding_by_addition import CENTRE, WHOLE, near_integers
 from tidegate.perturb.sampled_values import Measurements, Stretch, one_by_one
@@ -83,7 +83,9 @@ class DistributedBudget(WindowStage, Spec):
 
     def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers."""
-        return max(super().check(ceiling), check_scale(self.publication_scale(ceiling, _LEAST)))
+        return max(
+            super().check(ceiling), check_scale_of_spans(self.publication_scale(ceiling, _LEAST))
+        )
 
     def sampler(self, threshold: int, keystream: Keystream) -> BudgetDistributionSampler:
         """Decides by noisy dissimilarity."""

@@ -14,8 +14,8 @@ from tidegate.estimate.sample_and_hold import SampleAndHold
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import FloatArray
-from tidegate.methods._kalman_and_controller import Feedback, KalmanLevel
-from tidegate.methods._preset import Common, assembled, preset
+from tidegate.methods._kalman_and_controller import KalmanFeedback, KalmanLevel
+from tidegate.methods._preset import Common, assembled_preset, preset
 from tidegate.methods._registration import Method
 from tidegate.perturb.sampled_values import SampledStage
 from tidegate.randomness import Keystream
@@ -83,10 +83,10 @@ class AdaptiveSampling(SampledStage, Spec):
         return FeedbackSampler(self, threshold)
 
 
-class FeedbackSampler(Feedback):
+class FeedbackSampler(KalmanFeedback):
     """Asks for a measurement when the interval is over, and the horizon has one left."""
 
-    STATE: ClassVar[tuple[str, ...]] = (*Feedback.STATE, "sampled", "due")
+    STATE: ClassVar[tuple[str, ...]] = (*KalmanFeedback.STATE, "sampled", "due")
 
     def __init__(self, stage: AdaptiveSampling, threshold: int) -> None:
         super().__init__(threshold, stage.movement)
@@ -202,7 +202,7 @@ def fast(
     >>> print(fast(epsilon=1, bound=50, horizon=500).guarantee)
     ε = 1 per window of 500 consecutive values (exact arithmetic, central model)
     """
-    return assembled(
+    return assembled_preset(
         threshold=thresholds.Fixed(bound),
         perturber=AdaptiveSampling(
             epsilon=epsilon, horizon=horizon, samples=samples, movement=movement

@@ -20,7 +20,7 @@ from tidegate.perturb.consistency import residuals_from_below
 from tidegate.perturb.forest_geometry import Forest, level_count
 from tidegate.perturb.forest_perturber import ForestStage
 from tidegate.perturb.level_scales import check_headroom, level_scales
-from tidegate.perturb.running_sum_and_gaussian_stages import check_leaves
+from tidegate.perturb.running_sum_and_gaussian_stages import check_running_sum_leaves
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole, flag
 
@@ -138,7 +138,7 @@ class BottomUpTree(ForestStage, Spec):
     def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
         leaves = self.noise_law(ceiling).grove_leaves
-        check_leaves(leaves)
+        check_running_sum_leaves(leaves)
         draws = 2 * leaves * len(self._shares)
         return check_headroom(ceiling, self.epsilon, self._shares, draws=draws, values=2 * leaves)
 

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
 from tidegate.exact_numbers import Number, whole
-from tidegate.methods._preset import Common, assembled, preset
+from tidegate.methods._preset import Common, assembled_preset, preset
 from tidegate.methods._registration import Method
 from tidegate.perturb.forest_geometry import level_count
 from tidegate.run.pipeline import Pipeline
@@ -39,7 +39,7 @@ def pak(
         delta: None: the paper's 1/n² with n = horizon.
         clip: keep θ at or below the bound.
     """
-    return assembled(
+    return assembled_preset(
         threshold=pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
         perturber=pak_tree(epsilon, horizon),
         estimator=estimate.Unsmoothed(),

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from tidegate import estimate, perturb
 from tidegate.exact_numbers import Number
-from tidegate.methods._preset import Common, assembled, preset
+from tidegate.methods._preset import Common, assembled_preset, preset
 from tidegate.methods._registration import Method
 from tidegate.methods.pak import pak_threshold
 from tidegate.run.pipeline import Pipeline
@@ -36,7 +36,7 @@ def pak_with_tops_stream(
     Args:
         clip: keep θ at or below the bound.
     """
-    return assembled(
+    return assembled_preset(
         threshold=pak_threshold(epsilon, bound, delta, horizon, holdout, clip),
         perturber=perturb.Hierarchy(epsilon=epsilon, horizon=horizon, fanout=fanout),
         estimator=estimator or estimate.Recent(),

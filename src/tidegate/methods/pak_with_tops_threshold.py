@@ -6,7 +6,7 @@ from typing import Unpack
 
 from tidegate import estimate, threshold
 from tidegate.exact_numbers import Number
-from tidegate.methods._preset import Common, assembled, preset
+from tidegate.methods._preset import Common, assembled_preset, preset
 from tidegate.methods._registration import Method
 from tidegate.methods.pak import pak_tree
 from tidegate.run.pipeline import Pipeline
@@ -28,7 +28,7 @@ def pak_with_tops_threshold(
     When: comparison: what the tree of PAK costs.
     Reference: Wang et al., CCS 2021: the mixture NM-E + H2.
     """
-    return assembled(
+    return assembled_preset(
         threshold=threshold.NoisyMax(
             epsilon=epsilon, bound=bound, holdout=holdout, horizon=horizon
         ),

@@ -15,11 +15,11 @@ from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event
-from tidegate.methods._pegasus_groups import LONGEST, Grouping
+from tidegate.methods._pegasus_groups import LONGEST, PegasusGrouping
 from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._window_stages import PrivateTests
-from tidegate.perturb.irregular_spans import IrregularRun, check_scale
+from tidegate.methods._window_stages import PrivateTestsStage
+from tidegate.perturb.irregular_spans import IrregularRun, check_scale_of_spans
 from tidegate.perturb.position_noise import PositionNoise
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
@@ -35,7 +35,7 @@ _LIMIT = Fraction(40)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GroupedValues(PrivateTests, Spec):
+class GroupedValues(PrivateTestsStage, Spec):
     """Noise on every value; and where groups of similar values begin.
 
     **Privacy**: ε = ε_p + ε_g for one replaced value. Released at each position
@@ -105,7 +105,7 @@ class GroupedValues(PrivateTests, Spec):
 
     def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers."""
-        return check_scale(max(self.value_scale(ceiling), self.test_scale(ceiling)))
+        return check_scale_of_spans(max(self.value_scale(ceiling), self.test_scale(ceiling)))
 
     def run(self, threshold: int, ceiling: int, keystream: Keystream) -> PegasusRun:
         """Begin to release."""
@@ -127,7 +127,7 @@ class PegasusRun(IrregularRun):
             keystream, {level: scale(threshold) for level, scale in enumerate(scales)}
         )
         self._horizon = stage.horizon
-        self._group = Grouping(stage.public_limit(threshold), stage.longest, threshold)
+        self._group = PegasusGrouping(stage.public_limit(threshold), stage.longest, threshold)
 
     def state(self) -> dict[str, Any]:
         """The position and the open group."""

@@ -9,8 +9,8 @@ from tidegate.exact_numbers import Number
 from tidegate.methods._budget import per_window
 from tidegate.methods._preset import SHORT_HORIZON, PerWindow, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._rescue_budget import LEAST, PARTS
-from tidegate.methods._rescue_sampler import BudgetSampler
+from tidegate.methods._rescue_dp_sampler_in_bulk import RescueDPInBulk
+from tidegate.methods._rescue_dp_sampler_one_by_one import LEAST, PARTS
 from tidegate.methods._window_stages import WINDOW_EXAMPLE, WindowStage
 from tidegate.methods.fast import MOVEMENT, FilteredLevel
 from tidegate.randomness import Keystream
@@ -60,9 +60,9 @@ class ControlledBudget(WindowStage, Spec):
             f"threshold={threshold}, movement={self.movement}, parts={PARTS}, least={LEAST})"
         )
 
-    def sampler(self, threshold: int, keystream: Keystream) -> BudgetSampler:
+    def sampler(self, threshold: int, keystream: Keystream) -> RescueDPInBulk:
         """Decides by what was released."""
-        return BudgetSampler(self, threshold)
+        return RescueDPInBulk(self, threshold)
 
 
 @preset_with(horizon=SHORT_HORIZON, holdout=0)

@@ -21,7 +21,7 @@ from tidegate.perturb.level_scales import check_headroom, level_scales
 from tidegate.perturb.running_sum_and_gaussian_stages import (
     RunningSumNoise,
     RunningSumStage,
-    check_leaves,
+    check_running_sum_leaves,
 )
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
@@ -165,7 +165,7 @@ class SignedDigits(RunningSumStage, Spec):
 
     def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
-        check_leaves(self.horizon)
+        check_running_sum_leaves(self.horizon)
         # Running sums of the draws of a level are kept, of leaves at the most.
         draws, values = 2 * self.horizon * len(self._shares), 2 * self.horizon
         return check_headroom(ceiling, self.epsilon, self._shares, draws=draws, values=values)

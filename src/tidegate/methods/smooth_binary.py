@@ -22,7 +22,7 @@ from tidegate.perturb.running_sum_and_gaussian_stages import (
     GaussianNoise,
     GaussianStage,
     check_gaussian,
-    check_leaves,
+    check_running_sum_leaves,
 )
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
@@ -68,18 +68,18 @@ def _binary_levels(leaves: int) -> Iterator[Branches]:
 
 
 @lru_cache(maxsize=8)
-def _kept(leaves: int) -> tuple[Branches, ...]:
+def _kept_binary(leaves: int) -> tuple[Branches, ...]:
     return tuple(_binary_levels(leaves))
 
 
-def _branches(leaves: int) -> Iterable[Branches]:
+def _binary_branches(leaves: int) -> Iterable[Branches]:
     """Kept for small trees, whose horizons come often; made again for large ones."""
-    return _kept(leaves) if leaves <= _KEPT_LEAVES else _binary_levels(leaves)
+    return _kept_binary(leaves) if leaves <= _KEPT_LEAVES else _binary_levels(leaves)
 
 
 @lru_cache(maxsize=64)
-def _node_counts(leaves: int) -> tuple[int, ...]:
-    return tuple(int(np.count_nonzero(second)) for _, _, second in _branches(leaves))
+def _binary_node_counts(leaves: int) -> tuple[int, ...]:
+    return tuple(int(np.count_nonzero(second)) for _, _, second in _binary_branches(leaves))
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class SmoothBinaryNoise(GaussianNoise):
 
     def nodes(self, keystream: Keystream, chunk: int, grove: int) -> list[IntArray]:
         """Independent draws for the nodes on the left of a branch, level by level."""
-        counts = _node_counts(self.leaves)
+        counts = _binary_node_counts(self.leaves)
         words = keystream.at(chunk=chunk, tree=grove)
         draws = discrete_gaussian(words, sum(counts), Fraction(self.variance))
         return np.split(draws, np.cumsum(counts[:-1]))
@@ -112,7 +112,7 @@ class SmoothBinaryNoise(GaussianNoise):
     def combine(self, nodes: list[IntArray], carry: float) -> tuple[IntArray, float]:
         """The leaves whose running sums are sums of draws. Integers only."""
         running = np.zeros(1, dtype=np.int64)
-        for draws, (above, _, second) in zip(nodes, _branches(self.leaves), strict=True):
+        for draws, (above, _, second) in zip(nodes, _binary_branches(self.leaves), strict=True):
             running = running[above]
             running[second] += draws
         return np.diff(running[: self.leaves + 1]), 0.0
@@ -123,7 +123,7 @@ class SmoothBinaryNoise(GaussianNoise):
     def _numbers(self) -> IntArray:
         """The nodes that each running sum adds up, as bits."""
         found = np.zeros((2, 1), dtype=np.int64)
-        for above, right, second in _branches(self.leaves):
+        for above, right, second in _binary_branches(self.leaves):
             found = 2 * found[:, above] + (right, second)
         return found[:, : self.leaves + 1]
 
@@ -173,7 +173,7 @@ class SmoothBinary(GaussianStage, Spec):
 
     def check(self, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers, or fill the memory with noise."""
-        check_leaves(self.horizon)
+        check_running_sum_leaves(self.horizon)
         variance, draws = self.noise_law(ceiling).variance, 2 * zeros_needed(self.horizon)
         return check_gaussian(variance, draws, 2 * self.horizon * ceiling)
 

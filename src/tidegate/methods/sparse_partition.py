@@ -16,9 +16,9 @@ from tidegate.lattice import IntArray
 from tidegate.methods._budget import per_event
 from tidegate.methods._preset import SHORT_HORIZON, PerEvent, preset_with
 from tidegate.methods._registration import Method
-from tidegate.methods._window_stages import PrivateTests
+from tidegate.methods._window_stages import PrivateTestsStage
 from tidegate.methods.hybrid_counter import HybridNoise, HybridRun, HybridTrees
-from tidegate.perturb.irregular_spans import IrregularRun, check_scale
+from tidegate.perturb.irregular_spans import IrregularRun, check_scale_of_spans
 from tidegate.perturb.position_noise import PositionNoise
 from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
@@ -39,7 +39,7 @@ _Closed = tuple[list[int], list[int], list[int]]  # segments: raw sums, spans, m
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class OnlinePartition(PrivateTests, Spec):
+class OnlinePartition(PrivateTestsStage, Spec):
     """Closes a segment when its noisy sum passes a noisy limit, and counts segments.
 
     **Privacy**: ε = ε_t + ε_c for one replaced value.
@@ -112,7 +112,7 @@ class OnlinePartition(PrivateTests, Spec):
 
     def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers."""
-        return max(check_scale(self.test_scale(ceiling)), self.counter.check(ceiling))
+        return max(check_scale_of_spans(self.test_scale(ceiling)), self.counter.check(ceiling))
 
     def run(self, threshold: int, ceiling: int, keystream: Keystream) -> PartitionRun:
         """Begin to release."""
@@ -172,7 +172,7 @@ class PartitionRun(IrregularRun):
             self.position += taken
             done += taken
             if taken == room and self.filled:
-                _close(closed, self.total, self.filled, _BY_LENGTH)
+                _close_partition(closed, self.total, self.filled, _BY_LENGTH)
                 self.total = self.filled = 0
         sums, spans, marks = (np.array(column, dtype=np.int64) for column in closed)
         return Noisy(sums + self._sums.next_noises(sums.size), spans, marks)
@@ -213,12 +213,12 @@ class PartitionRun(IrregularRun):
         self._ahead = max(_LEAST_AHEAD, 2 * self.filled if passed else 2 * self._ahead)
         if passed:
             self._short = self.filled < _LEAST_AHEAD
-            _close(closed, self.total, self.filled, _BY_TEST)
+            _close_partition(closed, self.total, self.filled, _BY_TEST)
             self.total = self.filled = 0
         return taken
 
 
-def _close(closed: _Closed, *segment: int) -> None:
+def _close_partition(closed: _Closed, *segment: int) -> None:
     for column, one in zip(closed, segment, strict=True):
         column.append(one)
 

@@ -8,11 +8,11 @@ from typing import Unpack
 from tidegate import estimate, perturb, threshold
 from tidegate.exact_numbers import Number
 from tidegate.methods._budget import budget
-from tidegate.methods._feasibility import check_horizon, usual_holdout
-from tidegate.methods._preset import Common, assembled, preset
+from tidegate.methods._feasibility import check_feasible_horizon, feasible_holdout
+from tidegate.methods._preset import Common, assembled_preset, preset
 from tidegate.methods._registration import Method
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.threshold_schedule_and_reselection import chosen_again
+from tidegate.run.threshold_schedule_and_reselection import threshold_and_reselection
 from tidegate.stages import Estimator
 from tidegate.units import Unit
 
@@ -67,8 +67,8 @@ def tops(
     unit, per_event, share = budget(
         epsilon, unit, rethreshold_share, start_early, rethreshold_every
     )
-    check_horizon(per_event, horizon, unit)
-    holdout = usual_holdout(holdout, per_event, unit)
+    check_feasible_horizon(per_event, horizon, unit)
+    holdout = feasible_holdout(holdout, per_event, unit)
     stream_epsilon = per_event * (1 - share)
 
     def selector(budget: Fraction, values: int) -> threshold.NoisyMax:
@@ -81,10 +81,10 @@ def tops(
             fanout=fanout,
         )
 
-    first, reselect = chosen_again(
+    first, reselect = threshold_and_reselection(
         selector, per_event, share, holdout, start_early, rethreshold_every
     )
-    return assembled(
+    return assembled_preset(
         threshold=first,
         perturber=perturb.Hierarchy(
             epsilon=stream_epsilon, horizon=horizon, fanout=fanout, skipped=skipped

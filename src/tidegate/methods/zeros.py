@@ -10,7 +10,7 @@ from tidegate import threshold as thresholds
 from tidegate.estimate.sample_and_hold import Last, LastPublished, SampleAndHoldRun
 from tidegate.exact_numbers import Number, positive
 from tidegate.guarantee import Guarantee, free
-from tidegate.methods._preset import HORIZON, Common, assembled, preset
+from tidegate.methods._preset import HORIZON, Common, assembled_preset, preset
 from tidegate.methods._registration import Method
 from tidegate.perturb.sampled_values import SampledStage
 from tidegate.randomness import Keystream
@@ -113,7 +113,7 @@ def zeros(
     ε = 0 per event (exact arithmetic, central model)
     """
     positive("epsilon", epsilon)
-    return assembled(
+    return assembled_preset(
         threshold=thresholds.Fixed(bound),
         perturber=NothingMeasured(horizon=horizon),
         estimator=Zeros(),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import SettingError
-from tidegate.noise._arguments import exact_fraction
+from tidegate.noise._sampler_arguments import exact_sampler_argument
 from tidegate.noise.exponential_enclosure import exponential_bounds
 from tidegate.randomness import WordSource
 
@@ -46,7 +46,7 @@ def bernoulli_exp(
     >>> int(coins[:10_000].sum()), bool(abs(coins[10_000:].mean() - 0.6065) < 0.02)
     (10000, True)
     """
-    unit = exact_fraction("unit", unit, allow_zero=True)
+    unit = exact_sampler_argument("unit", unit, allow_zero=True)
     exponents = np.asarray(exponents)
     if exponents.ndim != 1 or exponents.dtype != np.int64:
         raise SettingError("exponents", "must be a one-dimensional array of int64")

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import SettingError
-from tidegate.noise._arguments import exact_fraction, whole_number
+from tidegate.noise._sampler_arguments import exact_sampler_argument, whole_sampler_argument
 from tidegate.noise.bernoulli import decide_coin, propose_coins
 from tidegate.noise.discrete_laplace import discrete_laplace
 from tidegate.randomness import WordSource
@@ -52,8 +52,8 @@ def discrete_gaussian(words: WordSource, count: int, variance: Fraction) -> NDAr
     >>> bool(abs(noise.var() / 156.25 - 1) < 0.03)
     True
     """
-    count = whole_number("count", count, minimum=0)
-    variance = _checked(variance)
+    count = whole_sampler_argument("count", count, minimum=0)
+    variance = _checked_gaussian(variance)
     scale = math.isqrt(variance.numerator // variance.denominator) + 1
     centre = variance / scale
     noise = np.empty(count, dtype=np.int64)
@@ -72,7 +72,7 @@ def discrete_gaussian_variance(variance: Fraction) -> float:
     >>> discrete_gaussian_variance(Fraction(1, 4)), discrete_gaussian_variance(Fraction(100))
     (0.21501..., 100.0)
     """
-    variance = _checked(variance)
+    variance = _checked_gaussian(variance)
     if variance >= _SMOOTH:
         return float(variance)
     squares = np.arange(1, 64, dtype=np.float64) ** 2
@@ -80,8 +80,8 @@ def discrete_gaussian_variance(variance: Fraction) -> float:
     return float(2 * (weights * squares).sum() / (1 + 2 * weights.sum()))
 
 
-def _checked(variance: Fraction) -> Fraction:
-    exact = exact_fraction("variance", variance)
+def _checked_gaussian(variance: Fraction) -> Fraction:
+    exact = exact_sampler_argument("variance", variance)
     if not _SMALLEST <= exact <= LARGEST_VARIANCE:
         raise SettingError("variance", f"must lie between {_SMALLEST} and 2**100")
     return exact

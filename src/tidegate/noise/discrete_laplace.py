@@ -37,7 +37,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.noise._arguments import exact_fraction, whole_number
+from tidegate.noise._sampler_arguments import exact_sampler_argument, whole_sampler_argument
 from tidegate.noise.exponential_enclosure import exponential_bounds
 from tidegate.randomness import WordSource
 
@@ -71,8 +71,8 @@ def discrete_laplace(words: WordSource, count: int, scale: Fraction) -> NDArray[
     >>> bool(abs(noise.var() / discrete_laplace_variance(Fraction(25, 2)) - 1) < 0.03)
     True
     """
-    count = whole_number("count", count, minimum=0)
-    scale = exact_fraction("scale", scale)
+    count = whole_sampler_argument("count", count, minimum=0)
+    scale = exact_sampler_argument("scale", scale)
     if count <= _FEW:
         return np.array(one_by_one(words, count, scale), dtype=np.int64)
     return in_arrays(words, count, scale)
@@ -154,7 +154,7 @@ def discrete_laplace_variance(scale: Fraction) -> float:
     >>> discrete_laplace_variance(Fraction(10**6))
     1999999999999.8333
     """
-    scale = exact_fraction("scale", scale)
+    scale = exact_sampler_argument("scale", scale)
     if scale > 10**150:
         raise OverflowError("the variance of so large a scale does not fit a float")
     inverse = float(min(1 / scale, Fraction(1000)))
@@ -216,7 +216,7 @@ def decide_magnitude(words: WordSource, cell: int, scale: Fraction) -> int:
     """|X| of the U whose first bits−1 places are `cell`, reading more words while it is open."""
     bits = words.bits - 1
     while True:
-        magnitude, next_floor = _locate_magnitude(cell, bits, scale)
+        magnitude, next_floor = _locate_laplace_magnitude(cell, bits, scale)
         if cell > next_floor:
             if magnitude > _LARGEST:
                 raise OverflowError("noise of this scale does not fit 64 bits")
@@ -225,7 +225,7 @@ def decide_magnitude(words: WordSource, cell: int, scale: Fraction) -> int:
         bits += words.bits
 
 
-def _locate_magnitude(cell: int, bits: int, scale: Fraction) -> tuple[int, int]:
+def _locate_laplace_magnitude(cell: int, bits: int, scale: Fraction) -> tuple[int, int]:
     """The largest k with cell < F_k, and F_{k+1}.
 
     F falls in k, so this gallops from a float's guess (nearly always right: two evaluations) to

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import said
-from tidegate.noise._arguments import whole_number
+from tidegate.noise._sampler_arguments import whole_sampler_argument
 from tidegate.randomness import WordSource
 
 
@@ -29,7 +29,7 @@ def float_laplace(words: WordSource, count: int, scale: float) -> NDArray[np.flo
     >>> float_laplace(words, 3, 2.5).shape
     (3,)
     """
-    count = whole_number("count", count, minimum=0)
+    count = whole_sampler_argument("count", count, minimum=0)
     if not (math.isfinite(scale) and scale > 0):
         raise SettingError("scale", f"must be a positive number, not {said(scale)}")
     word = words.take(count)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray
-from tidegate.noise._arguments import exact_fraction
+from tidegate.noise._sampler_arguments import exact_sampler_argument
 from tidegate.noise.discrete_laplace import BLOCK, LaplaceInversion, least_cell, proposal_doubt
 
 _BITS = 63  # of a word of 64, without the sign
@@ -84,7 +84,7 @@ def discrete_laplace_rows(
     count = words.shape[1]
     if count > BLOCK:
         raise AssertionError("a row is read in one block")
-    noise, thrown, doubtful = _outcomes_of_words(words, exact_fraction("scale", scale))
+    noise, thrown, doubtful = _outcomes_of_words(words, exact_sampler_argument("scale", scale))
     return noise, np.flatnonzero((thrown | doubtful).any(axis=1))
 
 
@@ -96,7 +96,7 @@ def discrete_laplace_from(
     None where it would read other words: too few are given (see `words_for`), or integers must
     decide. Such samples are to be drawn by `discrete_laplace`.
     """
-    noise, thrown, doubtful = _outcomes_of_words(words, exact_fraction("scale", scale))
+    noise, thrown, doubtful = _outcomes_of_words(words, exact_sampler_argument("scale", scale))
     found: list[NDArray[np.int64] | None] = []
     for row, gone, open_ in zip(noise, thrown, doubtful, strict=True):
         kept = row[~gone][:count]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import SettingError
-from tidegate.noise._arguments import exact_fraction
+from tidegate.noise._sampler_arguments import exact_sampler_argument
 from tidegate.noise.bernoulli import bernoulli_exp, proposed_exp
 from tidegate.noise.uniform import uniform_below
 from tidegate.randomness import WordSource
@@ -125,7 +125,7 @@ def _selection_below_best(
     scores: NDArray[np.int64], rate: Fraction
 ) -> tuple[NDArray[np.int64], Fraction]:
     """How far each score is below the best; refuses what cannot be scores."""
-    rate = exact_fraction("rate", rate, allow_zero=True)
+    rate = exact_sampler_argument("rate", rate, allow_zero=True)
     scores = np.asarray(scores)
     if scores.ndim != 1 or scores.dtype != np.int64 or scores.size == 0:
         raise SettingError("scores", "must be a non-empty, one-dimensional array of int64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.noise._arguments import whole_number
+from tidegate.noise._sampler_arguments import whole_sampler_argument
 from tidegate.randomness import WordSource
 
 
@@ -23,7 +23,7 @@ def uniform_below(words: WordSource, n: int) -> int:
     >>> all(0 <= uniform_below(words, 6) < 6 for _ in range(100))
     True
     """
-    n = whole_number("n", n, minimum=1)
+    n = whole_sampler_argument("n", n, minimum=1)
     candidate_bits = (n - 1).bit_length()
     word_count = -(-candidate_bits // words.bits)
     surplus_bits = word_count * words.bits - candidate_bits

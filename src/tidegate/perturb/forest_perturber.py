@@ -185,7 +185,7 @@ class ForestStage(OneLayoutStage):
     def layouts(self: _Stage, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
         """The one layout: the top trees that cover `length` values; the last may be incomplete."""
         forest = self.noise_law(min(threshold, ceiling))
-        return _layouts(forest, self.block, length, min(threshold, ceiling))
+        return _forest_layouts(forest, self.block, length, min(threshold, ceiling))
 
     def noise_identity(self: _Stage, threshold: int, ceiling: int) -> str:
         """Every scale, and which words go where."""
@@ -208,7 +208,7 @@ def forest_of(
 
 
 @lru_cache(maxsize=256)
-def _layouts(forest: Forest, block: int, length: int, cap: int) -> tuple[Layout, ...]:
+def _forest_layouts(forest: Forest, block: int, length: int, cap: int) -> tuple[Layout, ...]:
     used = -(-length // block)
     tops = -(-used // forest.tree_leaves)
     return (

@@ -23,7 +23,7 @@ _MOST_LEVELS = 64
 _MOST_LEAVES = 1 << 27  # of noise in memory: a gigabyte an array
 
 
-class _Shares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
+class _HierarchyShares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
     """Level budgets: relative weights, kept as fractions that sum to 1."""
 
     def check(self, value: Sequence[Number] | None) -> tuple[Fraction, ...] | None:
@@ -67,7 +67,7 @@ class Hierarchy(ForestStage, Spec):
     fanout: Whole = Whole(minimum=2, default=16)
     skipped: OptionalWhole = OptionalWhole(minimum=0)
     levels: OptionalWhole = OptionalWhole(minimum=1)
-    shares: _Shares = _Shares(default=None)
+    shares: _HierarchyShares = _HierarchyShares(default=None)
     consistent: Flag = Flag(default=True)
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ _BLOCK = 1024  # values: a record is kept and forgotten by blocks
 _MOST_SCALE = 1 << 48  # of noise: 64 scales, and a few values, fit 64 bits
 
 
-class _Stage(Protocol):
+class _IrregularStage(Protocol):
     @property
     def horizon(self) -> int: ...
 
@@ -29,7 +29,7 @@ class IrregularStage(OneLayoutStage):
         """1: a stream may be cut after any value."""
         return 1
 
-    def lengths(self: _Stage, chunk: int) -> tuple[int, ...]:
+    def lengths(self: _IrregularStage, chunk: int) -> tuple[int, ...]:
         """Blocks of 1,024 values; they mean nothing but what a record forgets together."""
         whole, rest = divmod(self.horizon, _BLOCK)
         return (_BLOCK,) * whole + ((rest,) if rest else ())
@@ -65,7 +65,7 @@ class IrregularRun(OneLayoutRun):
         raise AssertionError("an irregular perturber says more than a number")
 
 
-def check_scale(scale: int) -> int:
+def check_scale_of_spans(scale: int) -> int:
     """Refuse noise that might not fit 64 bits; its scale."""
     if scale > _MOST_SCALE:
         raise SettingError(

@@ -67,7 +67,7 @@ class OneLayoutRun(ABC):
 _Run = TypeVar("_Run", bound=OneLayoutRun, covariant=True)
 
 
-class _Starting(Protocol[_Run]):
+class _StartingLayout(Protocol[_Run]):
     def run(self, threshold: int, ceiling: int, keystream: Keystream) -> _Run: ...
 
 
@@ -75,7 +75,7 @@ class OneLayoutStage:
     """A perturber whose `run` begins to release."""
 
     def start(
-        self: _Starting[_Run],
+        self: _StartingLayout[_Run],
         threshold: int,
         ceiling: int,
         keystream: Keystream,

@@ -67,12 +67,12 @@ class GaussianNoise(RunningSumNoise):
         return 0.0
 
 
-class _Law(NoiseLaw, Protocol):
+class _RunningSumLaw(NoiseLaw, Protocol):
     @property
     def variances(self) -> tuple[float, ...]: ...
 
 
-class _Stage(Protocol):
+class _RunningSumStage(Protocol):
     @property
     def block(self) -> int: ...
 
@@ -82,7 +82,7 @@ class _Stage(Protocol):
     @property
     def leaves(self) -> int: ...
 
-    def noise_law(self, threshold: int) -> _Law: ...
+    def noise_law(self, threshold: int) -> _RunningSumLaw: ...
 
 
 class RunningSumStage(OneLayoutStage):
@@ -96,19 +96,21 @@ class RunningSumStage(OneLayoutStage):
         return 1
 
     @property
-    def leaves(self: _Stage) -> int:
+    def leaves(self: _RunningSumStage) -> int:
         """Leaves of a horizon."""
         return -(-self.horizon // self.block)
 
-    def noise_identity(self: _Stage, threshold: int, ceiling: int) -> str:
+    def noise_identity(self: _RunningSumStage, threshold: int, ceiling: int) -> str:
         """Every scale, and which words go where."""
         return self.noise_law(threshold).identity
 
-    def lengths(self: _Stage, chunk: int) -> tuple[int, ...]:
+    def lengths(self: _RunningSumStage, chunk: int) -> tuple[int, ...]:
         """The length of the only block: a horizon, rounded up to whole leaves."""
         return (self.leaves * self.block,)
 
-    def layouts(self: _Stage, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
+    def layouts(
+        self: _RunningSumStage, length: int, threshold: int, ceiling: int
+    ) -> tuple[Layout, ...]:
         """One. Its noise is not that of a forest, so an estimator that needs trees refuses it."""
         cap = min(threshold, ceiling)
         leaves, variances = -(-length // self.block), self.noise_law(cap).variances
@@ -119,7 +121,7 @@ class RunningSumStage(OneLayoutStage):
         return ForestRun(self, threshold, ceiling, keystream)
 
 
-class _Concentrated(Protocol):
+class _ConcentratedStage(Protocol):
     @property
     def rho(self) -> Fraction: ...
 
@@ -134,16 +136,16 @@ class GaussianStage(RunningSumStage):
     """A perturber with discrete Gaussian noise of ρ-zCDP, stated as (ε, δ) at `delta`."""
 
     @property
-    def guarantee(self: _Concentrated) -> Guarantee:
+    def guarantee(self: _ConcentratedStage) -> Guarantee:
         """ρ-zCDP, and what it is worth at δ."""
         return concentrated(self.rho, self.delta)
 
     @property
-    def epsilon(self: _Concentrated) -> Fraction:
+    def epsilon(self: _ConcentratedStage) -> Fraction:
         """What ρ is worth at δ."""
         return Fraction(self.guarantee.epsilon)
 
-    def variance_for(self: _Concentrated, squared: int) -> int:
+    def variance_for(self: _ConcentratedStage, squared: int) -> int:
         """The least integer σ² with Δ²/(2σ²) ≤ ρ, for a sensitivity Δ in the 2-norm: its square."""
         variance = math.ceil(squared / (2 * self.rho))
         if Fraction(squared, 2 * variance) > self.rho:  # a wrong scale must never go unnoticed
@@ -151,7 +153,7 @@ class GaussianStage(RunningSumStage):
         return variance
 
 
-def check_leaves(leaves: int) -> None:
+def check_running_sum_leaves(leaves: int) -> None:
     """Refuse a horizon whose noise, made at once, would fill the memory."""
     if leaves > _MOST_LEAVES:
         raise SettingError(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.perturb.irregular_spans import IrregularRun, IrregularStage, check_scale
+from tidegate.perturb.irregular_spans import IrregularRun, IrregularStage, check_scale_of_spans
 from tidegate.perturb.one_layout import OneLayoutBlocks
 from tidegate.perturb.position_noise import MeasurementNoise
 from tidegate.randomness import Keystream
@@ -128,7 +128,7 @@ class SampledStage(IrregularStage):
 
     def check(self: _Scaled, ceiling: int) -> int:
         """Refuse settings that could overflow 64-bit integers."""
-        return check_scale(self.scale(ceiling))
+        return check_scale_of_spans(self.scale(ceiling))
 
     def run(self: _Sampling, threshold: int, ceiling: int, keystream: Keystream) -> SampledRun:
         """Begin to release."""

@@ -16,7 +16,7 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, whole
 from tidegate.perturb import Hierarchy
 from tidegate.perturb.forest_geometry import level_count
-from tidegate.plan.expected_errors import PAPER_ROUGHNESS, expect, half_width, variances
+from tidegate.plan.expected_errors import PAPER_ROUGHNESS, expect, expected_variances, half_width
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Exact, within
 
@@ -64,7 +64,7 @@ def best_hierarchy(
     fanout 16, blocks of 256 values, 3 levels: error 156.7·θ
     """
     horizon = whole("horizon", horizon, minimum=1)
-    weights = _workload(lengths, horizon)
+    weights = _workload_of_tree(lengths, horizon)
     if not fanouts:
         raise SettingError("fanouts", "must name at least one fan-out")
     choices = []
@@ -76,13 +76,13 @@ def best_hierarchy(
             )  # fmt: skip
             total = sum(
                 weights[length] * (noise + prediction)
-                for length, noise, prediction in variances(tree, weights, _FINE, roughness)
+                for length, noise, prediction in expected_variances(tree, weights, _FINE, roughness)
             )
             choices.append(Choice(tree, float(np.sqrt(total / sum(weights.values()))) / _FINE))
     return sorted(choices, key=lambda choice: choice.error)
 
 
-def _workload(
+def _workload_of_tree(
     lengths: Sequence[int] | Mapping[int, float] | None, horizon: int
 ) -> Mapping[int, float]:
     if lengths is None:  # the lengths of uniformly chosen ranges, at 32 even quantiles

@@ -62,7 +62,7 @@ class DataProfile:
             self.sum += float(finite.sum())
             self.smallest = min(self.smallest, float(finite.min()))
             self.largest = max(self.largest, float(finite.max()))
-            self.places = max(self.places, _places(finite, self.places))
+            self.places = max(self.places, _decimal_places_of_data(finite, self.places))
         self._sample_from(numbers)
         while self._width * _BUCKETS < self.rows + numbers.size:
             self._double()
@@ -173,7 +173,7 @@ class DataProfile:
         self._width *= 2
 
 
-def _places(values: FloatArray, known: int) -> int:
+def _decimal_places_of_data(values: FloatArray, known: int) -> int:
     """How many decimal places there are: the fewest that write every value."""
     for places in range(known, _PLACES):
         scaled = values * 10.0**places

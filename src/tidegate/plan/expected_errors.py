@@ -13,9 +13,9 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, positive, said, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.plan.expected_errors_of_adaptive import mean_error_parts, played_adaptive
-from tidegate.record.range_queries_and_answers import Answers, truncation_errors
-from tidegate.record.record import checked_confidence, error_multiple
+from tidegate.plan.expected_errors_of_adaptive import mean_adaptive_errors, played_adaptive
+from tidegate.record.range_queries_and_answers import Answers, truncation_errors_of_answers
+from tidegate.record.record import error_multiple, record_confidence
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Exact
 from tidegate.stages import Excess, Perturber, fixed_law
@@ -56,7 +56,7 @@ class Expectation:
     @property
     def truncation_error(self) -> float:
         """Standard error of what truncation takes away; 0 where it is not known."""
-        return 0.0 if self.excess is None else truncation_errors(self.excess).item()
+        return 0.0 if self.excess is None else truncation_errors_of_answers(self.excess).item()
 
     @property
     def standard_error(self) -> float:
@@ -132,7 +132,9 @@ def expect(
             largest_variance=largest * lattice.step**2,
             floor=-below * lattice.step,
         )
-        for length, noise, prediction in variances(pipeline.perturber, lengths, units, roughness)
+        for length, noise, prediction in expected_variances(
+            pipeline.perturber, lengths, units, roughness
+        )
     ]
 
 
@@ -154,7 +156,7 @@ def _expect_adaptive(
             excess=_in_unit(parts.excess, step),
         )
         for length, parts in zip(
-            lengths, mean_error_parts(record, stage.horizon, lengths), strict=True
+            lengths, mean_adaptive_errors(record, stage.horizon, lengths), strict=True
         )
     ]
 
@@ -180,7 +182,7 @@ def half_width(
     >>> 1.9 < half_width(pipeline, day) / day.standard_error < 2.2
     True
     """
-    confidence = checked_confidence(confidence)
+    confidence = record_confidence(confidence)
     noise, prediction = (
         np.array([error**2]) for error in (expectation.noise_error, expectation.prediction_error)
     )
@@ -199,7 +201,7 @@ def half_width(
     return float(answer.high[0] - answer.low[0]) / 2
 
 
-def variances(
+def expected_variances(
     perturber: Perturber, lengths: Iterable[int], threshold: int, roughness: Number
 ) -> Iterable[tuple[int, float, float]]:
     """Mean variances of noise and prediction per length, in units², over evenly spaced starts."""
@@ -208,13 +210,13 @@ def variances(
     off = _checked(roughness) * threshold
     for given in lengths:
         length = whole("length", given, minimum=1)
-        first, final, cut = _ranges(horizon, block, length)
+        first, final, cut = _expected_ranges(horizon, block, length)
         prediction = off**2 * cut if block > 1 else 0.0
         yield length, float(law.range_variance(first, final).mean()), prediction
 
 
 @lru_cache(maxsize=64)  # a search for ε, and one for a tree, ask for the same ranges many times
-def _ranges(horizon: int, block: int, length: int) -> tuple[IntArray, IntArray, float]:
+def _expected_ranges(horizon: int, block: int, length: int) -> tuple[IntArray, IntArray, float]:
     """The leaves of evenly spaced ranges, and the mean square of what they cut off blocks."""
     last = max(horizon - length, 0) if length <= horizon else horizon - 1
     starts: IntArray = np.unique(np.linspace(0, last, _STARTS).astype(np.int64))

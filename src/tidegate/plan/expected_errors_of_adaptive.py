@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.model_weights import packed
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed_weights
 from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, LEVEL_MEAN, WALKS
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.exact_numbers import whole
@@ -27,10 +27,10 @@ _STARTS = 256
 _CALM = 1  # the last of the models whose level hardly moves
 
 
-def kind_of(roughness: float) -> int:
+def assumed_adaptive_model(roughness: float) -> int:
     """The model whose level drifts about as much as assumed; 0 is the constant one.
 
-    >>> [kind_of(roughness) for roughness in (0, 0.01, 1 / 3, 1, 50)]
+    >>> [assumed_adaptive_model(roughness) for roughness in (0, 0.01, 1 / 3, 1, 50)]
     [0, 1, 4, 5, 7]
     """
     if roughness <= 0:
@@ -51,13 +51,13 @@ def played_adaptive(
 
     `bounds`: how far above and below 0 values can count.
     """
-    model, (ceiling, depth) = kind_of(roughness), bounds
+    model, (ceiling, depth) = assumed_adaptive_model(roughness), bounds
     history = stage.horizon + 1
     method = SegmentMethod(stage, estimator, ceiling, step=1.0, history=history, depth=depth)
     record = Segment(method, threshold=threshold, origin=0, epoch="", below=below)
     # Where the level hardly moves, nobody can tell that values do not scatter widely around it.
     calm = model <= _CALM
-    model_weights = packed([(model, 2 / 3), (COUNT - 1, 1 / 3)] if calm else [(model, 1.0)])
+    model_weights = packed_weights([(model, 2 / 3), (COUNT - 1, 1 / 3)] if calm else [(model, 1.0)])
     age = 0
     for length in stage.lengths(0):
         options = stage.layouts(length, threshold, ceiling + below)
@@ -83,7 +83,7 @@ def _preferred_adaptive_tree(
     return min(lowest, key=lambda index: costs[options[index].nodes][model])
 
 
-def mean_error_parts(record: Segment, horizon: int, lengths: Iterable[int]) -> Iterable[Parts]:
+def mean_adaptive_errors(record: Segment, horizon: int, lengths: Iterable[int]) -> Iterable[Parts]:
     """Mean variances per length, over evenly spaced starts, in units².
 
     Horizons follow each other nearly without correlation: what a longer range has beyond whole
@@ -103,11 +103,11 @@ def mean_error_parts(record: Segment, horizon: int, lengths: Iterable[int]) -> I
                 noise += weight * float(found.noise_variance.mean())
                 prediction += weight * float(found.prediction_variance.mean())
                 largest = found.largest_variance
-                excess = _added(excess, found.excess, weight)
+                excess = _added_adaptive_errors(excess, found.excess, weight)
         yield Parts(np.zeros(1), np.array([noise]), np.array([prediction]), largest, excess)
 
 
-def _added(excess: Excess | None, more: Excess | None, times: int) -> Excess | None:
+def _added_adaptive_errors(excess: Excess | None, more: Excess | None, times: int) -> Excess | None:
     """Add the mean over all ranges, `times` times; None: it is not known."""
     if more is None:
         return None

@@ -90,7 +90,7 @@ class Answer:
     def blind(self) -> bool:
         """Whether too few values chose the threshold, so that `high` is hardly more than a limit.
 
-        A function of what was released (`tidegate.record.values_no_choice_saw`): free.
+        A function of what was released (`tidegate.record.unseen_values`): free.
         """
         return self.unseen > answer_text.MUCH * abs(self.estimate)
 
@@ -127,7 +127,7 @@ class Answer:
         return answer_text.answer_as_html(self)
 
 
-def out_of_range(start: int, end: int, oldest: int, newest: int) -> str:
+def answer_out_of_range(start: int, end: int, oldest: int, newest: int) -> str:
     """What is wrong with [start, end), where [oldest, newest) is known."""
     if start > end:
         return f"range [{start}, {end}) ends before it starts"

@@ -33,18 +33,18 @@ def sentence(answer: Answer) -> str:
     sure = f"{answer.confidence:.0%}"
     error = f"± {above:.3g} ({sure})"
     if max(below, above) > _EVEN * min(below, above):
-        error = f"({sure}: {six_digits(answer.low)} to {six_digits(answer.high)})"
+        error = f"({sure}: {six_digit_text(answer.low)} to {six_digit_text(answer.high)})"
     warning = f" ({answer.warning})" if answer.warning else ""
     beyond = "" if answer.capped else answer.beyond_bound.rstrip(".")
     return (
-        f"{what} {where(answer)}: {six_digits(answer.estimate)} {error}, "
-        f"values were {answer.cut}{open_end(answer)}{warning}"
+        f"{what} {text_of_range(answer)}: {six_digit_text(answer.estimate)} {error}, "
+        f"values were {answer.cut}{text_of_open_end(answer)}{warning}"
         f"{f'. {beyond}' if beyond else ''}"
         f"{f'. {answer.note}' if answer.note else ''}"
     )
 
 
-def open_end(answer: Answer) -> str:
+def text_of_open_end(answer: Answer) -> str:
     """What to know of the upper end, where that matters."""
     if answer.blind:
         return OPEN
@@ -58,7 +58,9 @@ def assumption(answer: Answer) -> str:
     if limit is None or limit <= answer.high:
         return ""
     known = (
-        "nothing released limits it" if math.isinf(limit) else f"it is at most {six_digits(limit)}"
+        "nothing released limits it"
+        if math.isinf(limit)
+        else f"it is at most {six_digit_text(limit)}"
     )
     return (
         "The upper end assumes an ordinary tail above the cap, as no released number shows how far "
@@ -66,15 +68,15 @@ def assumption(answer: Answer) -> str:
     )
 
 
-def where(answer: Answer) -> str:
+def text_of_range(answer: Answer) -> str:
     """The range as it was asked for: by time, or by position."""
     return f"from {answer.span}" if answer.span else f"over [{answer.start}, {answer.end})"
 
 
-def six_digits(number: float) -> str:
+def six_digit_text(number: float) -> str:
     """Six digits, or all before the point: no exponent where people expect none.
 
-    >>> six_digits(28502.7431), six_digits(63_057_600.4), six_digits(0.00012345678)
+    >>> six_digit_text(28502.7431), six_digit_text(63_057_600.4), six_digit_text(0.00012345678)
     ('28502.7', '63,057,600', '0.000123457')
     """
     return f"{number:,.0f}" if 1e6 <= abs(number) < 1e15 else f"{number:.6g}"
@@ -85,15 +87,15 @@ def cut_sentence(answer: Answer) -> str:
     if not answer.floor:
         # In sums of events there is no level at which all are cut; events may count below 0.
         below = "" if answer.full == math.inf else ", and below 0 at 0"
-        return f"capped at {moved(answer.threshold, answer.highest)}{below}"
+        return f"capped at {text_of_moved_level(answer.threshold, answer.highest)}{below}"
     # Lowest first, as for the other end: `floor` is the one closest to 0.
-    lower = moved(
+    lower = text_of_moved_level(
         answer.floor if answer.lowest_floor is None else answer.lowest_floor, answer.floor
     )
-    return f"capped to [{lower}, {moved(answer.threshold, answer.highest)}]"
+    return f"capped to [{lower}, {text_of_moved_level(answer.threshold, answer.highest)}]"
 
 
-def moved(lowest: float, highest: float | None) -> str:
+def text_of_moved_level(lowest: float, highest: float | None) -> str:
     """One level, or from where to where it moved."""
     if highest is None or highest == lowest:
         return f"{lowest:g}"
@@ -104,13 +106,13 @@ def answer_as_html(answer: Answer) -> str:
     """One answer in a notebook."""
     beyond = "" if answer.capped else answer.beyond_bound
     return html.facts(
-        f"{six_digits(answer.estimate)}",
+        f"{six_digit_text(answer.estimate)}",
         [
             *([("time", answer.span)] if answer.span else []),
             ("range", f"[{answer.start:,}, {answer.end:,})"),
             (
                 f"{answer.confidence:.0%} interval",
-                f"{six_digits(answer.low)} to {six_digits(answer.high)}",
+                f"{six_digit_text(answer.low)} to {six_digit_text(answer.high)}",
             ),
             ("sum of", f"values {answer.cut}" if answer.capped else "all values"),
             *([("but", beyond)] if beyond else []),
@@ -122,48 +124,51 @@ def answer_as_html(answer: Answer) -> str:
     )
 
 
-def numbers(answer: Answer) -> tuple[float, float, float]:
+def text_of_numbers(answer: Answer) -> tuple[float, float, float]:
     """Estimate and interval."""
     return answer.estimate, answer.low, answer.high
 
 
 def answers_as_html(answers: Answers) -> str:
     """Many answers in a notebook."""
-    head, cells = _cells(answers)
+    head, cells = _cells_of_text(answers)
     ends = (f"{answers.start.min():,}", f"{answers.end.max():,}") if len(answers) else ("", "")
     more = len(answers) > SHOWN
-    about = _about(answers)
+    about = _text_about(answers)
     picture = html.band(answers.estimate, answers.low, answers.high, ends, about) if more else ""
-    said = html.lines([*cautions(answers), *_remarks(answers)])
+    said = html.lines([*text_of_cautions(answers), *_remarks_as_text(answers)])
     return f"<div><strong>{about}</strong>{picture}{html.table(head, cells)}{said}</div>"
 
 
 def answers_as_text(answers: Answers) -> str:
     """Many answers as plain plain_text."""
-    said = filter(None, (*cautions(answers), *_remarks(answers)))
-    return "\n".join([_about(answers), plain_text.table(*_cells(answers)), *said])
+    said = filter(None, (*text_of_cautions(answers), *_remarks_as_text(answers)))
+    return "\n".join([_text_about(answers), plain_text.table(*_cells_of_text(answers)), *said])
 
 
-def _remarks(answers: Answers) -> tuple[str, ...]:
+def _remarks_as_text(answers: Answers) -> tuple[str, ...]:
     beyond = "" if answers.capped else answers.beyond_bound
-    return open_ends(answers), beyond, answers.note
+    return text_of_open_ends(answers), beyond, answers.note
 
 
-def _about(answers: Answers) -> str:
+def _text_about(answers: Answers) -> str:
     return f"{len(answers):,} sums with {answers.confidence:.0%} intervals"
 
 
-def _cells(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _cells_of_text(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The head and the first rows of a table."""
     shown = [answers[at] for at in range(min(len(answers), SHOWN))]
-    cells = [(f"[{one.start:,}, {one.end:,})", *map(six_digits, numbers(one))) for one in shown]
+    cells = [
+        (f"[{one.start:,}, {one.end:,})", *map(six_digit_text, text_of_numbers(one)))
+        for one in shown
+    ]
     more = len(answers) - len(shown)
     if more:
         cells.append(("…", f"{more:,} more", "", ""))
     return ("range", "sum", "low", "high"), cells
 
 
-def with_notes(answers: Answers, *notes: str) -> Answers:
+def text_with_notes(answers: Answers, *notes: str) -> Answers:
     """Answers with what else is to be known of them; notes may be empty."""
     said = " ".join(filter(None, (answers.note, *notes)))
     return answers if said == answers.note else replace(answers, note=said)
@@ -185,7 +190,7 @@ def warnings(answers: Answers) -> dict[str, int]:
     return {warning: count for warning, count in found.items() if count}
 
 
-def open_ends(answers: Answers) -> str:
+def text_of_open_ends(answers: Answers) -> str:
     """Why upper ends are far, if they are: no warning, since intervals hold."""
     count = int(answers.blind.sum())
     if not count:
@@ -194,7 +199,7 @@ def open_ends(answers: Answers) -> str:
     return f"Too few values chose the cap to see larger ones, so upper ends are far{where}."
 
 
-def far_limits(answers: Answers) -> str:
+def text_of_far_limits(answers: Answers) -> str:
     """What upper ends assume, and how far sums may exceed them, where the bound is far."""
     if answers.limit is None:
         return ""
@@ -209,7 +214,7 @@ def far_limits(answers: Answers) -> str:
     )
 
 
-def cautions(answers: Answers) -> list[str]:
+def text_of_cautions(answers: Answers) -> list[str]:
     """Warnings about answers, in whole sentences."""
     found = []
     for warning, count in answers.warnings.items():
@@ -221,7 +226,7 @@ def cautions(answers: Answers) -> list[str]:
 def beyond_bound(answers: Answer | Answers) -> str:
     """Where the cap has reached a bound, no interval can speak of what lies beyond it."""
     bound, lower = answers.bound, answers.lower
-    if bound is None or (bound == 1 and _counts_events(answers)):
+    if bound is None or (bound == 1 and _answer_counts_events(answers)):
         return ""
     ends = []
     highest = answers.threshold if answers.highest is None else answers.highest
@@ -235,7 +240,7 @@ def beyond_bound(answers: Answer | Answers) -> str:
     return f"Values {' or '.join(ends)}, count as the bound: intervals leave out what that cuts."
 
 
-def _counts_events(answers: Answer | Answers) -> bool:
+def _answer_counts_events(answers: Answer | Answers) -> bool:
     """Whether ticks of events were released: there is no level at which all of one are cut."""
     caps, full = getattr(answers, "caps", None), getattr(answers, "full", None)
     return full == math.inf or (caps is not None and bool(np.isinf(caps[:, 2]).any()))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record import answer_text
-from tidegate.tables.from_numpy import Tabular
+from tidegate.tables.tables_from_numpy import Tabular
 
 if TYPE_CHECKING:
     from tidegate.record.range_queries_and_answers import Answers

@@ -18,23 +18,23 @@ def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) ->
     next, all of which it must know; their sums are then computed at once, too (decision 0103).
     """
     kinds: dict[type, list[Posterior]] = {}
-    asked: dict[type, list[_Asked]] = {}
+    asked: dict[type, list[_AskedOfSegment]] = {}
     for at, record in enumerate(records):
         aims = record.aims(None) if ranges else [NO_AIM] * len(record.segments)
         for segment, aim in zip(record.segments, aims, strict=True):
             posterior = segment.posterior()
             if ranges:
-                one = _Asked(segment, posterior, segment.part_of(*ranges[at])[1:], aim)
+                one = _AskedOfSegment(segment, posterior, segment.part_of(*ranges[at])[1:], aim)
                 if one.answered_before:
                     continue
                 asked.setdefault(type(posterior), []).append(one)
             kinds.setdefault(type(posterior), []).append(posterior)
     for kind, (first, *others) in kinds.items():
         first.prepare(others)
-        _answer_together(asked.get(kind, []))
+        _answer_jointly(asked.get(kind, []))
 
 
-class _Asked(NamedTuple):
+class _AskedOfSegment(NamedTuple):
     """What a segment will be asked for."""
 
     segment: Segment
@@ -55,7 +55,7 @@ class _Asked(NamedTuple):
         return last is not None and last[0] is self.posterior and last[1] == self.question
 
 
-def _answer_together(asked: Sequence[_Asked]) -> None:
+def _answer_jointly(asked: Sequence[_AskedOfSegment]) -> None:
     """Ask all posteriors of one kind at once, and let each segment keep its answer."""
     # What a segment would not keep is computed when it is asked for.
     some = [one for one in asked if 0 < one.ranges[0].size <= MOST_KEPT]

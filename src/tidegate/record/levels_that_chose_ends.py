@@ -59,7 +59,9 @@ def levels_that_chose(
             window = UNKNOWN
             continue
         first = segment.blocks[0]
-        if _part(segment, first, trees) < 0 and first.start == segment.origin:  # a warm-up
+        if (
+            _part_of_level_sums(segment, first, trees) < 0 and first.start == segment.origin
+        ):  # a warm-up
             band = _levels_of(segment, [first], until)
         elif math.isnan(window.lowest):  # no window was open: the ends stayed
             band = found[-1] if found else UNKNOWN
@@ -68,19 +70,21 @@ def levels_that_chose(
             before = segments[number - 1]
             if segment.below <= _SAME_END * before.below:
                 found[-1] = found[-1].with_lower(window)
-            if _above(segment) <= _SAME_END * _above(before):
+            if _level_above(segment) <= _SAME_END * _level_above(before):
                 found[-1] = found[-1].with_higher(window)
         found.append(band)
-        open_at_end = [one for one in segment.blocks if 0 < _part(segment, one, trees) < 1]
+        open_at_end = [
+            one for one in segment.blocks if 0 < _part_of_level_sums(segment, one, trees) < 1
+        ]
         window = _levels_of(segment, open_at_end, until)
     return found
 
 
-def _above(segment: Segment) -> int:
+def _level_above(segment: Segment) -> int:
     return segment.threshold - segment.below
 
 
-def _part(segment: Segment, block: Block, trees: BlockBudgets) -> float:
+def _part_of_level_sums(segment: Segment, block: Block, trees: BlockBudgets) -> float:
     """The part of ε that the sums of a block were measured with; below 0: of a warm-up."""
     ceiling = segment.method.ceiling + segment.below
     return float(trees.part_of(block.choice, block.layout.length, segment.threshold, ceiling))
@@ -88,7 +92,7 @@ def _part(segment: Segment, block: Block, trees: BlockBudgets) -> float:
 
 def _levels_of(segment: Segment, blocks: Sequence[Block], until: int) -> LevelBand:
     """The band of the levels of these blocks."""
-    pieces = [one for block in blocks for one in _pieces(segment, block, until)]
+    pieces = [one for block in blocks for one in _level_pieces(segment, block, until)]
     if not pieces:
         return UNKNOWN
     low, high = min(sum(piece) for piece in pieces), max(level - doubt for level, doubt in pieces)
@@ -97,14 +101,14 @@ def _levels_of(segment: Segment, blocks: Sequence[Block], until: int) -> LevelBa
     return LevelBand(low, high)
 
 
-def _pieces(segment: Segment, block: Block, until: int) -> list[tuple[float, float]]:
+def _level_pieces(segment: Segment, block: Block, until: int) -> list[tuple[float, float]]:
     """Mean levels of parts of a block that are long enough to be known, and how well they are."""
     layout, leaves = block.layout, segment.leaves
     done = layout.leaves_by(min(until, segment.end) - block.start)
     if done <= 0 or block.first < leaves.oldest:
         return []
     error = math.sqrt(layout.variances[-1])  # of a leaf, and of the mean of all that are done
-    scale = max(_above(segment), segment.below)
+    scale = max(_level_above(segment), segment.below)
     whole = error * math.sqrt(done) / layout.edge(done)
     count = min(_PIECES, done, max(1, int((_KNOWN * scale / max(whole, 1e-300)) ** 2)))
     places = np.unique(np.linspace(0, done, count + 1).astype(np.int64))

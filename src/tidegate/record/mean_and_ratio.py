@@ -134,7 +134,7 @@ def ratio(numerator: Answer, denominator: Answer) -> Ratio:
     """
     if numerator.confidence != denominator.confidence:
         raise QueryError("both sums of a ratio need the same confidence")
-    sides = [(one.estimate, *_sides(one)) for one in (numerator, denominator)]
+    sides = [(one.estimate, *_sides_of_mean(one)) for one in (numerator, denominator)]
     (a, a_below, a_above), (b, b_below, b_above) = sides
     if not denominator.low > 0 and not denominator.high < 0:
         raise QueryError(
@@ -154,7 +154,7 @@ def ratio(numerator: Answer, denominator: Answer) -> Ratio:
     return Ratio(sign * a / b, low, high, numerator.confidence, numerator, denominator)
 
 
-def _sides(answer: Answer) -> tuple[float, float]:
+def _sides_of_mean(answer: Answer) -> tuple[float, float]:
     """How far the interval of a sum reaches down and up, as errors that may add up with others.
 
     An end that was moved to what is possible at most (`within_bounds`) is no error of chance: two

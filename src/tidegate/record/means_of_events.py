@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from tidegate.errors import QueryError
 from tidegate.record.answer import Answer
-from tidegate.record.answer_text import SHOWN, cautions, six_digits
+from tidegate.record.answer_text import SHOWN, six_digit_text, text_of_cautions
 from tidegate.record.mean_and_ratio import Ratio, ratio
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
-from tidegate.record.sums_given_counts import RecordGivenCounts, numbers_tell
+from tidegate.record.record_given_counts import RecordGivenCounts, given_counts_tell
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 from tidegate.tables import html, plain_text
-from tidegate.tables.from_numpy import Tabular
+from tidegate.tables.tables_from_numpy import Tabular
 
 T = TypeVar("T")
 Ends = tuple[float, float]
@@ -85,13 +85,13 @@ class CountSumMean:
         mean = "mean: not known, as there may be no event"
         if self.mean is not None:
             sure = f"{self.mean.confidence:.0%}"
-            mean = f"mean: {self.mean.estimate:.5g} ({sure}: {_interval(self.mean)})"
-        count = f"count: {six_digits(self.count.estimate)} ({_interval(self.count)})"
+            mean = f"mean: {self.mean.estimate:.5g} ({sure}: {_interval_of_events(self.mean)})"
+        count = f"count: {six_digit_text(self.count.estimate)} ({_interval_of_events(self.count)})"
         return f"{count}; {self.sum}; {mean}"
 
 
-def _interval(one: Answer | Ratio) -> str:
-    return f"{six_digits(one.low)} to {six_digits(one.high)}"
+def _interval_of_events(one: Answer | Ratio) -> str:
+    return f"{six_digit_text(one.low)} to {six_digit_text(one.high)}"
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class MeansTable(Tabular):
     @property
     def said(self) -> list[str]:
         """What to fear of these answers; may be empty."""
-        return [line for line in (*cautions(self.sums.answers), self.note) if line]
+        return [line for line in (*text_of_cautions(self.sums.answers), self.note) if line]
 
     @property
     def _about(self) -> str:
@@ -168,7 +168,7 @@ class MeansTable(Tabular):
         names = [f"{part}{end}" for part in parts for end in ("", "_low", "_high")]
         columns = self.columns()
         rows = [
-            (self.times[at], *(_shown(float(columns[name][at])) for name in names))
+            (self.times[at], *(_shown_mean(float(columns[name][at])) for name in names))
             for at in range(min(len(self), most))
         ]
         if more := len(self) - len(rows):
@@ -176,8 +176,8 @@ class MeansTable(Tabular):
         return ("from", *(name.replace("_", " ") for name in names)), rows
 
 
-def _shown(number: float) -> str:
-    return "not known" if math.isnan(number) else six_digits(number)
+def _shown_mean(number: float) -> str:
+    return "not known" if math.isnan(number) else six_digit_text(number)
 
 
 def means_table(sums: TimeTable, counts: TimeTable, ends: Ends) -> MeansTable:
@@ -251,7 +251,7 @@ class MeanQueries(MeanVerbs):
         """The record of sums, with what the numbers tell."""
         if self._given is None or not self._given.fits(sums, counts):
             self._given = None
-            if not numbers_tell(sums, counts):
+            if not given_counts_tell(sums, counts):
                 return sums
             self._given = RecordGivenCounts(sums, counts)
         return self._given

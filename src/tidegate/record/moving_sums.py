@@ -16,19 +16,23 @@ from tidegate.clock import SECOND, Clock
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_text import SHOWN, cautions, numbers, six_digits
+from tidegate.record.answer_text import SHOWN, six_digit_text, text_of_cautions, text_of_numbers
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.range_tables import length_named
+from tidegate.record.range_tables import range_length_as_text
 from tidegate.record.times.many_time_ranges import joined_ranges
 from tidegate.record.times.sums_over_time import (
-    check_known,
-    forgotten_until,
+    check_times_are_known,
     places_of,
-    with_late_rows,
+    sums_with_late_rows,
+    time_forgotten_until,
 )
-from tidegate.record.times.time_ranges_and_tables import Moment, asked, length_of
+from tidegate.record.times.time_ranges_and_tables import (
+    Moment,
+    length_of_time,
+    time_range_asked_for,
+)
 from tidegate.tables import html, plain_text
-from tidegate.tables.from_numpy import Tabular
+from tidegate.tables.tables_from_numpy import Tabular
 
 if TYPE_CHECKING:
     from tidegate.record.record import Record
@@ -64,8 +68,8 @@ class MovingWindows(NamedTuple):
         cls, over: int | str | timedelta, every: int | str | timedelta | None, **more: Any
     ) -> MovingWindows:
         """The windows as a user names them; lengths may be those of Python, numpy or pandas."""
-        step = None if every is None else length_named(every)
-        return cls(length_named(over), step, **more)
+        step = None if every is None else range_length_as_text(every)
+        return cls(range_length_as_text(over), step, **more)
 
 
 @dataclass(frozen=True)
@@ -121,14 +125,14 @@ class MovingSums(Tabular):
         return begin, end
 
     def __repr__(self) -> str:
-        said = filter(None, cautions(self.answers))
+        said = filter(None, text_of_cautions(self.answers))
         return "\n".join([self._about, plain_text.table(*self._cells()), *said])
 
     def _repr_html_(self) -> str:
         answers, (_, ends), about = self.answers, self.texts(), self._about
         reach = (ends[0], ends[-1]) if ends else ("", "")
         picture = html.band(answers.estimate, answers.low, answers.high, reach, about)
-        said = html.lines(cautions(answers))
+        said = html.lines(text_of_cautions(answers))
         return f"<div><strong>{about}</strong>{picture}{html.table(*self._cells())}{said}</div>"
 
     @property
@@ -140,7 +144,12 @@ class MovingSums(Tabular):
         begin, end = self.texts()
         first = max(0, len(self) - SHOWN)
         rows = [
-            (begin[at], end[at], f"{self.rows[at]:,}", *map(six_digits, numbers(self.answers[at])))
+            (
+                begin[at],
+                end[at],
+                f"{self.rows[at]:,}",
+                *map(six_digit_text, text_of_numbers(self.answers[at])),
+            )
             for at in range(first, len(self))
         ]
         if first:
@@ -152,7 +161,7 @@ def moving_sums(record: Record, windows: MovingWindows) -> MovingSums:
     """The sums over windows of one length."""
     over = windows.over
     if isinstance(over, str):
-        return _sums_by_time(record, windows, _length("over", over))
+        return _sums_by_time(record, windows, _length_of_window("over", over))
     if windows.from_ is not None or windows.to is not None:
         raise QueryError("from and to need a length of time, such as over=1d")
     size = whole("over", over, minimum=1)
@@ -162,7 +171,9 @@ def moving_sums(record: Record, windows: MovingWindows) -> MovingSums:
     if windows.every is not None:
         step = whole("every", windows.every, minimum=1)
     first = max(record.start, windows.start or 0) + size
-    ends = _ends(first, min(record.end, _or(windows.end, record.end)), step, windows.most)
+    ends = _ends_of_moving_windows(
+        first, min(record.end, _or(windows.end, record.end)), step, windows.most
+    )
     answers = record.answers(ends - size, ends, windows.confidence, None)
     return MovingSums(answers, np.full(ends.size, size))
 
@@ -174,18 +185,20 @@ def _sums_by_time(record: Record, windows: MovingWindows, over: int) -> MovingSu
     if every is not None and not isinstance(every, str):
         raise QueryError("every must be a length of time, as over is")
     index = record.time_index
-    step = max(SECOND, over // _STEPS) if every is None else _length("every", every)
-    first, last = asked(index, windows.from_, windows.to).tolist()
-    known = forgotten_until([record]) or index.first_time
-    ends = _ends(max(first, known) + over, min(last, index.last_time + 1), step, windows.most)
+    step = max(SECOND, over // _STEPS) if every is None else _length_of_window("every", every)
+    first, last = time_range_asked_for(index, windows.from_, windows.to).tolist()
+    known = time_forgotten_until([record]) or index.first_time
+    ends = _ends_of_moving_windows(
+        max(first, known) + over, min(last, index.last_time + 1), step, windows.most
+    )
     if ends.size:
-        check_known([record], int(ends[0]) - over)
+        check_times_are_known([record], int(ends[0]) - over)
     spans = np.stack((ends - over, ends))
-    answers, rows = _windows_of_time(record, spans, windows.confidence)
+    answers, rows = _moving_windows_of_time(record, spans, windows.confidence)
     return MovingSums(answers, rows, spans, index.clock)
 
 
-def _windows_of_time(
+def _moving_windows_of_time(
     record: Record, spans: IntArray, confidence: float
 ) -> tuple[Answers, IntArray]:
     begin, end = (places_of(record, ticks) for ticks in spans)
@@ -195,11 +208,11 @@ def _windows_of_time(
     parts = []
     for cuts, places in zip(spans.T, np.stack((begin, end)).T, strict=True):
         sums = record.answers(places[:1], places[1:], confidence, None)
-        parts.append(with_late_rows(sums, [record], cuts, [places]))
+        parts.append(sums_with_late_rows(sums, [record], cuts, [places]))
     return joined_ranges([part for part, _ in parts]), np.concatenate([rows for _, rows in parts])
 
 
-def _ends(first: int, last: int, step: int, most: int) -> IntArray:
+def _ends_of_moving_windows(first: int, last: int, step: int, most: int) -> IntArray:
     """Where windows end: at multiples of the step, so that they stay where they are; and at last.
 
     No window is shown before a whole one is known.
@@ -213,9 +226,9 @@ def _ends(first: int, last: int, step: int, most: int) -> IntArray:
     return ends if ends.size and ends[-1] == last else np.append(ends, last)
 
 
-def _length(name: str, given: str) -> int:
+def _length_of_window(name: str, given: str) -> int:
     try:
-        return length_of(given)
+        return length_of_time(given)
     except QueryError:
         raise QueryError(f"{name} {_NO_LENGTH}") from None
 

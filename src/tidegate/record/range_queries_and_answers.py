@@ -16,7 +16,7 @@ from tidegate.record.answer import Answer
 from tidegate.record.answers_facts import ERRORS, AnswersFacts
 from tidegate.record.range_tables import RangeTables
 from tidegate.stages import Excess
-from tidegate.tables.table_input import are_times
+from tidegate.tables.table_input import table_column_has_times
 
 if TYPE_CHECKING:
     from tidegate.record.times.time_ranges_and_tables import Moment
@@ -88,12 +88,12 @@ class Answers(AnswersFacts):
             chance = times**2 * excess.variance
             power = times / normal_quantile(0.95)
             upper, lower = (
-                end_of_excess(lost, excess.upper, power),
-                end_of_excess(fallen, excess.lower, power),
+                end_of_excess_in_answers(lost, excess.upper, power),
+                end_of_excess_in_answers(fallen, excess.lower, power),
             )
             below = below + chance + np.square(lost) + np.square(lower - fallen)
             above = above + chance + np.square(upper - lost) + np.square(fallen)
-            missing = truncation_errors(excess)
+            missing = truncation_errors_of_answers(excess)
         high = estimate + np.sqrt(above) - np.minimum(allowance, 0.0)
         return cls(
             start=start,
@@ -160,13 +160,13 @@ def normal_quantile(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
-def truncation_errors(excess: Excess) -> FloatArray:
+def truncation_errors_of_answers(excess: Excess) -> FloatArray:
     """Standard errors of what truncation took away: of the factor, to first order, and chance."""
     ends = np.square(excess.upper - excess.expected) + np.square(excess.lower - excess.fallen)
     return np.asarray(np.sqrt(excess.variance + ends / normal_quantile(0.95) ** 2))
 
 
-def end_of_excess(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
+def end_of_excess_in_answers(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
     """Where an excess ends: upper at 95 %, by the power of a log-normal factor elsewhere."""
     if power == 1.0:
         return upper
@@ -196,7 +196,7 @@ class RangeQueries(RangeTables):
         Without any of them, the sum of everything that was released.
         `as_of=t`: as it would have been answered when t values were released.
         """
-        start, end, from_, to = places_or_times(start, end, from_, to)
+        start, end, from_, to = query_places_or_times(start, end, from_, to)
         if start is not None and end is not None and from_ is None and to is None:
             return self._answered(lambda record: record.answers([start], [end], confidence, as_of))[
                 0
@@ -225,14 +225,14 @@ class RangeQueries(RangeTables):
 
         Texts and dates ask by time, as in `query`: `queries(["2024-02-01"], ["2024-03-01"])`.
         """
-        if are_times(starts) or are_times(ends):
+        if table_column_has_times(starts) or table_column_has_times(ends):
             return self._answered(
                 lambda record: record.answers_by_time(starts, ends, confidence, as_of)
             )
         return self._answered(lambda record: record.answers(starts, ends, confidence, as_of))
 
 
-def places_or_times(
+def query_places_or_times(
     start: Any, end: Any, from_: Moment | None, to: Moment | None
 ) -> tuple[int | None, int | None, Moment | None, Moment | None]:
     """Positions, or the times that were given instead of them; not both."""
@@ -240,10 +240,10 @@ def places_or_times(
         if from_ is not None or to is not None:
             raise QueryError("give a range once: start and end, or from_ and to")
         return None, None, start, end
-    return _place("start", start), _place("end", end), from_, to
+    return _query_place("start", start), _query_place("end", end), from_, to
 
 
-def _place(name: str, place: Any) -> int | None:
+def _query_place(name: str, place: Any) -> int | None:
     if place is None or type(place) is int:
         return place
     whole = isinstance(place, np.integer | int) or (

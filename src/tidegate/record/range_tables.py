@@ -55,7 +55,7 @@ class RangeTables(ABC):
         means and rates by time. Days and longer are those of the calendar, in the zone of the
         stream. No privacy is spent. `table(...).to_pandas()` has a row for each.
         """
-        every = length_named(every)
+        every = range_length_as_text(every)
         if isinstance(every, str):
             length = every
             found: list[TimeTable] = []
@@ -122,10 +122,10 @@ class RangeTables(ABC):
 _LENGTHS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
-def length_named(every: Any) -> int | str:
+def range_length_as_text(every: Any) -> int | str:
     """A length of time as text, if it is one of Python, numpy or pandas.
 
-    >>> length_named(timedelta(minutes=90)), length_named("1d")
+    >>> range_length_as_text(timedelta(minutes=90)), range_length_as_text("1d")
     ('90min', '1d')
     """
     if isinstance(every, np.timedelta64):

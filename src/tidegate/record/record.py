@@ -13,19 +13,19 @@ from numpy.typing import ArrayLike
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import exact, whole
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer import out_of_range
-from tidegate.record.answer_text import with_notes
+from tidegate.record.answer import answer_out_of_range
+from tidegate.record.answer_text import text_with_notes
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries, normal_quantile, paired
-from tidegate.record.rows_and_levels import small_picture
+from tidegate.record.rows_and_levels import small_picture_of_rows
 from tidegate.record.segments.segment import Segment
 from tidegate.record.segments.segment_codec_and_joining import joined_segments
-from tidegate.record.segments.unmeasured_values import expected_as_before
+from tidegate.record.segments.unmeasured_values import unmeasured_as_before
 from tidegate.record.threshold_evidence import evidence_aims
 from tidegate.record.times import sums_over_time
-from tidegate.record.times.many_time_ranges import by_time
+from tidegate.record.times.many_time_ranges import sums_of_many_time_ranges
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
-from tidegate.record.values_no_choice_saw import HiddenValues, unseen_values
+from tidegate.record.unseen_values import UnseenValues, unseen_values
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 from tidegate.units import users_note
@@ -77,7 +77,7 @@ class RecordSums:
         begin: IntArray,
         end: IntArray,
         as_of: int | None,
-        hidden: HiddenValues,
+        hidden: UnseenValues,
         aim: Aim,
         before: Segment | None,
     ) -> None:
@@ -88,7 +88,7 @@ class RecordSums:
         parts = segment.parts(low, high, as_of, aim)
         first = segment.blocks[0].first if segment.blocks else 0
         if before is not None and (as_of is not None or segment.leaves.closed <= first):
-            parts = expected_as_before(parts, low, high, as_of, before, segment)
+            parts = unmeasured_as_before(parts, low, high, as_of, before, segment)
         self.estimate[here] += parts.estimate
         self.noise[here] += parts.noise_variance
         self.prediction[here] += parts.prediction_variance
@@ -156,7 +156,7 @@ class Record(RangeQueries):
     def __init__(
         self, segments: Sequence[Segment], guarantee: str = "", times: TimeIndex | None = None
     ) -> None:
-        self.segments = _without_gaps(segments)
+        self.segments = _segments_without_gaps(segments)
         self.guarantee, self.times, self.note = guarantee, times, users_note(guarantee)
 
     def __repr__(self) -> str:
@@ -166,7 +166,7 @@ class Record(RangeQueries):
     def _repr_html_(self) -> str:
         known = f"[{self.start:,}, {self.end:,})" if self.segments else "nothing"
         rows = [("positions", known), ("guarantee", self.guarantee)]
-        return html.facts("Record of a release", rows, small_picture(self))
+        return html.facts("Record of a release", rows, small_picture_of_rows(self))
 
     @property
     def start(self) -> int:
@@ -178,13 +178,13 @@ class Record(RangeQueries):
         """The position after the last released value."""
         return self.segments[-1].end
 
-    def _unseen(self) -> list[HiddenValues]:
+    def _unseen(self) -> list[UnseenValues]:
         """What may be hidden in each segment (`unseen`), as it was last found."""
         last = self.segments[-1]
         key = self.segments[0].start, last.origin, last.end
         if last.known_unseen is None or last.known_unseen[0] != key:
             last.known_unseen = key, tuple(unseen_values(self.segments))
-        return [HiddenValues(*found) for found in last.known_unseen[1]]
+        return [UnseenValues(*found) for found in last.known_unseen[1]]
 
     def joined(self, later: Record) -> Record:
         """This record joined with a later one of the same release."""
@@ -209,14 +209,14 @@ class Record(RangeQueries):
         − p), θ²/16): D² is the mean squared prediction error of the last 16 block sums (with noise:
         conservative), the rest the largest variance of independent values in [0, θ] with mean p.
         """
-        confidence = checked_confidence(confidence)
+        confidence = record_confidence(confidence)
         begin, end = self.checked(starts, ends)
         if as_of is not None:
             as_of = whole("as_of", as_of, minimum=0)
             if end.size and not int(end.max()) <= as_of <= self.end:
                 raise QueryError(f"as_of={as_of} must lie between the range's end and {self.end}")
         found = self.gathered(begin, end, as_of).answers(begin, end, confidence)
-        return with_notes(found, self.note) if self.note else found
+        return text_with_notes(found, self.note) if self.note else found
 
     def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> RecordSums:
         """What the segments know about these ranges, added up: before any interval."""
@@ -255,7 +255,7 @@ class Record(RangeQueries):
         self, starts: Any, ends: Any, confidence: float, as_of: int | None
     ) -> Answers:
         """The sums over many ranges of time at once."""
-        return by_time(self, starts, ends, confidence, as_of)
+        return sums_of_many_time_ranges(self, starts, ends, confidence, as_of)
 
     def table_of(
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
@@ -269,12 +269,12 @@ class Record(RangeQueries):
         wrong = np.flatnonzero((begin > end) | (begin < self.start) | (end > self.end))
         if wrong.size:
             raise QueryError(
-                out_of_range(int(begin[wrong[0]]), int(end[wrong[0]]), self.start, self.end)
+                answer_out_of_range(int(begin[wrong[0]]), int(end[wrong[0]]), self.start, self.end)
             )
         return begin, end
 
 
-def _without_gaps(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+def _segments_without_gaps(segments: Sequence[Segment]) -> tuple[Segment, ...]:
     """The last of these between which no value lacks."""
     for at in range(len(segments) - 1, 0, -1):
         if segments[at].start > segments[at - 1].end:
@@ -282,7 +282,7 @@ def _without_gaps(segments: Sequence[Segment]) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def checked_confidence(confidence: float) -> float:
+def record_confidence(confidence: float) -> float:
     """A confidence level between 0 and 1; floats lack the quantiles of one that is closer to 1."""
     if type(confidence) is float and 0 < confidence <= _SUREST:
         return confidence

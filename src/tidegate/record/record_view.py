@@ -1,6 +1,6 @@
 """A record as it is now, for other threads to read while more is released.
 
-Making one costs a few microseconds and copies no sums: see `RingBuffer.view`. What is found while
+Making one costs a few microseconds and copies no sums: see `LeafBuffer.view`. What is found while
 answering (the posterior of a segment, what thresholds tell of each other) is kept with the view, so
 one that is asked again answers at once.
 """

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from tidegate.clock import Clock
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.segments.journal_entry import Trace
+from tidegate.record.segments.journal_entry import JournalTrace
 from tidegate.record.segments.segment import Segment, SegmentMethod
 from tidegate.stages import NO_SUMS
-from tidegate.tables.from_numpy import arrow_table, pandas_frame, polars_frame
 from tidegate.tables.html import band
+from tidegate.tables.tables_from_numpy import arrow_table, pandas_frame, polars_frame
 
 if TYPE_CHECKING:
     from tidegate.record.record import Record
@@ -99,7 +99,7 @@ class Levels:
         below: int = 0,
     ) -> None:
         self._block = method.perturber.block
-        self._window = 0 if threshold is None else window(method, threshold)
+        self._window = 0 if threshold is None else window_of_levels(method, threshold)
         # Twice the sum of a leaf, expected at first: in the middle between both ends.
         self._prior = ((threshold or 0) - 2 * below) * self._block
         self._recent = recent
@@ -108,7 +108,7 @@ class Levels:
         if self._window:
             self.level = self._means(NO_SUMS).item()
 
-    def push(self, trace: Trace, out: FloatArray) -> None:
+    def push(self, trace: JournalTrace, out: FloatArray) -> None:
         """Fill `out` with the levels of the values that this was released of."""
         following = self._means(trace.sums) if self._window else trace.predictions
         widths = trace.widths if trace.widths.size else np.full(following.size, self._block)
@@ -149,16 +149,16 @@ class Levels:
         return means
 
 
-def window(method: SegmentMethod, threshold: int) -> int:
+def window_of_levels(method: SegmentMethod, threshold: int) -> int:
     """How many of the last leaves a level is the mean of; 0: it is the estimator's prediction."""
     wanted = method.estimator.level_leaves(method.perturber, threshold)
     kept = min(method.history, method.perturber.horizon) // method.perturber.block
     return min(wanted, max(1, kept))
 
 
-def recent_sums(method: SegmentMethod, segment: Segment) -> IntArray:
+def recent_sums_for_levels(method: SegmentMethod, segment: Segment) -> IntArray:
     """The last leaf sums of a segment, as many as its levels need."""
-    count = window(method, segment.threshold)
+    count = window_of_levels(method, segment.threshold)
     return np.diff(segment.leaves.columns(count + 1)[0]) if count else NO_SUMS
 
 
@@ -166,13 +166,13 @@ _POINTS = 120  # of a small picture: each is one query
 _SHARE = 50  # a window is this part of the stream
 
 
-def window_of(record: Record, block: int) -> int:
+def window_of_rows(record: Record, block: int) -> int:
     """How many values to average: a fiftieth of them, but more than a block has."""
     size = record.end - record.start
     return min(size, max(size // _SHARE, 4 * block, 1))
 
 
-def moving_average(
+def moving_average_of_rows(
     record: Record, window: int, points: int = _POINTS, confidence: float = 0.95
 ) -> Answers:
     """Sums over moving windows that end at evenly spaced positions."""
@@ -190,12 +190,12 @@ def _ends_of_levels(record: Record) -> tuple[str, str]:
     return first, last
 
 
-def small_picture(record: Record, labels: tuple[str, str] | None = None) -> str:
+def small_picture_of_rows(record: Record, labels: tuple[str, str] | None = None) -> str:
     """The moving average as SVG, for a notebook; empty if nothing was released."""
     if not record.segments or record.end == record.start:
         return ""
-    window = window_of(record, record.segments[-1].method.perturber.block)
-    sums = moving_average(record, window)
+    window = window_of_rows(record, record.segments[-1].method.perturber.block)
+    sums = moving_average_of_rows(record, window)
     ends = labels or _ends_of_levels(record)
     return band(
         sums.estimate / window,

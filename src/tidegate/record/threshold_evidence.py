@@ -65,14 +65,14 @@ def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
     if trees is None:  # θ is not refined
         return [NO_AIM] * len(segments)
     until = segments[-1].end if as_of is None else as_of
-    phases = _phases_in_order(segments, trees, until)
+    phases = _evidence_phases_in_order(segments, trees, until)
     seen, warm = [phase.visible for phase in phases], [phase.warm for phase in phases]
     bands = levels_that_chose(segments, trees, max(until, 1))
     found = []
     for number, phase in enumerate(phases):
         same = [at for at, one in enumerate(phases) if one.warm_up == phase.warm_up and seen[at]]
-        later = _later(segments, number, warm, until)
-        wider = _wider(segments, same, seen) if same and number != same[-1] else 1.0
+        later = _later_evidence(segments, number, warm, until)
+        wider = _wider_by_evidence(segments, same, seen) if same and number != same[-1] else 1.0
         if not phase.share:
             found.append(NO_AIM)
             continue
@@ -81,7 +81,7 @@ def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
     return found
 
 
-def _phases_in_order(
+def _evidence_phases_in_order(
     segments: Sequence[Segment], trees: BlockBudgets, until: int
 ) -> list[_PhaseEvidence]:
     walk, found = _EvidenceWalk(trees), list[_PhaseEvidence]()
@@ -121,7 +121,7 @@ class _EvidenceWalk:
             (visible, share), self._opened = earlier[1][:2], segment.origin
         else:
             visible, share = self._after_window(segment, earlier)
-        bulk = warm and _saw_bulk(segment, self._trees, 1 + sums)
+        bulk = warm and _evidence_saw_bulk(segment, self._trees, 1 + sums)
         sums = _part_for_sums(segment, segment.blocks[-1], self._trees)
         self._part, self._chosen = max(_LATE_SHARE, 1.0 - float(abs(sums))), abs(sums) < 1
         return _PhaseEvidence(visible, share, self.warm_up, warm, _BULK_LEFT if bulk else 1.0)
@@ -131,8 +131,10 @@ class _EvidenceWalk:
     ) -> tuple[float, float]:
         """Chosen from the values of a warm-up, unless a full cap was kept."""
         values = segment.blocks[0].layout.length
-        visible = _visible(part * self._epsilon * values)
-        if earlier is not None and _kept(earlier[0], segment, earlier[1].visible, visible):
+        visible = _visible_evidence(part * self._epsilon * values)
+        if earlier is not None and _evidence_kept_cap(
+            earlier[0], segment, earlier[1].visible, visible
+        ):
             return earlier[1][:2]
         self.warm_up, self._opened = segment.origin, 0
         return visible, self._aimed_at(visible, values)
@@ -143,10 +145,10 @@ class _EvidenceWalk:
         """Chosen from the values of the window before."""
         age = segment.origin - self.warm_up
         values = segment.origin - self._opened if self._opened else _WINDOW * age
-        visible = _visible(self._part * self._epsilon * values)
+        visible = _visible_evidence(self._part * self._epsilon * values)
         late = segment.origin > late_from(self._trees.horizon)
         if late and earlier is not None and not self._opened:
-            visible = min(_MOST, visible * _late_times(earlier[0], visible))
+            visible = min(_MOST, visible * _evidence_of_late_choice(earlier[0], visible))
         self._opened = 0
         return visible, self._aimed_at(visible, age)
 
@@ -155,22 +157,22 @@ class _EvidenceWalk:
         return math.sqrt(visible * min(_MOST, _WANTED / (self._epsilon * stretch)))
 
 
-def _visible(evidence: float) -> float:
+def _visible_evidence(evidence: float) -> float:
     """The share above θ that a choice can see, by its ε × values."""
     return min(_MOST, _VISIBLE / max(evidence, 1e-9))
 
 
-def _late_times(before: Segment, visible: float) -> float:
+def _evidence_of_late_choice(before: Segment, visible: float) -> float:
     """How many times as many values a late choice leaves above θ, for its price (`late_price`)."""
     if before.below or not before.blocks:
         return 1.0
-    mean = _mean_by(before, before.end)
+    mean = _mean_as_evidence(before, before.end)
     folds = -float(log(np.array([min(1.0, visible)]))[0])
     price = _LATE_STEEP * mean / before.threshold * folds
     return max(1.0, _LATE_TIMES * min(_LATE_STEEP, price) / _VISIBLE)
 
 
-def _kept(before: Segment, segment: Segment, saw: float, sees: float) -> bool:
+def _evidence_kept_cap(before: Segment, segment: Segment, saw: float, sees: float) -> bool:
     """Whether a warm-up kept the cap that was full, which a choice that knew far more had made."""
     if not (before.measured and before.blocks and saw) or segment.below != before.below:
         return False
@@ -178,21 +180,21 @@ def _kept(before: Segment, segment: Segment, saw: float, sees: float) -> bool:
     return segment.threshold in (cap, before.threshold) and sees > _FAR_MORE * saw
 
 
-def _later(
+def _later_evidence(
     segments: Sequence[Segment], number: int, warm: list[bool], until: int
 ) -> tuple[float, float]:
     """Means of later phases: the highest with a higher cap, and that which a full cap began."""
     cap, highest = segments[number].highest_cap, 0.0
     for at in range(number + 1, len(segments)):
         if warm[at]:  # the level has grown: what is higher from here on was not hidden before
-            following = _mean_by(segments[at], until) if at == number + 1 else 0.0
+            following = _mean_as_evidence(segments[at], until) if at == number + 1 else 0.0
             return highest, following
         if segments[at].measured and segments[at].highest_cap > cap:
-            highest = max(highest, _mean_by(segments[at], until))
+            highest = max(highest, _mean_as_evidence(segments[at], until))
     return highest, 0.0
 
 
-def _wider(segments: Sequence[Segment], same: list[int], seen: list[float]) -> float:
+def _wider_by_evidence(segments: Sequence[Segment], same: list[int], seen: list[float]) -> float:
     """How far the tail moves the upper end, from the first and the last phase.
 
     Only that of earlier phases: how far values lie above the highest θ no other θ can tell.
@@ -200,33 +202,33 @@ def _wider(segments: Sequence[Segment], same: list[int], seen: list[float]) -> f
     first, last = same[0], same[-1]
     if seen[first] < _APART * seen[last]:
         return 1.0
-    ends = (_scale(segments[at]) for at in (last, first))
-    return _heaviness(*ends, seen[first] / seen[last])
+    ends = (_evidence_scale(segments[at]) for at in (last, first))
+    return _evidence_heaviness(*ends, seen[first] / seen[last])
 
 
-def _scale(segment: Segment) -> int:
+def _evidence_scale(segment: Segment) -> int:
     """What was chosen by the sizes of values: θ, or the larger of both ends."""
     return max(segment.threshold - segment.below, segment.below)
 
 
 @lru_cache(maxsize=256)
-def _heaviness(last: int, first: int, ratio: float) -> float:
+def _evidence_heaviness(last: int, first: int, ratio: float) -> float:
     grown, fewer = log(np.array([last / first, ratio])).tolist()
     wider = min(max(_WIDER * (grown / fewer - _HEAVY), _LEAST), _HIGHEST)
     return float(exp(np.array([wider]))[0])
 
 
-def _saw_bulk(segment: Segment, trees: BlockBudgets, part: Fraction) -> bool:
+def _evidence_saw_bulk(segment: Segment, trees: BlockBudgets, part: Fraction) -> bool:
     """Whether a warm-up that paid this part of ε chose θ by the bulk of its values."""
     if segment.below or part <= _AGAIN:
         return False
     values = segment.blocks[0].layout.length
     places = -(-segment.method.ceiling // segment.method.grain)
-    return _sees_bulk(part * trees.epsilon, values, trees.horizon, places)
+    return _evidence_sees_bulk(part * trees.epsilon, values, trees.horizon, places)
 
 
 @lru_cache(maxsize=256)
-def _sees_bulk(epsilon: Fraction, values: int, horizon: int, top: int) -> bool:
+def _evidence_sees_bulk(epsilon: Fraction, values: int, horizon: int, top: int) -> bool:
     lattice = Lattice(Fraction(top), Fraction(1))
     stretch = max(1, min(horizon, _STRETCH * values))
     stage = TailQuantile(epsilon=epsilon, bound=top, holdout=values, horizon=stretch)
@@ -239,7 +241,7 @@ def _part_for_sums(segment: Segment, block: Block, trees: BlockBudgets) -> Fract
     return trees.part_of(block.choice, block.layout.length, segment.threshold, ceiling)
 
 
-def _mean_by(segment: Segment, until: int) -> float:
+def _mean_as_evidence(segment: Segment, until: int) -> float:
     """The mean of the leaves that were released up to a position, in units; 0: none were."""
     leaves = segment.leaves
     for block in reversed(segment.blocks):

@@ -10,7 +10,7 @@ from typing import Any
 from tidegate.errors import QueryError, SettingError
 from tidegate.exact_numbers import LARGEST, said
 from tidegate.io import SourceError, read_metadata
-from tidegate.io.file_kind_and_row_count import kind_of
+from tidegate.io.file_kind_and_row_count import file_kind_of
 from tidegate.released.scan_into_block_sums import DAMAGED
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
@@ -36,7 +36,7 @@ def file_metadata(
     metadata = read_metadata(path, format)
     if metadata is None:
         where = f"{Path(path).name}.meta.json beside it is missing"
-        inside = kind_of(path, format).format == "parquet"
+        inside = file_kind_of(path, format).format == "parquet"
         raise SourceError(
             None,
             "carries no metadata of Tidegate, so its noise is not known"
@@ -67,7 +67,7 @@ def understood_metadata(metadata: Mapping[str, Any], name: str) -> tuple[Pipelin
         top = lattice.top if pipeline.ticks is None else lattice.scale.top
         least, most = -lattice.bottom * lattice.step, top * lattice.step
         well_formed = isinstance(metadata["guarantee"], str) and all(
-            _is_phase(vars(phase), least, most) for phase in phases
+            _is_phase_in_metadata(vars(phase), least, most) for phase in phases
         )
     except SettingError as error:  # not an option of the user: name the file
         raise SourceError(None, f"its metadata has invalid settings: {error}", name) from None
@@ -90,7 +90,7 @@ def understood_metadata(metadata: Mapping[str, Any], name: str) -> tuple[Pipelin
     return pipeline, phases
 
 
-def _is_phase(facts: Mapping[str, Any], least: float, most: float) -> bool:
+def _is_phase_in_metadata(facts: Mapping[str, Any], least: float, most: float) -> bool:
     """Whether these are a position, a threshold and a floor within the bounds, and an epoch."""
     start, threshold, floor = facts["start"], facts["threshold"], facts["floor"]
     return (

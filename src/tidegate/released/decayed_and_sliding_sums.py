@@ -58,7 +58,7 @@ class DecayedSum:
     def push(self, released: Iterable[float]) -> FloatArray:
         """The decayed sum after each of these released values."""
         found = []
-        for value in _listed(released):
+        for value in _listed_sums(released):
             self._sum = self._sum * self._kept + value
             found.append(self._sum)
         return np.array(found)
@@ -81,7 +81,7 @@ class SlidingSum:
     def push(self, released: Iterable[float]) -> FloatArray:
         """The sliding sum after each of these released values."""
         found = []
-        for value in _listed(released):
+        for value in _listed_sums(released):
             self._last.append(self._last[-1] + value)
             found.append(self._last[-1] - self._last[0])
         return np.array(found)
@@ -105,7 +105,7 @@ class WholeCounts:
     def push(self, released: Iterable[float]) -> FloatArray:
         """A whole number for each of these released values."""
         found = []
-        for value in _listed(released):
+        for value in _listed_sums(released):
             self._running += value
             step = min(max(round(self._running) - self._count, 0), self._most)
             self._count += step
@@ -113,6 +113,6 @@ class WholeCounts:
         return np.array(found)
 
 
-def _listed(released: Iterable[float]) -> list[float]:
+def _listed_sums(released: Iterable[float]) -> list[float]:
     values: list[float] = np.asarray(released, dtype=np.float64).reshape(-1).tolist()
     return values

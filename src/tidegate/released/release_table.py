@@ -16,19 +16,19 @@ from tidegate.methods._cycle_periods import periods_in_rows
 from tidegate.methods._feasibility import SEEN
 from tidegate.randomness import Randomness
 from tidegate.released.released import Released
-from tidegate.released.released_columns import OfColumn, ReleasedColumns
-from tidegate.run.column_budgets import checked_names, per_column, shares_of
+from tidegate.released.released_columns import RandomnessOfColumn, ReleasedColumns
+from tidegate.run.column_budgets import checked_column_names, per_column, shares_of
 from tidegate.run.pipeline import Pipeline
+from tidegate.tables.columns_to_numpy import column_to_numpy
 from tidegate.tables.table_input import (
-    check_kind,
-    columns_at_once,
-    index_times,
+    check_table_kind,
+    index_times_of_table,
     is_table,
-    only_name,
-    picked_columns,
-    without_capsules,
+    only_column_of_table,
+    picked_table_columns,
+    table_columns_at_once,
+    table_without_capsules,
 )
-from tidegate.tables.to_numpy import plain
 from tidegate.timestamps import Times, read_times
 
 _HORIZON = 1 << 20  # of the presets
@@ -110,8 +110,8 @@ def release(
     """
     for name in sorted(_CALLED.keys() & settings.keys()):
         raise SettingError(name, f"is called {_CALLED[name]!r} where a whole table is released")
-    table = without_capsules(table)
-    check_kind(table, value)
+    table = table_without_capsules(table)
+    check_table_kind(table, value)
     if isinstance(value, list | tuple) and is_table(table):
         common = {"users": users, "zone": zone, "late": late, "method": method, **settings}
         budget = {"epsilon": epsilon, "bound": bound, "share": share}
@@ -121,25 +121,25 @@ def release(
         raise SettingError(named, "by name needs several columns: value=['fare', 'tip']")
     name = value if isinstance(value, str) else ""
     if is_table(table):
-        value = only_name(table) if value is None else value
+        value = only_column_of_table(table) if value is None else value
         if value is None:
             raise SettingError("value", "name the column of values, such as value='fare'")
-        wanted = {"value": value, "users": users, "time": index_times(table, time)}
-        values, users, time = picked_columns(table, wanted)
+        wanted = {"value": value, "users": users, "time": index_times_of_table(table, time)}
+        values, users, time = picked_table_columns(table, wanted)
     else:
         values = table if value is None else value
-        time = index_times(values, time)
+        time = index_times_of_table(values, time)
         name = name or str(getattr(table, "name", "") or "")
-    values = plain(values)
+    values = column_to_numpy(values)
     rows = _count(values)
     if not rows:
         raise InputError("the table has no rows: nothing was released, and nothing was spent")
     if time is not None:
-        time = _read_times(time, zone)  # before anything is spent
+        time = _times_of_table(time, zone)  # before anything is spent
         if settings.get("period") is not None:
             settings = {**settings, "period": periods_in_rows(settings["period"], time.ticks)}
     pipeline = _pipeline_for_table(method, epsilon, bound, rows, settings)
-    _warn_of_settings(pipeline)
+    _warn_of_table_settings(pipeline)
     running = pipeline.keeping(rows).start(randomness)
     out = running.push_rows(values, users, time, late)
     running.finish()  # the table is over, and its length is public
@@ -155,7 +155,7 @@ def release(
     )
 
 
-def _read_times(time: Any, zone: str | None) -> Times:
+def _times_of_table(time: Any, zone: str | None) -> Times:
     try:
         return read_times(time, zone=zone)
     except InputError as error:
@@ -178,13 +178,13 @@ def _columns_of_table(
     Privacy: a row has a value in each column, and each costs its own ε_i. A replaced row costs
     their sum (sequential composition), which is ε exactly.
     """
-    names = checked_names(value)
+    names = checked_column_names(value)
     epsilon = positive("epsilon", budget["epsilon"])
     shares = shares_of(names, budget["share"])
     bounds = per_column("bound", names, budget["bound"])
     own = {name: per_column(name, names, common.pop(name)) for name in _OWN if name in common}
-    time = index_times(table, time)
-    table = columns_at_once(table, [*names, time, common["users"]])
+    time = index_times_of_table(table, time)
+    table = table_columns_at_once(table, [*names, time, common["users"]])
     released: dict[str, Released] = {}
     for name in names:
         if bounds[name] is None:
@@ -196,7 +196,7 @@ def _columns_of_table(
             time=time,
             epsilon=epsilon * shares[name],
             bound=bounds[name],
-            randomness=OfColumn(name, randomness),
+            randomness=RandomnessOfColumn(name, randomness),
             **common,
             **mine,
         )
@@ -204,7 +204,7 @@ def _columns_of_table(
     return ReleasedColumns(released, total, in_memory=released)
 
 
-def _warn_of_settings(pipeline: Pipeline) -> None:
+def _warn_of_table_settings(pipeline: Pipeline) -> None:
     """Warn of doubtful settings, as `tidegate release` does: a `UserWarning` for each sentence."""
     from tidegate.plan import setting_warnings  # on demand: most imports need none of it
 

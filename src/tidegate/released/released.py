@@ -14,19 +14,19 @@ from tidegate.guarantee import Guarantee
 from tidegate.lattice import IntArray
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
-from tidegate.record.rows_and_levels import Rows, small_picture
+from tidegate.record.rows_and_levels import Rows, small_picture_of_rows
 from tidegate.record.times.time_index import TimeIndex
-from tidegate.record.times.time_ranges_and_tables import moment
-from tidegate.released.plot import axis_label, places_along, plot_released
+from tidegate.record.times.time_ranges_and_tables import time_asked_for
+from tidegate.released.released_plot import places_along_plot, plot_axis_label, plot_released
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.tables import html
-from tidegate.tables.from_numpy import Tabular
+from tidegate.tables.tables_from_numpy import Tabular
 
 _DIGITS = 18  # of a position
 
 
-def position_of(place: Any) -> int | None:
+def position_in_released(place: Any) -> int | None:
     """The position that a place in a stream is; None: it is a time."""
     text = str(place).strip()
     whole = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _DIGITS
@@ -71,19 +71,19 @@ class ReleasedTable(Tabular, RangeQueries):
     @property
     def axis_label(self) -> str:
         """What runs along a picture."""
-        return axis_label(self.times)
+        return plot_axis_label(self.times)
 
     def along(self, ends: IntArray) -> NDArray[Any]:
         """Where in a picture the rows before these positions lie."""
-        return places_along(self.times, ends)
+        return places_along_plot(self.times, ends)
 
     def place(self, place: Any) -> int:
         """The position of a place in the stream: a whole number, or a time."""
-        position = position_of(place)
+        position = position_in_released(place)
         if position is not None:
             return position
         index = self.record.time_index
-        tick = moment(index.clock, str(place).strip(), "a time of the range")
+        tick = time_asked_for(index.clock, str(place).strip(), "a time of the range")
         return int(index.positions(np.array([tick]))[0])
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -110,7 +110,7 @@ class ReleasedTable(Tabular, RangeQueries):
         ]
 
     def _repr_html_(self) -> str:
-        return html.facts(self.title, self._facts(), small_picture(self.record))
+        return html.facts(self.title, self._facts(), small_picture_of_rows(self.record))
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
         return ask(self.record)

@@ -20,7 +20,7 @@ from tidegate.released.released import Released, ReleasedTable
 from tidegate.released.released_file import ReleasedFile
 from tidegate.run.column_budgets import column_file_label, facts_of_all_columns
 from tidegate.tables import html
-from tidegate.tables.from_numpy import Tabular
+from tidegate.tables.tables_from_numpy import Tabular
 
 
 class ReleasedColumns(Tabular):
@@ -122,7 +122,7 @@ class ReleasedColumns(Tabular):
 
 
 @dataclass(frozen=True)
-class OfColumn:
+class RandomnessOfColumn:
     """Randomness of one column: noise of two columns is unrelated, in a simulation too."""
 
     name: str

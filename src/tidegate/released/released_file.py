@@ -14,20 +14,25 @@ import numpy as np
 from tidegate.errors import SettingError, TidegateError
 from tidegate.io import SourceError, read_released, read_rows
 from tidegate.io.errors import source_error
-from tidegate.io.file_kind_and_row_count import kind_of
+from tidegate.io.file_kind_and_row_count import file_kind_of
 from tidegate.io.metadata_files import unfinished_run_note
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
 from tidegate.released.checked_metadata import file_metadata, understood_metadata
 from tidegate.released.released import ReleasedTable
-from tidegate.released.scan_into_block_sums import DAMAGED, checked_scan, scan, scanned_spans
+from tidegate.released.scan_into_block_sums import (
+    DAMAGED,
+    checked_scan,
+    scan_block_sums,
+    scanned_spans,
+)
 from tidegate.released.smoothed_file import SmoothedFile
-from tidegate.released.sums_index_file import Index, built_index, grown_from
-from tidegate.released.times_index_file import time_index
+from tidegate.released.sums_index_file import SumsIndex, built_sums_index, sums_index_grown_from
+from tidegate.released.times_index_file import times_index_of_file
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.snapshot import record_of
+from tidegate.run.snapshot import record_of_snapshot
 from tidegate.state_as_bytes import MALFORMED
 
 
@@ -81,8 +86,8 @@ class ReleasedFile(ReleasedTable):
             raise SourceError(None, "is not a file: only files can be queried", name)
         version = {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
         index_path = place.with_name(f".{place.name}.tidegate-index")
-        kind, index = kind_of(path, format), Index.read(index_path)
-        before: Index | None = None  # of the file as it was
+        kind, index = file_kind_of(path, format), SumsIndex.read(index_path)
+        before: SumsIndex | None = None  # of the file as it was
         if index is not None and index.version != version:
             index, before = None, index
         # A Parquet file's facts are inside it, so that they cannot be newer than its index.
@@ -93,26 +98,30 @@ class ReleasedFile(ReleasedTable):
         pipeline, phases = understood_metadata(metadata, name)
         if not pipeline.estimator.adds_up:
             record = _carried_by_file(metadata, pipeline, name)
-            record.times = time_index(path, format, metadata, version)
+            record.times = times_index_of_file(path, format, metadata, version)
             record.note = f"{record.note} {unfinished_run_note(metadata)}".strip()
             smoothed = SmoothedFile.beside(place, metadata, found.st_mode, record)
             return cls(Path(path), metadata, pipeline, record, format, smoothed)
         if index is None or index.metadata != metadata:
             parts = scanned_spans(pipeline, phases, name)
-            before, prefix = grown_from(before, place, kind, found.st_size, metadata, parts)
+            before, prefix = sums_index_grown_from(
+                before, place, kind, found.st_size, metadata, parts
+            )
 
             def scanned(out: IO[bytes]) -> dict[str, Any]:
                 if before is None:
-                    return scan(out, pipeline, parts, checked_scan(path, format, phases[0].start))
+                    return scan_block_sums(
+                        out, pipeline, parts, checked_scan(path, format, phases[0].start)
+                    )
                 before.copy(out, pipeline.perturber.block)
                 start, skipped = before.footer["position"], before.version["size"]
                 new = checked_scan(path, format, start, skipped)
-                return scan(out, pipeline, parts, new, before.footer)
+                return scan_block_sums(out, pipeline, parts, new, before.footer)
 
             facts = {"version": version, "metadata": metadata, "prefix": prefix}
-            index = built_index(index_path, found.st_mode, facts, scanned)
+            index = built_sums_index(index_path, found.st_mode, facts, scanned)
         record = index.record(pipeline, metadata["guarantee"])
-        record.times = time_index(path, format, metadata, version)
+        record.times = times_index_of_file(path, format, metadata, version)
         record.note = f"{record.note} {unfinished_run_note(metadata)}".strip()
         return cls(Path(path), metadata, pipeline, record, format)
 
@@ -219,7 +228,7 @@ def _carried_by_file(metadata: Mapping[str, Any], pipeline: Pipeline, name: str)
         )
         raise SourceError(None, problem, name)
     try:
-        record = record_of(pipeline, metadata["record"], metadata["guarantee"])
+        record = record_of_snapshot(pipeline, metadata["record"], metadata["guarantee"])
         if not record.segments:
             raise ValueError("a record has segments")
         return record

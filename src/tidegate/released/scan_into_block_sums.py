@@ -24,7 +24,7 @@ _ROW = np.dtype([("sum", "<i8"), ("prediction", "<f8"), ("square", "<f8")])
 _SINGLE = np.dtype([("sum", "<i8")])  # blocks of one value are not predicted
 
 
-def row_kind(block: int) -> np.dtype[np.void]:
+def block_sum_row_kind(block: int) -> np.dtype[np.void]:
     """The dtype of a row, by the length of blocks."""
     return _SINGLE if block == 1 else _ROW
 
@@ -127,10 +127,10 @@ class _BlockSums:
 
     def _close(self, sums: FloatArray, firsts: FloatArray) -> None:
         scaled = sums / self._step
-        if not float(np.abs(scaled).max()) < LARGEST:  # running sums may wrap round: `RingBuffer`
+        if not float(np.abs(scaled).max()) < LARGEST:  # running sums may wrap round: `LeafBuffer`
             raise QueryError("values of this file are beyond any that a release has: it is damaged")
         units = self._units(scaled)
-        rows = np.empty(units.size, dtype=row_kind(self._block))
+        rows = np.empty(units.size, dtype=block_sum_row_kind(self._block))
         running = np.cumsum(np.concatenate(([self.sum], units)))
         rows["sum"], self.sum = running[:-1], int(running[-1])
         if self._block > 1:
@@ -155,11 +155,11 @@ class _BlockSums:
         """Write the row of the open or next block; return the number of rows."""
         prediction = self.prediction / self._step if self.filled else 0.0
         row = (self.sum,) if self._block == 1 else (self.sum, prediction, self.square)
-        self._out.write(np.array([row], dtype=row_kind(self._block)).tobytes())
+        self._out.write(np.array([row], dtype=block_sum_row_kind(self._block)).tobytes())
         return self.closed + 1
 
 
-def scan(
+def scan_block_sums(
     out: IO[bytes],
     pipeline: Pipeline,
     spans: list[ScannedSpan],

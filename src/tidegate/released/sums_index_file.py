@@ -32,9 +32,9 @@ from tidegate.io.errors import sink_error
 from tidegate.io.file_kind_and_row_count import FileKind
 from tidegate.lattice import IntArray
 from tidegate.record.record import Record
-from tidegate.record.segments.leaf_buffers import RingBuffer
+from tidegate.record.segments.leaf_buffers import LeafBuffer
 from tidegate.record.segments.segment import Segment
-from tidegate.released.scan_into_block_sums import ScannedSpan, row_kind
+from tidegate.released.scan_into_block_sums import ScannedSpan, block_sum_row_kind
 from tidegate.run.pipeline import Pipeline
 
 _MARK = b"TIDEGATE INDEX 1"
@@ -42,7 +42,7 @@ _PIECE = 1 << 24
 _END = struct.Struct(f"<Q{len(_MARK)}s")
 
 
-class Index:
+class SumsIndex:
     """Rows and footer of an index file."""
 
     def __init__(self, data: mmap.mmap, footer: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Index:
         self.metadata: dict[str, Any] = footer["metadata"]
 
     @classmethod
-    def read(cls, path: Path) -> Index | None:
+    def read(cls, path: Path) -> SumsIndex | None:
         """The index; None if it is missing or unusable."""
         try:
             with path.open("rb") as file:
@@ -62,7 +62,7 @@ class Index:
             return None
 
     @classmethod
-    def mapped(cls, file: IO[bytes]) -> Index | None:
+    def mapped(cls, file: IO[bytes]) -> SumsIndex | None:
         """The index in an open file; None if the file is not an index."""
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -84,7 +84,7 @@ class Index:
         rows = sum(facts.get("rows", 0) for facts in self._segments)
         if not self._segments[-1]["blocked"]:
             rows -= 1
-        end = rows * row_kind(block).itemsize
+        end = rows * block_sum_row_kind(block).itemsize
         for start in range(0, end, _PIECE):
             out.write(self._data[start : min(start + _PIECE, end)])
 
@@ -101,7 +101,7 @@ class Index:
     ) -> Record:
         """The block sums of all segments; or of these, whose rows begin at byte `at`."""
         block = pipeline.perturber.block
-        kind = row_kind(block)
+        kind = block_sum_row_kind(block)
         segments: list[Segment] = []
         for facts in self._segments if parts is None else parts:
             segment = Segment(
@@ -119,7 +119,7 @@ class Index:
                 at += rows.nbytes
                 # The rows stay in the index file, and are read on demand.
                 columns = [rows[name] for name in kind.names or ()]
-                segment.leaves = RingBuffer.stored(block=block, columns=columns)
+                segment.leaves = LeafBuffer.stored(block=block, columns=columns)
             segment.end = facts["end"]
         return Record(segments, guarantee)
 
@@ -127,31 +127,31 @@ class Index:
 _Scan = Callable[[IO[bytes]], dict[str, Any]]
 
 
-def built_index(path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan) -> Index:
+def built_sums_index(path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan) -> SumsIndex:
     """Scan, and store the index beside the file; if that is impossible, use it once."""
     try:
-        return _written_index(path, mode, facts, scan, path.parent)
+        return _written_sums_index(path, mode, facts, scan, path.parent)
     except TidegateError:
         raise
     except OSError:  # the folder is read-only, or full
         try:
-            return _written_index(path, mode, facts, scan, None)
+            return _written_sums_index(path, mode, facts, scan, None)
         except TidegateError:
             raise
         except OSError as error:
             raise sink_error(error, tempfile.gettempdir()) from None
 
 
-def _written_index(
+def _written_sums_index(
     path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan, folder: Path | None
-) -> Index:
+) -> SumsIndex:
     descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f"{path.name}-")
     try:
         with os.fdopen(descriptor, "w+b") as file:
             footer = json.dumps({**facts, **scan(file)}).encode()
             file.write(footer + _END.pack(len(footer), _MARK))
             file.flush()
-            index = Index.mapped(file)
+            index = SumsIndex.mapped(file)
             if index is None:
                 raise AssertionError("an index that was just written can be read")
             if folder is not None:
@@ -166,28 +166,28 @@ def _written_index(
 _DIGEST_PIECE = 1 << 20
 
 
-def grown_from(
-    before: Index | None,
+def sums_index_grown_from(
+    before: SumsIndex | None,
     path: Path,
     kind: FileKind,
     size: int,
     metadata: Mapping[str, Any],
     parts: list[ScannedSpan],
-) -> tuple[Index | None, str | None]:
+) -> tuple[SumsIndex | None, str | None]:
     """The earlier index, if the file has only grown; and the digest of the file now."""
     if (
         before is None
         or before.footer.get("prefix") is None
         or before.version["size"] >= size
         or before.metadata["settings"] != metadata["settings"]
-        or not _index_continues(before, parts)
+        or not _sums_index_continues(before, parts)
     ):
-        return None, _index_digests(path, kind, [size])[0]
-    then, now = _index_digests(path, kind, [before.version["size"], size])
+        return None, _sums_index_digests(path, kind, [size])[0]
+    then, now = _sums_index_digests(path, kind, [before.version["size"], size])
     return before if then == before.footer["prefix"] else None, now
 
 
-def _index_digests(path: Path, kind: FileKind, sizes: Sequence[int]) -> list[str | None]:
+def _sums_index_digests(path: Path, kind: FileKind, sizes: Sequence[int]) -> list[str | None]:
     """The digest of the first `size` bytes, for increasing sizes; None if no row can follow there.
 
     Rows can follow plain lines of which the last is complete and not blank.
@@ -208,7 +208,7 @@ def _index_digests(path: Path, kind: FileKind, sizes: Sequence[int]) -> list[str
     return found + [None] * (len(sizes) - len(found))
 
 
-def _index_continues(index: Index, spans: list[ScannedSpan]) -> bool:
+def _sums_index_continues(index: SumsIndex, spans: list[ScannedSpan]) -> bool:
     """Whether the phases of the index are the first of the present ones."""
     known = index.footer["segments"]
     if len(known) > len(spans):

@@ -1,8 +1,8 @@
 """The index of times beside a released file (`.<name>.tidegate-times`).
 
 The first query by time reads the column of times once. What it keeps are the knots of
-`tidegate.record.times.time_index`: two for a regular stream of any length, and read in place; then
-the late rows.
+`tidegate.record.times.times_index_of_file`: two for a regular stream of any length, and read in
+place; then the late rows.
 Everything in it comes from the released file, so it may be deleted.
 """
 
@@ -29,7 +29,7 @@ _MARK = b"TIDEGATE TIMES 2"
 _HEAD = 4096  # bytes: the mark and the facts, filled up with spaces
 
 
-def time_index(
+def times_index_of_file(
     path: str | Path,
     format: str | None,  # noqa: A002  # as in open_source
     metadata: Mapping[str, Any],

@@ -20,7 +20,7 @@ COUNT = "count"  # the column of the number of events, which means divide by
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def checked_names(names: Sequence[str]) -> list[str]:
+def checked_column_names(names: Sequence[str]) -> list[str]:
     """Names of columns, each once, of which files can be named."""
     found = [str(name) for name in names]
     for name in found:
@@ -70,14 +70,14 @@ def per_column(setting: str, names: Sequence[str], given: Any) -> dict[str, Any]
     return {name: given.get(name) for name in names}
 
 
-def with_count(
+def shares_with_count_column(
     names: Sequence[str], given: Mapping[str, Number], part: Fraction
 ) -> dict[str, Number]:
     """Shares of ε of columns of events and of their number: by default it gets `part`.
 
     If the count has a share, or all columns have one, these decide.
 
-    >>> with_count(["fare"], {}, Fraction(1, 5))
+    >>> shares_with_count_column(["fare"], {}, Fraction(1, 5))
     {'count': Fraction(1, 5)}
     """
     if any(column_file_label(name).lower() == COUNT for name in names):

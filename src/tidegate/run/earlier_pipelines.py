@@ -21,15 +21,15 @@ def earlier_pipelines(pipeline: Pipeline) -> list[Pipeline]:
     found = []
     if pipeline.threshold_step is not None:  # decision 0136: values are rounded more finely
         coarse = {"resolution": pipeline.threshold_step, "threshold_step": None}
-        found.append(_changed(pipeline, **coarse))
+        found.append(_changed_pipeline(pipeline, **coarse))
     newest = found[-1] if found else pipeline
     if getattr(pipeline.estimator, "modulated", False):  # decision 0126: days follow the week
         estimator = replace(pipeline.estimator, modulated=False)  # type: ignore[type-var]
-        found.append(_changed(newest, estimator=estimator))
+        found.append(_changed_pipeline(newest, estimator=estimator))
     return found
 
 
-def _changed(pipeline: Pipeline, **settings: Any) -> Pipeline:
+def _changed_pipeline(pipeline: Pipeline, **settings: Any) -> Pipeline:
     earlier = replace(pipeline, **settings)
     if "kept_history" in pipeline.__dict__:
         earlier.__dict__["kept_history"] = pipeline.kept_history

@@ -15,7 +15,7 @@ _HALF, _LOW, _MOST_SUM = 32, (1 << 32) - 1, 1 << 62
 _MOST_HIGH = 1 << 30
 
 
-class _Events(NamedTuple):
+class _LoggedEvents(NamedTuple):
     ticks: list[IntArray]
     units: list[IntArray]
     ordered: bool
@@ -40,7 +40,7 @@ class EventLog:
     def __init__(self, most: int, cap: int | None = None) -> None:
         self._most = most
         self.cap = cap  # θ, if it cannot change any more
-        self._events = _Events([], [], ordered=True)
+        self._events = _LoggedEvents([], [], ordered=True)
 
     def __repr__(self) -> str:
         return "<EventLog>"  # neither values nor their number
@@ -56,7 +56,9 @@ class EventLog:
             return
         events = self._events = self._events._replace(ordered=False)
         events.ticks.append(ticks.copy())
-        events.units.append(units.copy() if self.cap is None else truncated_sums(units, self.cap))
+        events.units.append(
+            units.copy() if self.cap is None else truncated_sums_of_log(units, self.cap)
+        )
         if self.cap is not None and len(events.ticks) > _MOST_PIECES:
             self._fold()
 
@@ -76,9 +78,9 @@ class EventLog:
         here = slice(first, last)
         values = NO_SUMS if self.cap is not None else np.sort(units[here])
         sums = added_to_log(
-            ticks[here] - start, truncated_sums(units[here], cap, self.cap), end - start
+            ticks[here] - start, truncated_sums_of_log(units[here], cap, self.cap), end - start
         )
-        self._events = _Events([ticks[last:]], [units[last:]], ordered=True)
+        self._events = _LoggedEvents([ticks[last:]], [units[last:]], ordered=True)
         units[:last].fill(0)  # raw values are not kept longer than needed
         return np.clip(sums, -self._most, self._most), values
 
@@ -87,7 +89,7 @@ class EventLog:
         if self.cap is not None:
             return
         ticks, units = self._joined()
-        self._events = _Events([ticks], [truncated_sums(units, cap)], ordered=True)
+        self._events = _LoggedEvents([ticks], [truncated_sums_of_log(units, cap)], ordered=True)
         units.fill(0)
         self.cap = cap
         self._fold()
@@ -98,7 +100,7 @@ class EventLog:
         if len(some) != 1 or not ordered:
             ticks = np.concatenate((NO_SUMS, *some))
             order, whole = np.argsort(ticks, kind="stable"), np.concatenate((NO_SUMS, *pieces))
-            self._events = _Events([ticks[order]], [whole[order]], ordered=True)
+            self._events = _LoggedEvents([ticks[order]], [whole[order]], ordered=True)
             for piece in (*pieces, whole):
                 piece.fill(0)
         return self._events.ticks[0], self._events.units[0]
@@ -110,7 +112,7 @@ class EventLog:
         sums = added_to_log(at.reshape(-1), units, known.size)
         if np.abs(sums).max(initial=0) >= _MOST_SUM:
             return
-        self._events = _Events([known], [sums], ordered=True)
+        self._events = _LoggedEvents([known], [sums], ordered=True)
 
     def state(self) -> dict[str, Any]:
         """The state; the same for any order of the same events."""
@@ -124,7 +126,7 @@ class EventLog:
         """Go on from a saved state."""
         self.cap = state["cap"]
         ticks, units = state["ticks"].copy(), state["units"].copy()
-        self._events = _Events([ticks], [units], ordered=True)  # `state` sorts them
+        self._events = _LoggedEvents([ticks], [units], ordered=True)  # `state` sorts them
 
 
 def added_to_log(places: IntArray, units: IntArray, count: int) -> IntArray:
@@ -147,6 +149,6 @@ def added_to_log(places: IntArray, units: IntArray, count: int) -> IntArray:
     return np.clip(whole, -_MOST_SUM, _MOST_SUM)
 
 
-def truncated_sums(units: IntArray, cap: int, known: int | None = None) -> IntArray:
+def truncated_sums_of_log(units: IntArray, cap: int, known: int | None = None) -> IntArray:
     """Single values, cut at −`cap` and `cap`; sums of values that were cut stay as they are."""
     return units if known is not None else np.clip(units, -cap, cap)

@@ -15,11 +15,11 @@ from tidegate.randomness import Randomness
 from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.event_run import EventRun
-from tidegate.run.event_ticks import Ticks, check_values
+from tidegate.run.event_ticks import Ticks, check_event_values
 from tidegate.run.release import Release
 from tidegate.run.timeline import Timeline
 from tidegate.run.user_cap import checked_users
-from tidegate.tables.table_input import refuse_numbers, refuse_times
+from tidegate.tables.table_input import refuse_numbers_in_table, refuse_times_in_table
 from tidegate.timestamps import Times
 
 # Ticks that are released at once: an array for all of them, however long the clock stood still.
@@ -73,9 +73,9 @@ class EventRelease(Release):
         1970 are given as `tidegate.read_times(numbers, by_order=False)`: plain numbers are taken
         for values, and without `by_order=False` the first event decides the unit of all.
         """
-        refuse_numbers(times, _FORM, 0)  # positions count within a push: see `Ticks.read`
-        refuse_times(values, _FORM, 0)
-        check_values(self.pipeline, values)
+        refuse_numbers_in_table(times, _FORM, 0)  # positions count within a push: see `Ticks.read`
+        refuse_times_in_table(values, _FORM, 0)
+        check_event_values(self.pipeline, values)
         self._pushed(times, values, users)
 
     @handing_over

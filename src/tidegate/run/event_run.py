@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.estimate.mixture.event_mixture import step_of
+from tidegate.estimate.mixture.event_mixture import step_of_event_unit
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.perturb.adaptive.event_trees import STEPS, noisy_total
-from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.perturb.adaptive.event_trees import STEPS, noisy_event_total
+from tidegate.record.segments.journal_entry import JournalEntry, JournalTrace
 from tidegate.run.event_state import EventState
 from tidegate.run.event_ticks import CHOICE_SHARE, COUNT_SHARE, EVIDENCE
-from tidegate.run.refinement_blocks import Blocks
+from tidegate.run.refinement_blocks import RefinementBlocks
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import NO_ENDS, Ends
 from tidegate.stages import Layout, Noisy
@@ -67,31 +67,31 @@ class EventRun(EventState):
         trace, _ = self._end_warm_up(publish=False)
         self._note(0, start, first, trace)
 
-    def _note(self, count: int, start: int, first: float, trace: Trace) -> None:
+    def _note(self, count: int, start: int, first: float, trace: JournalTrace) -> None:
         if self.log is not None:
             end = self.position
             self.log.append(JournalEntry(end - count, end, start, first, True, trace))
 
-    def _push_piece(self, out: FloatArray) -> tuple[int, Trace]:
+    def _push_piece(self, out: FloatArray) -> tuple[int, JournalTrace]:
         """Ticks of the open look or block; how many, and what was released."""
         start, first = self.start, self.prediction
         count, trace = self._released(out)
         self._note(count, start, first, trace)
         return count, trace
 
-    def _released(self, out: FloatArray) -> tuple[int, Trace]:
+    def _released(self, out: FloatArray) -> tuple[int, JournalTrace]:
         if self._blocks is not None:
             return self._measure(self._blocks, out)
         count = min(out.size, self.due - self.position)
         self.position += count
         out[:count] = 0.0
         if self.position < self.due or not self._look(last=False):
-            return count, Trace()
+            return count, JournalTrace()
         trace, total = self._end_warm_up(publish=True)
         out[count - 1] = total
         return count, trace
 
-    def _measure(self, blocks: Blocks, out: FloatArray) -> tuple[int, Trace]:
+    def _measure(self, blocks: RefinementBlocks, out: FloatArray) -> tuple[int, JournalTrace]:
         segment, run = self.segments[-1], blocks.perturber
         begun = [blocks.latest] if segment.end == segment.origin else []
         count = min(out.size, run.tree.length - run.place)
@@ -107,7 +107,7 @@ class EventRun(EventState):
                 blocks.begin()
                 begun.append(blocks.latest)
             trace.predictions[-1:] = self._levels().level  # what follows the block
-        trace.begun = _rows(begun)
+        trace.begun = _event_rows(begun)
         return count, trace
 
     # -- the warm-up -----------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class EventRun(EventState):
         scale = 1 / (COUNT_SHARE * self._trees.epsilon)
         keystream = self._keys.choice(self.number, self.position, "number")
         events = self.events.values(self.looked, self.position).size
-        self.counted += noisy_total(events, scale, keystream, self.looks)
+        self.counted += noisy_event_total(events, scale, keystream, self.looks)
         self.looks += 1
         error = math.sqrt(2 * self.looks) * float(scale)
         enough = self.counted - _CERTAIN * error >= EVIDENCE / float(self._trees.epsilon)
@@ -137,7 +137,7 @@ class EventRun(EventState):
         least = least_threshold(stage, grid)
         return stage.choose(sizes, grid, keystream, at_least=least, first=True)
 
-    def _end_warm_up(self, *, publish: bool) -> tuple[Trace, int]:
+    def _end_warm_up(self, *, publish: bool) -> tuple[JournalTrace, int]:
         """Choose θ, measure the sum, set the running sum right; and begin a block."""
         length = self.position
         if self._rule is not None:
@@ -146,18 +146,18 @@ class EventRun(EventState):
         _, layout = self._trees.warm_up_layout(length, cap, 0)
         keystream = self._keys.noise("warm-up", self.number, ends, self.start, ticks=length)
         sums, _ = self.events.take(0, length, cap)
-        noisy = noisy_total(int(sums.sum()), layout.scales[0], keystream)
+        noisy = noisy_event_total(int(sums.sum()), layout.scales[0], keystream)
         self.first, self.first_sum = length, noisy
         self.total, self.ticks = noisy, length
         error = math.sqrt(layout.variances[0])
-        step = step_of((max(noisy, 0) + error) / length, cap, STEPS - 1)
+        step = step_of_event_unit((max(noisy, 0) + error) / length, cap, STEPS - 1)
         number, layout = self._trees.warm_up_layout(length, cap, step)
         follower = self._following(step)
         moved = follower.at_once(layout, noisy, published=None if publish else 0.0)
         model_weights, measured = follower.model_weights, np.array([noisy])
         blocks = self._begin_phase((layout, number, model_weights, measured))
-        rows = _rows([(self.start, length, number, model_weights), blocks.latest])
-        trace = Trace(measured, rows, np.array([follower.prediction]))
+        rows = _event_rows([(self.start, length, number, model_weights), blocks.latest])
+        trace = JournalTrace(measured, rows, np.array([follower.prediction]))
         if publish:
             trace.totals, trace.widths = np.array([moved]), np.array([length])
         return trace, moved
@@ -181,7 +181,7 @@ class EventRun(EventState):
 
     @property
     def _best_step(self) -> int:
-        return step_of(max(self.total, 0) / self.ticks, self.cap, STEPS - 1)
+        return step_of_event_unit(max(self.total, 0) / self.ticks, self.cap, STEPS - 1)
 
     def _choose_again(self, window: SelectionCounts) -> None:
         """A window is complete: another θ.
@@ -201,7 +201,9 @@ class EventRun(EventState):
         window.wipe()
         self._window, self.cap = None, ends.above
 
-    def _begin_phase(self, measured: tuple[Layout, int, int, IntArray] | None = None) -> Blocks:
+    def _begin_phase(
+        self, measured: tuple[Layout, int, int, IntArray] | None = None
+    ) -> RefinementBlocks:
         segment = self._new_segment(Ends(self.cap), self.start)
         if measured is not None:
             layout, number, model_weights, sums = measured
@@ -214,5 +216,5 @@ class EventRun(EventState):
         return blocks
 
 
-def _rows(begun: list[Any]) -> IntArray:
+def _event_rows(begun: list[Any]) -> IntArray:
     return np.array(begun, dtype=np.int64).reshape(-1)

@@ -13,8 +13,8 @@ from tidegate.record.rows_and_levels import Levels
 from tidegate.run.event_log import EventLog
 from tidegate.run.event_ticks import Ticks
 from tidegate.run.phased_run import PhasedRun, PhaseKeys
-from tidegate.run.refinement_blocks import Blocks
-from tidegate.run.refinement_shares_and_windows import STRETCH, Refinement
+from tidegate.run.refinement_blocks import RefinementBlocks
+from tidegate.run.refinement_schedule import STRETCH, Refinement
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends
 from tidegate.stages import Saved
@@ -55,7 +55,7 @@ class EventState(PhasedRun):
         private = rule.guarantee.epsilon > 0  # else θ is fixed
         self._rule = cast("TailQuantile", rule) if private else None
         self._follower: EventMixtureRun | None = None
-        self._blocks: Blocks | None = None
+        self._blocks: RefinementBlocks | None = None
         self._window: SelectionCounts | None = None
         self.cap = 0 if self._rule else self._grid.top  # θ in lattice units; 0: not chosen yet
         self.events = EventLog(trees.most, self.cap or None)
@@ -154,7 +154,7 @@ class EventState(PhasedRun):
         stage = self._choice(share, self.window_events, length, self.window_end)
         return SelectionCounts(stage, share, self._grid)
 
-    def _measuring(self, state: dict[str, Any] | None = None) -> Blocks:
+    def _measuring(self, state: dict[str, Any] | None = None) -> RefinementBlocks:
         ends = Ends(self.cap)
         share = Fraction(0) if self._window is None else self._window.share
         run = EventTreesRun(
@@ -167,7 +167,7 @@ class EventState(PhasedRun):
             warm_up_start=0,
             position=self.position,
         )
-        return Blocks(run, self._known_follower(), self.segments[-1], None, signed=False)
+        return RefinementBlocks(run, self._known_follower(), self.segments[-1], None, signed=False)
 
     # -- state -----------------------------------------------------------------------------------
 

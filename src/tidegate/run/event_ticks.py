@@ -26,7 +26,7 @@ from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees
-from tidegate.record.times.time_ranges_and_tables import Moment, length_of, moment
+from tidegate.record.times.time_ranges_and_tables import Moment, length_of_time, time_asked_for
 from tidegate.run.threshold_schedule_and_reselection import ThresholdSchedule
 from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Threshold
@@ -52,7 +52,7 @@ _SHORTEST = 16  # ticks of a warm-up
 DAY = 86_400 * SECOND
 
 
-class _Text(Setting[str, Any]):
+class _TickText(Setting[str, Any]):
     """Text that `Ticks` itself understands."""
 
     def check(self, value: Any) -> str:
@@ -62,7 +62,7 @@ class _Text(Setting[str, Any]):
         raise SettingError(self.name, "must be text, such as 15min or 2024-01-01T00:00")
 
 
-class _Zone(Setting[str | None, str | None]):
+class _TickZone(Setting[str | None, str | None]):
     """A time zone, or None: as the start says."""
 
     def check(self, value: str | None) -> str | None:
@@ -90,9 +90,9 @@ class Ticks(ThresholdSchedule, Spec):
 
     KIND: ClassVar[str] = "events.Ticks"
 
-    every: _Text = _Text()
-    start: _Text = _Text()
-    zone: _Zone = _Zone(default=None)
+    every: _TickText = _TickText()
+    start: _TickText = _TickText()
+    zone: _TickZone = _TickZone(default=None)
 
     def __post_init__(self) -> None:
         try:
@@ -107,7 +107,7 @@ class Ticks(ThresholdSchedule, Spec):
     @cached_property
     def length(self) -> int:
         """Length of a tick, in nanoseconds."""
-        return length_of(self.every)
+        return length_of_time(self.every)
 
     @cached_property
     def _first(self) -> Times:
@@ -146,7 +146,7 @@ class Ticks(ThresholdSchedule, Spec):
     def complete(self, until: Moment) -> int:
         """How many ticks are over at this time."""
         try:
-            at = moment(self.clock, until, "until")
+            at = time_asked_for(self.clock, until, "until")
         except QueryError as problem:
             raise SettingError("until", str(problem).removeprefix("until ")) from None
         return max(0, (at - self.origin) // self.length)
@@ -242,7 +242,7 @@ class Ticks(ThresholdSchedule, Spec):
         return AddedEvent().widen(parallel(*pieces))
 
 
-def check_values(pipeline: Pipeline, values: Any) -> None:
+def check_event_values(pipeline: Pipeline, values: Any) -> None:
     """Refuse events without values where values are summed, and values where events are counted.
 
     Either would be taken for a sum that it is not: each event as 1, or each value cut at 1. A

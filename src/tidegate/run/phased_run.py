@@ -10,7 +10,7 @@ from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray
 from tidegate.randomness import Epoch, Keystream
 from tidegate.record.rows_and_levels import Levels
-from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.journal_entry import JournalEntry, JournalTrace
 from tidegate.record.segments.segment import Segment
 from tidegate.record.segments.segment_codec_and_joining import restored_segment, segment_state
 from tidegate.run.non_negative import NonNegativeRemainder
@@ -41,15 +41,17 @@ class PhaseKeys:
 
     def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
         """The key for the choice of θ, or of the shape of both ends, from this many values."""
-        return self.epoch(number).keystream(purpose, choice_identity(self.pipeline, number, values))
+        return self.epoch(number).keystream(
+            purpose, phase_choice_identity(self.pipeline, number, values)
+        )
 
     def noise(self, purpose: str, number: int, ends: Ends, start: int, **facts: Any) -> Keystream:
         """The key for sums of values that are capped at θ or its multiples."""
-        identity = noise_identity(self.pipeline, ends, start - self.origin, **facts)
+        identity = phase_noise_identity(self.pipeline, ends, start - self.origin, **facts)
         return self.epoch(number).keystream(purpose, identity)
 
 
-def choice_identity(pipeline: Pipeline, number: int, values: int) -> bytes:
+def phase_choice_identity(pipeline: Pipeline, number: int, values: int) -> bytes:
     """What decides about a choice from this many values, in phase `number`."""
     return pipeline.known.of(
         ("choice", number, values),
@@ -57,7 +59,7 @@ def choice_identity(pipeline: Pipeline, number: int, values: int) -> bytes:
     )
 
 
-def noise_identity(pipeline: Pipeline, ends: Ends, begun: int, **facts: Any) -> bytes:
+def phase_noise_identity(pipeline: Pipeline, ends: Ends, begun: int, **facts: Any) -> bytes:
     """What decides about the scales of a phase that began here, and more `facts`."""
 
     def identified() -> bytes:
@@ -131,7 +133,7 @@ class PhasedRun:
         self,
         out: FloatArray,
         levels: FloatArray | None,
-        push: Callable[[int], tuple[int, Trace]],
+        push: Callable[[int], tuple[int, JournalTrace]],
         levels_from_here: Callable[[], Levels],
     ) -> None:
         """Fill `out`, and `levels` in units; `push` releases a piece that begins at an index."""

@@ -18,10 +18,10 @@ from tidegate.randomness import Randomness, secure
 from tidegate.record.segments.segment import SegmentMethod
 from tidegate.run import two_sided_caps
 from tidegate.run.known_answers import KnownAnswers
-from tidegate.run.refinement_shares_and_windows import Refinement
+from tidegate.run.refinement_schedule import Refinement
 from tidegate.run.release import Release
 from tidegate.run.resolution_by_default import decide_resolution
-from tidegate.run.stages_by_kind import built_specification, parsed_fields
+from tidegate.run.stages_by_kind import parsed_stage_fields, specification_by_kind
 from tidegate.run.threshold_schedule_and_reselection import ONCE, Reselection, ThresholdSchedule
 from tidegate.settings import (
     Flag,
@@ -296,4 +296,4 @@ class Pipeline(Spec):
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Pipeline:
         """The pipeline that `settings()` was taken of."""
-        return built_specification(cls, parsed_fields(settings))
+        return specification_by_kind(cls, parsed_stage_fields(settings))

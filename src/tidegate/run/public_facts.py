@@ -12,10 +12,10 @@ from tidegate.record.record import Record
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release
-from tidegate.run.snapshot import plain_record
+from tidegate.run.snapshot import plain_record_snapshot
 
 
-def promised(promise: Guarantee) -> dict[str, Any]:
+def promised_facts(promise: Guarantee) -> dict[str, Any]:
     """What every released file says first: who wrote it, and the guarantee."""
     return {
         "tidegate": __version__,
@@ -50,7 +50,7 @@ def public_facts(
         clock: of the times, if values have them.
     """
     facts = {
-        **promised(promise),
+        **promised_facts(promise),
         "settings": pipeline.settings(),
         "threshold": phases[-1].threshold if phases else None,
         **({"floor": phases[-1].floor} if phases and phases[-1].floor else {}),
@@ -63,7 +63,7 @@ def public_facts(
     if clock is not None:
         facts["time"] = clock.plain()
     if not pipeline.estimator.adds_up and record is not None:
-        facts["record"] = plain_record(record)
+        facts["record"] = plain_record_snapshot(record)
     return facts
 
 

@@ -14,11 +14,11 @@ from tidegate.guarantee import Guarantee, sequential
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
 from tidegate.record.range_queries_and_answers import Answers, RangeQueries
-from tidegate.record.rows_and_levels import small_picture
+from tidegate.record.rows_and_levels import small_picture_of_rows
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.snapshot import stored_record
+from tidegate.run.snapshot import record_as_snapshot
 from tidegate.run.threshold_phases import ThresholdPhases
 from tidegate.run.user_cap import UserCap
 from tidegate.tables import html
@@ -140,7 +140,7 @@ class ReadableRelease(RangeQueries):
             self._ownership.check()  # what a cut-short push measured was never handed out
             if self._run is None or not self._run.segments:
                 ticks = self.pipeline.ticks is not None
-                raise QueryError(nothing_yet(self.holding, self.warming, ticks=ticks))
+                raise QueryError(nothing_to_read_yet(self.holding, self.warming, ticks=ticks))
             if self._stated[0] != len(self._charges):  # a fork, here or elsewhere, was charged
                 self._stated = len(self._charges), str(self.guarantee)
             times = None if self._timeline is None else self._timeline.index
@@ -178,7 +178,7 @@ class ReadableRelease(RangeQueries):
         picture = ""
         # Nothing is measured yet, a push was cut short, or this is a forked process.
         with suppress(TidegateError), self._ownership.lock:
-            picture = small_picture(self._growing_record())
+            picture = small_picture_of_rows(self._growing_record())
         rows = [
             ("released", f"{self.position:,} values"),
             ("state", self._in_words()),
@@ -205,10 +205,10 @@ class ReadableRelease(RangeQueries):
         """
         with self._ownership.lock:
             record = self._growing_record()
-            return stored_record(self.pipeline, self.epoch, self.position, record)
+            return record_as_snapshot(self.pipeline, self.epoch, self.position, record)
 
 
-def nothing_yet(holding: int, warming: int, *, ticks: bool = False) -> str:
+def nothing_to_read_yet(holding: int, warming: int, *, ticks: bool = False) -> str:
     """Why nothing can be asked yet."""
     if warming and ticks:
         return (

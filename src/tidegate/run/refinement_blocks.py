@@ -11,7 +11,7 @@ from tidegate.estimate.mixture.outgrown_cap import WatchedEnd
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTreesRun
-from tidegate.record.segments.journal_entry import Trace
+from tidegate.record.segments.journal_entry import JournalTrace
 from tidegate.record.segments.segment import Segment
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import raised_values
@@ -20,15 +20,15 @@ from tidegate.stages import NO_SUMS, Layout, Noisy
 Row = tuple[int, int, int, int]  # of a block that was begun: start, length, choice, model_weights
 
 
-class Pushed(NamedTuple):
+class PushedBlocks(NamedTuple):
     """What came of a push: released numbers only."""
 
     taken: int  # values that were released
-    trace: Trace
+    trace: JournalTrace
     outgrown: WatchedEnd | None  # by the last leaf of them
 
 
-class Blocks:
+class RefinementBlocks:
     """Measures one block after the other; `window` counts their values for the next choice of θ.
 
     `signed`: values below 0 count, from the segment's lower end on.
@@ -77,7 +77,7 @@ class Blocks:
         block = self._segment.blocks[-1]
         return block.start, block.layout.length, block.choice, block.model_weights
 
-    def push(self, units: IntArray, out: FloatArray, watched: Sequence[WatchedEnd]) -> Pushed:
+    def push(self, units: IntArray, out: FloatArray, watched: Sequence[WatchedEnd]) -> PushedBlocks:
         """Values of the open block, in units, up to the first leaf that outgrows an end.
 
         What the perturber has taken beyond such a leaf is used by nobody: another run follows, with
@@ -88,7 +88,7 @@ class Blocks:
         tree, place, leaf = perturber.tree, perturber.place, perturber.leaf
         count = min(units.size, tree.length - place)
         sums = self._measured(units[:count], tree, leaf)
-        full, outgrown = _first_full(watched, tree, leaf, sums.tolist())
+        full, outgrown = _first_full_block(watched, tree, leaf, sums.tolist())
         if outgrown is None:
             trace = self._publish(sums, out[:count])
         else:
@@ -102,13 +102,13 @@ class Blocks:
                 self._follower.add_rest(tree, rest)
         if self.window is not None:
             self.window.add(units[:count])
-        return Pushed(count, trace, outgrown)
+        return PushedBlocks(count, trace, outgrown)
 
-    def _publish(self, sums: IntArray, out: FloatArray) -> Trace:
+    def _publish(self, sums: IntArray, out: FloatArray) -> JournalTrace:
         noisy = Noisy(sums)
         cells = self._follower.push(noisy, out)
         self._segment.extend(noisy, cells.predictions, out.size)
-        return Trace(sums, NO_SUMS, *cells)
+        return JournalTrace(sums, NO_SUMS, *cells)
 
     def _measured(self, units: IntArray, tree: Layout, leaf: int) -> IntArray:
         """Noisy sums of completed leaves, `leaf` first.
@@ -152,7 +152,7 @@ class Blocks:
         return self._below * (tree.edge(leaf + 1) - tree.edge(leaf))
 
 
-def _first_full(
+def _first_full_block(
     watched: Sequence[WatchedEnd], tree: Layout, leaf: int, sums: list[int]
 ) -> tuple[int, WatchedEnd | None]:
     """Which sum is the first that outgrows an end, and which end."""

@@ -64,7 +64,7 @@ class RefinementLevelPhases(RefinementState):
                 self._go_on_with(top if 2 * higher > top else higher, share, enough)
         elif not lowest and (
             expected > max(MANY, sure * doubt / CLIMB_PART)
-            or _surely_fewer(count, doubt, expected, share * before)
+            or _surely_fewer_at_level(count, doubt, expected, share * before)
         ):
             self._arrive(count / values, share, before)
         else:
@@ -135,7 +135,7 @@ class RefinementLevelPhases(RefinementState):
         return None if self._signed else min(1.0, max(0.0, level / self._watch.threshold))
 
 
-def _surely_fewer(count: float, doubt: float, expected: float, seen: float) -> bool:
+def _surely_fewer_at_level(count: float, doubt: float, expected: float, seen: float) -> bool:
     """Whether a count, give or take a `doubt`, is surely less than what was expected.
 
     That was computed from so many that were `seen`; both are numbers of random events.

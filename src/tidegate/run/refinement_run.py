@@ -15,15 +15,15 @@ import numpy as np
 from tidegate.estimate.mixture.outgrown_cap import WatchedEnd
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
-from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.journal_entry import JournalEntry, JournalTrace
 from tidegate.record.segments.segment import WARMING, Segment
 from tidegate.run.hold_out import HoldOut
-from tidegate.run.refinement_blocks import Blocks, Row
+from tidegate.run.refinement_blocks import RefinementBlocks, Row
 from tidegate.run.refinement_level_phases import RefinementLevelPhases
-from tidegate.run.refinement_shares_and_windows import ALIKE, KEEP, LIKELY
+from tidegate.run.refinement_schedule import ALIKE, KEEP, LIKELY
 from tidegate.run.refinement_state import CLIMBING
 from tidegate.run.selection_counts import SelectionCounts
-from tidegate.run.two_sided_caps import Ends, outside, raised_values, shaped_caps
+from tidegate.run.two_sided_caps import Ends, outside_caps, raised_values, shaped_caps
 from tidegate.stages import NO_SUMS, Layout, late_from
 from tidegate.threshold.least_threshold import least_threshold
 
@@ -38,7 +38,7 @@ class RefinementRun(RefinementLevelPhases):
         push = self._push_piece
         self._fill(out, levels, lambda done: push(units[done:], out[done:]), self._levels)
 
-    def _push_piece(self, units: IntArray, out: FloatArray) -> tuple[int, Trace]:
+    def _push_piece(self, units: IntArray, out: FloatArray) -> tuple[int, JournalTrace]:
         """Values of the open warm-up or block; how many were taken, and what was released."""
         start, first = self.start, self.prediction
         if self._held is not None:
@@ -78,7 +78,7 @@ class RefinementRun(RefinementLevelPhases):
         self.push(np.array([unit]), out)
         return out.item()
 
-    def _only_ends_leaf(self, blocks: Blocks, unit: int) -> bool:
+    def _only_ends_leaf(self, blocks: RefinementBlocks, unit: int) -> bool:
         """Whether all that this value does is to end a leaf: its block goes on after it."""
         tree, leaf = blocks.perturber.tree, blocks.perturber.leaf
         if leaf + 1 == tree.leaves:
@@ -98,19 +98,19 @@ class RefinementRun(RefinementLevelPhases):
         trace, _ = self._end_warm_up(self._held, publish=False)
         self._note(0, start, first, trace)
 
-    def _warm(self, held: HoldOut, units: IntArray, out: FloatArray) -> Trace:
+    def _warm(self, held: HoldOut, units: IntArray, out: FloatArray) -> JournalTrace:
         held.add(units)
         out[:] = self.prediction
         if self.segments:  # what stands for these values while nothing is known
             self.segments[-1].end = self.position
         if held.missing:
-            return Trace()
+            return JournalTrace()
         count = held.units.size
         trace, total = self._end_warm_up(held, publish=True)
         out[-1] = total - (count - 1) * self.prediction
         return trace
 
-    def _measure(self, units: IntArray, out: FloatArray) -> tuple[int, Trace]:
+    def _measure(self, units: IntArray, out: FloatArray) -> tuple[int, JournalTrace]:
         """Values of the open block; at its end, or where its cap is full, decide what follows."""
         blocks, segment = self.open_blocks, self.segments[-1]
         begun = [blocks.latest] if segment.end == segment.origin else []
@@ -126,10 +126,10 @@ class RefinementRun(RefinementLevelPhases):
             begun.append(blocks.latest)
         if ended:
             trace.predictions[-1:] = self.level  # what follows the block
-        trace.begun = _rows(begun)
+        trace.begun = _refinement_rows(begun)
         return count, trace
 
-    def _note(self, count: int, start: int, first: float, trace: Trace) -> None:
+    def _note(self, count: int, start: int, first: float, trace: JournalTrace) -> None:
         if self.log is not None:
             end = self.position
             self.log.append(JournalEntry(end - count, end, start, first, True, trace))
@@ -144,7 +144,7 @@ class RefinementRun(RefinementLevelPhases):
         restarts = self._refinement.restarts
         return [WatchedEnd(*end) for end, some in zip(ends, room, strict=True) if restarts and some]
 
-    def _goes_on(self, blocks: Blocks, tree: Layout, watched: list[WatchedEnd]) -> bool:
+    def _goes_on(self, blocks: RefinementBlocks, tree: Layout, watched: list[WatchedEnd]) -> bool:
         """A block is complete: whether another one follows in the same phase."""
         mean, doubt = self._known_follower().measured
         if self.evidence == CLIMBING:
@@ -182,7 +182,7 @@ class RefinementRun(RefinementLevelPhases):
             )
         )
 
-    def _end_warm_up(self, held: HoldOut, *, publish: bool) -> tuple[Trace, int]:
+    def _end_warm_up(self, held: HoldOut, *, publish: bool) -> tuple[JournalTrace, int]:
         """Choose both ends, measure the sum, set the running sum right; and begin a block."""
         first, values, count = self.number == 0, held.units, held.units.size
         pipeline, refinement = self._pipeline, self._refinement
@@ -215,8 +215,8 @@ class RefinementRun(RefinementLevelPhases):
         model_weights = follower.model_weights
         sums = np.array([noisy])
         blocks = self._begin_phase(ends, measured=(layout, number, model_weights, sums))
-        rows = _rows([(self.start, count, number, model_weights), blocks.latest])
-        trace = Trace(sums, rows, np.array([follower.prediction]))
+        rows = _refinement_rows([(self.start, count, number, model_weights), blocks.latest])
+        trace = JournalTrace(sums, rows, np.array([follower.prediction]))
         if publish:
             trace.totals, trace.widths = np.array([total]), np.array([count])
         return trace, total
@@ -248,7 +248,7 @@ class RefinementRun(RefinementLevelPhases):
         ends = Ends(above)
         if self._signed:
             keystream = self._keys.choice(self.number, count, "shape")
-            cut = outside(values, [ends.above])[0]
+            cut = outside_caps(values, [ends.above])[0]
             ends = shaped_caps(ends.above, cut, shape, lattice, keystream, stage.wanted)
             ends = ends.at_least(at_least)
         watch, outgrown = self._watch, ends.above
@@ -296,5 +296,5 @@ class RefinementRun(RefinementLevelPhases):
         self.prediction = follower.prediction
 
 
-def _rows(begun: list[Row]) -> IntArray:
+def _refinement_rows(begun: list[Row]) -> IntArray:
     return np.array(begun, dtype=np.int64).reshape(-1) if begun else NO_SUMS

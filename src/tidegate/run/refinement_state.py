@@ -17,14 +17,14 @@ from tidegate.record.rows_and_levels import Levels
 from tidegate.record.segments.segment import Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase, PhasedRun, PhaseKeys
-from tidegate.run.refinement_blocks import Blocks
-from tidegate.run.refinement_shares_and_windows import Refinement, later_length
-from tidegate.run.selection_counts import SelectionCounts, stage_of_choice
+from tidegate.run.refinement_blocks import RefinementBlocks
+from tidegate.run.refinement_schedule import Refinement, later_length
+from tidegate.run.selection_counts import SelectionCounts, stage_of_selection
 from tidegate.run.two_sided_caps import LONGER, Ends
 from tidegate.stages import Layout, Noisy, Saved
 from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.least_threshold import how_fallen
+from tidegate.threshold.least_threshold import how_fallen_threshold
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -34,7 +34,7 @@ LOWEST, CLIMBING = 64, -1
 Past = tuple[list[Phase], list[Segment]]
 
 
-def climbs_from(lattice: Lattice, theta: int) -> bool:
+def refinement_climbs_from(lattice: Lattice, theta: int) -> bool:
     """Whether θ is so low that it climbs, if it has fallen.
 
     Where grains are parts of the bound: those of 1 are often a unit of the data.
@@ -90,7 +90,7 @@ class RefinementState(PhasedRun):
         self._trees = trees
         self._watch, self._floor_watch = CapWatch(), FloorWatch()
         self._follower: RescaledRun | None = None
-        self._blocks: Blocks | None = None
+        self._blocks: RefinementBlocks | None = None
         self._held: HoldOut | None = None  # the values of an open warm-up
         self.position = origin  # how many values have been released
         self.start = origin  # of the phase
@@ -128,21 +128,21 @@ class RefinementState(PhasedRun):
 
     @property
     def _fallen(self) -> int:
-        """`how_fallen`; 0 where values below 0 hide how many there are."""
+        """`how_fallen_threshold`; 0 where values below 0 hide how many there are."""
         if self._signed:
             return 0
         known = Fraction(self.evidence, 16) * self._trees.epsilon
         watch, lattice = self._watch, self._pipeline.lattice
         first = chose_first(self._pipeline, self.evidence, self.warm_up_start - self._origin)
         places = watch.threshold // lattice.grain, lattice.grains
-        return how_fallen(watch.home, *places, known, first=first)
+        return how_fallen_threshold(watch.home, *places, known, first=first)
 
     def _climbs_from(self, theta: int) -> bool:
         """Whether a θ that has fallen lies so low that released sums raise it, and no window.
 
         Once: where a climb has ended, θ has a floor.
         """
-        low = self._refinement.windows and climbs_from(self._pipeline.lattice, theta)
+        low = self._refinement.windows and refinement_climbs_from(self._pipeline.lattice, theta)
         return low and self.evidence > 0 and self.floor == 1 and self._fallen > 0
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
@@ -169,7 +169,7 @@ class RefinementState(PhasedRun):
         ends: Ends,
         measured: tuple[Layout, int, int, IntArray] | None = None,
         due: tuple[int, Fraction] | None = None,  # a window that the schedule does not have
-    ) -> Blocks:
+    ) -> RefinementBlocks:
         """θ is known: a segment of the record, beginning with a warm-up if there was one."""
         segment = self._new_segment(ends, self.start)
         if measured is not None:
@@ -202,7 +202,7 @@ class RefinementState(PhasedRun):
 
     def _choice(self, values: int, share: Fraction, *, age: int) -> tuple[TailQuantile, Fraction]:
         """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""
-        return stage_of_choice(self._pipeline, self._refinement, values, share, age=age)
+        return stage_of_selection(self._pipeline, self._refinement, values, share, age=age)
 
     def _warm_up(self) -> HoldOut:
         """The hold-out of the warm-up that begins the present phase."""
@@ -218,7 +218,7 @@ class RefinementState(PhasedRun):
 
     def _measuring(
         self, ends: Ends, window: SelectionCounts | None, state: dict[str, Any] | None = None
-    ) -> Blocks:
+    ) -> RefinementBlocks:
         share = Fraction(0) if window is None else window.share
         run = RefinementTreesRun(
             self._trees,
@@ -231,10 +231,10 @@ class RefinementState(PhasedRun):
             position=self.position - self._origin,
         )
         follower, segment = self._known_follower(), self.segments[-1]
-        return Blocks(run, follower, segment, window, signed=self._signed)
+        return RefinementBlocks(run, follower, segment, window, signed=self._signed)
 
     @property
-    def open_blocks(self) -> Blocks:
+    def open_blocks(self) -> RefinementBlocks:
         """The blocks of the present phase."""
         if self._blocks is None:
             raise AssertionError("a warm-up is open")

@@ -27,10 +27,10 @@ from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.release_snapshots_and_forks import SnapshotsAndForks
 from tidegate.run.threshold_phases import ThresholdPhases
 from tidegate.run.two_sided_caps import Ends
-from tidegate.run.user_cap import cap_of, checked_users
-from tidegate.tables.from_numpy import Column, series_maker
-from tidegate.tables.table_input import refuse_times
-from tidegate.tables.to_numpy import as_single
+from tidegate.run.user_cap import checked_users, user_cap_of
+from tidegate.tables.columns_to_numpy import as_single
+from tidegate.tables.table_input import refuse_times_in_table
+from tidegate.tables.tables_from_numpy import Column, series_from_numpy
 
 if TYPE_CHECKING:
     from tidegate.record.times.time_ranges_and_tables import Moment
@@ -81,7 +81,7 @@ class Release(SnapshotsAndForks):
         self._holdout = HoldOut(pipeline.holdout)
         self._ownership = ownership
         self._keeps_journal = False  # someone keeps a journal
-        self._cap = cap_of(pipeline.unit)
+        self._cap = user_cap_of(pipeline.unit)
         self._timeline: Timeline | None = None  # if values have times
         self._run: ThresholdPhases | RefinementRun | EventRun | None = None
         keys = PhaseKeys(pipeline, epoch, origin)
@@ -159,7 +159,7 @@ class Release(SnapshotsAndForks):
                 if single:
                     values, users = [values], None if users is None else [users]
                     times = None if times is None else [times]
-                as_series = series_maker(values)
+                as_series = series_from_numpy(values)
                 numbers, names, when = self._checked(values, users, times, late)
                 ownership.begin()
                 began = True
@@ -241,7 +241,7 @@ class Release(SnapshotsAndForks):
         except InputError as error:
             problem = error
         # Outside of `except`: an error of ours has no other one as its context.
-        refuse_times(values, "push(values, times=times)", self._seen)
+        refuse_times_in_table(values, "push(values, times=times)", self._seen)
         raise problem
 
     def checked_times(self, times: Any, count: int, late: str = "refuse") -> Times | None:

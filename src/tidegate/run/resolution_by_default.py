@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FINE, GRAIN, default_resolution
-from tidegate.run.two_sided_caps import scale_rule
+from tidegate.run.two_sided_caps import two_sided_scale_rule
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -36,14 +36,14 @@ _ROOM = 1 << 8
 
 def decide_resolution(pipeline: Pipeline) -> None:
     """The finest default that 64-bit sums allow; what is kept and compared is a number."""
-    rules = [scale_rule(rule) if pipeline.lower else rule for rule in pipeline.rules]
+    rules = [two_sided_scale_rule(rule) if pipeline.lower else rule for rule in pipeline.rules]
     steps = min(getattr(rule, "steps", FINE) for rule in rules)
     bound = pipeline.threshold.bound
     resolution = default_resolution(max(bound, -pipeline.lower), steps)
     if resolution > bound:  # `lower` reaches much further down than the bound up
         resolution = default_resolution(bound, 1)
     while True:
-        _keep(pipeline, resolution, None)
+        _keep_resolution(pipeline, resolution, None)
         try:
             pipeline.measurer.check(pipeline.widest)
             break
@@ -54,10 +54,10 @@ def decide_resolution(pipeline: Pipeline) -> None:
             raise SettingError("bound", "is too small beside `lower`: 64 bits cannot sum both")
         resolution *= 10
     if all(hasattr(rule, "steps") for rule in rules):
-        _refine(pipeline, resolution)
+        _refine_resolution(pipeline, resolution)
 
 
-def _refine(pipeline: Pipeline, step: Fraction) -> None:
+def _refine_resolution(pipeline: Pipeline, step: Fraction) -> None:
     """Keep `step` for thresholds, and the finest parts of it that fit for values.
 
     64 bits must hold all sums, noise must be drawn quickly, and ticks have room for their events.
@@ -66,15 +66,17 @@ def _refine(pipeline: Pipeline, step: Fraction) -> None:
     few = pipeline.measurer.noise_law(1) is None and not pipeline.measurer.irregular
     largest = room * (_QUICK_FOR_FEW if few else _QUICK)
     while grain > 1:
-        _keep(pipeline, step / grain, step)
+        _keep_resolution(pipeline, step / grain, step)
         with suppress(SettingError):
             if pipeline.measurer.check(pipeline.widest * room) <= largest:
                 return
         grain //= 10
-    _keep(pipeline, step, None)
+    _keep_resolution(pipeline, step, None)
 
 
-def _keep(pipeline: Pipeline, resolution: Fraction, threshold_step: Fraction | None) -> None:
+def _keep_resolution(
+    pipeline: Pipeline, resolution: Fraction, threshold_step: Fraction | None
+) -> None:
     pipeline.__dict__.update(resolution=resolution, threshold_step=threshold_step)
     for decided in ("lattice", "ceiling"):
         pipeline.__dict__.pop(decided, None)

@@ -12,13 +12,13 @@ import numpy as np
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
-from tidegate.run.refinement_shares_and_windows import EARLY_SHARE, LATE_SHARE, Refinement
-from tidegate.run.two_sided_caps import SHAPES, Ends, outside, shaped_caps
+from tidegate.run.refinement_schedule import EARLY_SHARE, LATE_SHARE, Refinement
+from tidegate.run.two_sided_caps import SHAPES, Ends, outside_caps, shaped_caps
 from tidegate.threshold import TailQuantile
-from tidegate.threshold.choices_of_many_streams import Facts
-from tidegate.threshold.least_threshold import lifted
+from tidegate.threshold.choices_of_many_streams import ChoiceFacts
+from tidegate.threshold.least_threshold import lifted_threshold
 from tidegate.threshold.price_of_thresholds import late_price
-from tidegate.threshold.tail_quantile import PARTS, last_exceeded
+from tidegate.threshold.tail_quantile import PARTS, last_exceeded_in_tail
 
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
@@ -27,7 +27,7 @@ _MOST = 1 << 15  # values that are counted at once
 _FEW = 4  # up to here they are counted one by one
 
 
-def facts_of_window(
+def facts_of_selection(
     stage: TailQuantile,
     grid: Lattice,
     floor: int,
@@ -36,7 +36,7 @@ def facts_of_window(
     fallen: bool,
     level: float | None,
     late: bool,
-) -> Facts:
+) -> ChoiceFacts:
     """What is public about the choice of a window, as `TailQuantile.choose_from` takes it.
 
     Candidates from `floor` on; θ was `before`; so many values are thought to be `positive`, and
@@ -44,23 +44,23 @@ def facts_of_window(
     (`late_from`) the price follows the level.
     """
     if positive is None:
-        return Facts(floor)
-    lift = max(floor, lifted(stage, grid, positive, fallen=fallen))
+        return ChoiceFacts(floor)
+    lift = max(floor, lifted_threshold(stage, grid, positive, fallen=fallen))
     if fallen:
-        return Facts(lift, positive)
+        return ChoiceFacts(lift, positive)
     if floor >= before > 0:
         # θ can only rise: nothing is lost where few can pay for that, so the price is steep.
-        return Facts(lift, stage.holdout, before)
+        return ChoiceFacts(lift, stage.holdout, before)
     if level is None:
-        return Facts(lift, positive)
+        return ChoiceFacts(lift, positive)
     # θ is not below half of the level, and as many values lie above that as could be if the
     # others lay at the present θ: they pay for the climb up to there.
     start = max(floor, int(level / 2))
     price = late_price(stage.late, level, before) if late else None
-    return Facts(max(lift, start), positive // 2, start, before, late_price=price)
+    return ChoiceFacts(max(lift, start), positive // 2, start, before, late_price=price)
 
 
-class _Tally(NamedTuple):
+class _SelectionTally(NamedTuple):
     """Values that were counted, and those that wait to be."""
 
     counts: IntArray
@@ -92,7 +92,7 @@ class SelectionCounts:
         candidates = stage.candidates(self._grid)
         rows = candidates.size if lattice.bottom else 0
         outside = np.zeros((rows, len(SHAPES)), dtype=np.int64)
-        self._tally = _Tally(np.zeros(candidates.size, dtype=np.int64), outside, 0, [], [])
+        self._tally = _SelectionTally(np.zeros(candidates.size, dtype=np.int64), outside, 0, [], [])
         self._waiting = 0  # values in the arrays, about
 
     @cached_property
@@ -149,7 +149,7 @@ class SelectionCounts:
         stage, lattice = self.stage, self._lattice
         known = None if positive is None else math.floor(positive * self.values)
         climb = at_least.above, before.above, known, fallen, level
-        facts = facts_of_window(stage, self._grid, *climb, late)
+        facts = facts_of_selection(stage, self._grid, *climb, late)
         facts = facts._replace(at_least=max(facts.at_least, at_least.below))
         theta = (stage if facts.late_price is None else stage.late).choose_from(
             self._tally.counts,
@@ -175,15 +175,15 @@ class SelectionCounts:
         else:
             counts = counts + self.stage.above(sizes, self._grid)
         if outside_.size:
-            outside_ = outside_ + outside(units, self._scales)
-        self._tally = _Tally(counts, outside_, taken + len(singles), [], [])
+            outside_ = outside_ + outside_caps(units, self._scales)
+        self._tally = _SelectionTally(counts, outside_, taken + len(singles), [], [])
         self._waiting = 0
         for piece in (*pieces, units):
             piece.fill(0)  # raw values are not kept longer than needed
 
     def _with_few(self, counts: IntArray, sizes: IntArray) -> IntArray:
         counts = counts.copy()
-        last, parts = last_exceeded(sizes, self.stage.candidates(self._grid))
+        last, parts = last_exceeded_in_tail(sizes, self.stage.candidates(self._grid))
         for place, part in zip(last.tolist(), parts.tolist(), strict=True):
             if place >= 0:
                 counts[:place] += PARTS
@@ -216,10 +216,10 @@ class SelectionCounts:
         tally = self._tally
         cut = state["outside"].reshape(tally.outside.shape) if tally.outside.size else tally.outside
         counts = state["counts"].astype(np.int64)  # a copy
-        self._tally = _Tally(counts, cut.astype(np.int64), state["taken"], [], [])
+        self._tally = _SelectionTally(counts, cut.astype(np.int64), state["taken"], [], [])
 
 
-def stage_of_choice(
+def stage_of_selection(
     pipeline: Pipeline, refinement: Refinement, values: int, share: Fraction, *, age: int
 ) -> tuple[TailQuantile, Fraction]:
     """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""

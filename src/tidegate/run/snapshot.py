@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import SnapshotError
 from tidegate.randomness import Epoch
 from tidegate.record.segments.segment_codec_and_joining import (
-    as_text,
-    from_text,
     restored_segment,
+    segment_array_as_text,
+    segment_array_from_text,
     segment_state,
 )
 from tidegate.run.earlier_pipelines import earlier_pipelines
@@ -51,7 +51,7 @@ def opened_snapshot(
     return pipeline, Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"]), body
 
 
-def stored_record(pipeline: Pipeline, epoch: str, position: int, record: Record) -> bytes:
+def record_as_snapshot(pipeline: Pipeline, epoch: str, position: int, record: Record) -> bytes:
     """A record as bytes: released data and public facts only."""
     body = {
         "settings": pipeline.settings(),
@@ -75,14 +75,16 @@ def load_record(data: bytes) -> Record:
         return Record(segments, body["guarantee"])
 
 
-def plain_record(record: Record) -> list[dict[str, Any]]:
+def plain_record_snapshot(record: Record) -> list[dict[str, Any]]:
     """The segments of a record as plain data, for files that hold text."""
-    return [as_text(segment_state(segment)) for segment in record.segments]
+    return [segment_array_as_text(segment_state(segment)) for segment in record.segments]
 
 
-def record_of(pipeline: Pipeline, segments: Sequence[Any], guarantee: str) -> Record:
-    """The record that `plain_record` was given."""
+def record_of_snapshot(pipeline: Pipeline, segments: Sequence[Any], guarantee: str) -> Record:
+    """The record that `plain_record_snapshot` was given."""
     from tidegate.record.record import Record  # on demand: who only pushes needs none of it
 
-    found = [restored_segment(pipeline.method, from_text(state)) for state in segments]
+    found = [
+        restored_segment(pipeline.method, segment_array_from_text(state)) for state in segments
+    ]
     return Record(found, guarantee)

@@ -20,7 +20,7 @@ _FAMILIES = (
     "estimate",
     "units",
     "run.threshold_schedule_and_reselection",
-    "run.refinement_shares_and_windows",
+    "run.refinement_schedule",
     "run.event_ticks",
 )
 _DEEPEST = 6  # stages inside stages: a threshold in a reselection is the second
@@ -35,7 +35,7 @@ def _stages() -> dict[str, type[Spec]]:
     return {stage.KIND: stage for stage in found}
 
 
-def parsed_fields(settings: object, depth: int = _DEEPEST) -> dict[str, Any]:
+def parsed_stage_fields(settings: object, depth: int = _DEEPEST) -> dict[str, Any]:
     """The fields of a specification in stored settings, its stages built."""
     if not isinstance(settings, Mapping) or not depth:
         raise SettingError("settings", "must be those of a pipeline, as `settings()` gives them")
@@ -47,7 +47,7 @@ def parsed_fields(settings: object, depth: int = _DEEPEST) -> dict[str, Any]:
 
 
 def _stage(settings: Mapping[str, Any], depth: int) -> Any:
-    values = parsed_fields(settings, depth)
+    values = parsed_stage_fields(settings, depth)
     kind = settings.get("kind")
     known = _stages()
     while isinstance(kind, str) and kind not in known and SOURCES:
@@ -56,10 +56,10 @@ def _stage(settings: Mapping[str, Any], depth: int) -> Any:
         raise SettingError(
             "kind", f"Tidegate has no stage {said(kind)}; build the pipeline in code"
         )
-    return built_specification(known[kind], values)
+    return specification_by_kind(known[kind], values)
 
 
-def built_specification(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:
+def specification_by_kind(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:
     """A specification from its fields; refuses what it does not know, and what is missing."""
     known = {item.name for item in fields(specification)}  # type: ignore[arg-type]  # a dataclass
     for name in values:

@@ -10,8 +10,8 @@ import numpy as np
 from tidegate.errors import SnapshotError
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Epoch
-from tidegate.record.rows_and_levels import Levels, recent_sums
-from tidegate.record.segments.journal_entry import Trace
+from tidegate.record.rows_and_levels import Levels, recent_sums_for_levels
+from tidegate.record.segments.journal_entry import JournalTrace
 from tidegate.record.segments.segment import Segment
 from tidegate.run.two_sided_caps import Ends, raised_values
 from tidegate.stages import NO_SUMS, EstimatorRun, Noisy, Saved
@@ -89,7 +89,7 @@ class PhaseStream:
     def levels(self) -> Levels:
         """What computes the levels of the values that come."""
         segment, estimator = self.segment, self._caught_up()
-        recent = recent_sums(self._method, segment)
+        recent = recent_sums_for_levels(self._method, segment)
         facts = estimator.prediction, estimator.filled, recent
         return Levels(self._method, self.ends.width, *facts, below=self.ends.below)
 
@@ -107,7 +107,7 @@ class PhaseStream:
         self.segment.begin(options[choice], choice, estimator.model_weights, start)
         self._due = start + estimator.begin(options[choice])  # for the next choice
 
-    def push(self, units: IntArray, out: FloatArray) -> Trace:
+    def push(self, units: IntArray, out: FloatArray) -> JournalTrace:
         """Release one piece of the stream into `out`; give what was released of it."""
         segment, estimator = self.segment, self._caught_up()
         begun = [self._latest()] if segment.end == segment.origin else []
@@ -133,7 +133,7 @@ class PhaseStream:
             parts = [tuple(map(np.concatenate, zip(*parts, strict=True)))]
         sums, *published = parts[0]
         rows = np.array(begun, dtype=np.int64).reshape(-1) if begun else NO_SUMS
-        return Trace(sums, rows, *published)
+        return JournalTrace(sums, rows, *published)
 
     def push_one(self, unit: int) -> float:
         """Perturb one value, publish an estimate, note a completed leaf in the record."""

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.segments.journal_entry import JournalEntry, Trace
+from tidegate.record.segments.journal_entry import JournalEntry, JournalTrace
 from tidegate.record.segments.segment import Segment
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import PhasedRun, PhaseKeys
@@ -112,7 +112,7 @@ class ThresholdPhases(PhasedRun):
             track.push(trace, levels)
         self._note(units.size, self.stream.first, True, trace)
 
-    def _note(self, count: int, first: float, measured: bool, trace: Trace) -> None:
+    def _note(self, count: int, first: float, measured: bool, trace: JournalTrace) -> None:
         if self.log is not None:
             end, phase = self.position, self.phases[-1].start
             self.log.append(JournalEntry(end - count, end, phase, first, measured, trace))
@@ -155,7 +155,7 @@ class ThresholdPhases(PhasedRun):
             if levels is not None:
                 levels[:] = gap.prediction
             gap.end += units.size
-            self._note(units.size, gap.prediction, False, Trace())
+            self._note(units.size, gap.prediction, False, JournalTrace())
         else:
             self._push_stream(units, out, levels)
         self._selection.add(units)

@@ -134,10 +134,14 @@ class Reselection(ThresholdSchedule, Spec):
 
     def switch(self, number: int, block: int) -> int | None:
         """Where switch `number` (from 0) happens: whole blocks after the start; None: never."""
-        first = _whole_blocks(self.first or self.every or 0, block)
+        first = _whole_blocks_of_schedule(self.first or self.every or 0, block)
         if number == 0:
             return first
-        return None if self.every is None else first + number * _whole_blocks(self.every, block)
+        return (
+            None
+            if self.every is None
+            else first + number * _whole_blocks_of_schedule(self.every, block)
+        )
 
     def opening(self, number: int, block: int) -> int | None:
         """Where the selection of switch `number` begins; blocked ones are whole blocks."""
@@ -145,14 +149,14 @@ class Reselection(ThresholdSchedule, Spec):
         if switch is None:
             return None
         length = self.threshold.holdout
-        return switch - (_whole_blocks(length, block) if self.blocking else length)
+        return switch - (_whole_blocks_of_schedule(length, block) if self.blocking else length)
 
 
-def _whole_blocks(values: int, block: int) -> int:
+def _whole_blocks_of_schedule(values: int, block: int) -> int:
     return -(-values // block) * block
 
 
-def chosen_again(
+def threshold_and_reselection(
     selector: Callable[[Fraction, int], Threshold],
     per_event: Fraction,
     share: Fraction,
@@ -172,7 +176,9 @@ def chosen_again(
     )
 
 
-def share_of(share: Number | None, start_early: int | None, every: int | None) -> Fraction:
+def share_of_reselection(
+    share: Number | None, start_early: int | None, every: int | None
+) -> Fraction:
     """The part of the stream's budget that choosing again gets; 0: it blocks values instead."""
     if share is None:
         return Fraction(0) if start_early is None else Fraction(1, 10)

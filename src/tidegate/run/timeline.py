@@ -8,7 +8,7 @@ import numpy as np
 
 from tidegate.clock import Clock
 from tidegate.errors import InputError, SettingError
-from tidegate.record.times.time_index import TimeIndex, TimeKnots, check_order
+from tidegate.record.times.time_index import TimeIndex, TimeKnots, check_time_order
 from tidegate.timestamps import Times, read_times
 
 
@@ -80,5 +80,5 @@ def checked_times(
     found = read_times(times, position=seen, clock=clock)
     if found.ticks.size != count:
         raise InputError(f"{count} values but {found.ticks.size} times")
-    check_order(found.ticks, last, seen, late)
+    check_time_order(found.ticks, last, seen, late)
     return found if found.ticks.size else Times(np.zeros(0, dtype=np.int64), found.clock)

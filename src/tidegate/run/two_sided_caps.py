@@ -57,7 +57,7 @@ class Ends(NamedTuple):
 NO_ENDS = Ends(0)
 
 
-def scale_rule(rule: Threshold) -> Threshold:
+def two_sided_scale_rule(rule: Threshold) -> Threshold:
     """The rule for the scale of both ends: with its part of the budget.
 
     Raises:
@@ -73,7 +73,7 @@ def scale_rule(rule: Threshold) -> Threshold:
     return cast("Threshold", replace(cast("Any", rule), **changed))
 
 
-def shape_epsilon(rule: Threshold) -> Fraction:
+def two_sided_shape_epsilon(rule: Threshold) -> Fraction:
     """The budget of the choice of the shape."""
     return PARTS[1] * cast("Any", rule).epsilon if rule.holdout else Fraction(0)
 
@@ -82,7 +82,9 @@ def guarantee(rule: Threshold, lattice: Lattice) -> Guarantee:
     """What choosing costs the values that choose: derived, two choices in sequence if need be."""
     if not lattice.bottom or not rule.holdout:
         return rule.guarantee
-    return sequential(scale_rule(rule).guarantee, Guarantee(epsilon=shape_epsilon(rule)))
+    return sequential(
+        two_sided_scale_rule(rule).guarantee, Guarantee(epsilon=two_sided_shape_epsilon(rule))
+    )
 
 
 def choose_caps(
@@ -99,12 +101,12 @@ def choose_caps(
         return Ends(rule.choose(values, lattice, keystream("threshold")))
     if not rule.holdout:
         return Ends(rule.choose(values, lattice, keystream("threshold")), lattice.bottom)
-    scale = scale_rule(rule).choose(np.abs(values), lattice.scale, keystream("threshold"))
-    counts = outside(values, [scale])[0]
-    return shaped_caps(scale, counts, shape_epsilon(rule), lattice, keystream("shape"))
+    scale = two_sided_scale_rule(rule).choose(np.abs(values), lattice.scale, keystream("threshold"))
+    counts = outside_caps(values, [scale])[0]
+    return shaped_caps(scale, counts, two_sided_shape_epsilon(rule), lattice, keystream("shape"))
 
 
-def outside(values: IntArray, scales: Sequence[int]) -> IntArray:
+def outside_caps(values: IntArray, scales: Sequence[int]) -> IntArray:
     """How many values each shape of each scale would cut, at the end that is not the whole scale.
 
     Counts of pieces add up to those of the whole. They are as secret as the values.

@@ -84,7 +84,7 @@ class UserCap:
             self.counts[name] = self.counts.get(name, 0) + 1
 
 
-def cap_of(unit: Unit) -> UserCap | None:
+def user_cap_of(unit: Unit) -> UserCap | None:
     """The counter of users' values, if users are the unit."""
     most = unit.counted_per_user
     return None if most is None else UserCap(most)

@@ -10,13 +10,13 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from tidegate.service.problem_details import RefusedRequest
-from tidegate.service.tokens import PERMISSIONS, Tokens
+from tidegate.service.stored_tokens import PERMISSIONS, Tokens
 
 _BEARER = HTTPBearer(auto_error=False)  # for the description of the interface
 Given = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
 
-class Who(NamedTuple):
+class AccessHolder(NamedTuple):
     """Whoever asks.
 
     Attributes:
@@ -31,7 +31,7 @@ class Who(NamedTuple):
     sender: str = ""
 
 
-NOBODY = Who("", None)
+NOBODY = AccessHolder("", None)
 
 
 class Access:
@@ -48,19 +48,19 @@ class Access:
         tokens: Tokens,
         *,
         public_reading: bool = False,
-        issued: Callable[[str], Awaitable[Who | None]] | None = None,
+        issued: Callable[[str], Awaitable[AccessHolder | None]] | None = None,
     ) -> None:
         self.tokens = tokens
         self._public_reading = public_reading
         self._issued = issued
 
-    def known_at_once(self, header: bytes) -> Who | None:
+    def known_at_once(self, header: bytes) -> AccessHolder | None:
         """Who sent this `Authorization` header, if one of our tokens says it; None: ask `known`."""
         if self.tokens.loaded and header[:7] == b"Bearer ":
             return self._of_ours(header[7:].decode("latin-1").strip())
         return None
 
-    async def known(self, header: bytes) -> Who:
+    async def known(self, header: bytes) -> AccessHolder:
         """Who sent this `Authorization` header."""
         scheme, _, token = header.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not token:
@@ -73,9 +73,9 @@ class Access:
             return await self._issued(token.strip()) or NOBODY
         return NOBODY
 
-    def _of_ours(self, token: str) -> Who | None:
+    def _of_ours(self, token: str) -> AccessHolder | None:
         digest, role, label = self.tokens.find(token)
-        return None if role is None else Who(digest, role, f"label {label}")
+        return None if role is None else AccessHolder(digest, role, f"label {label}")
 
     def permissions(self, role: str | None) -> frozenset[str]:
         """What a role may do."""
@@ -84,7 +84,7 @@ class Access:
 
     def check(self, request: Request, permission: str) -> None:
         """Refuse who may not do this."""
-        self.check_role(who(request).role, permission)
+        self.check_role(access_holder(request).role, permission)
 
     def check_role(self, role: str | None, permission: str) -> None:
         """Refuse a role that may not do this."""
@@ -109,7 +109,7 @@ class Access:
         return Depends(check)
 
 
-def who(request: Request) -> Who:
+def access_holder(request: Request) -> AccessHolder:
     """Whoever asks: `RequestFront` has found out."""
-    found: Who = getattr(request.state, "who", NOBODY)
+    found: AccessHolder = getattr(request.state, "who", NOBODY)
     return found

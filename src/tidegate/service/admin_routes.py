@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat
 
 from tidegate.ledger import Ledger
 from tidegate.ledger.entries import CapChange, Charge, Closing, Declaration, Entry, Opening
-from tidegate.service.access import Access, Given, who
-from tidegate.service.gate import Gate
-from tidegate.service.http_etags import tagged
-from tidegate.service.ledger_models import (
+from tidegate.service.access import Access, Given, access_holder
+from tidegate.service.gate import GateThread
+from tidegate.service.http_etags import etagged_answer
+from tidegate.service.ledger_answer_models import (
     Audit,
     ListedToken,
     MadeToken,
@@ -24,11 +24,11 @@ from tidegate.service.ledger_models import (
     SourceCharges,
     Spent,
 )
-from tidegate.service.openapi_document import answers
+from tidegate.service.openapi_document import documented_answers
 from tidegate.service.prometheus_metrics import MEDIA_TYPE, Metrics
-from tidegate.service.source_charges import charged
+from tidegate.service.source_charges import source_charges
+from tidegate.service.stored_tokens import make_token_in, revoke_in
 from tidegate.service.strict_json import StrictRoute
-from tidegate.service.tokens import make_token_in, revoke_in
 
 Source = Annotated[str, Path(max_length=200)]
 
@@ -50,13 +50,13 @@ class NewToken(BaseModel):
     label: str = Field(min_length=1, max_length=200, examples=["meters"])
 
 
-def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
+def admin_routes(gate: GateThread, access: Access, metrics: Metrics) -> APIRouter:
     """The ledger, tokens, metrics and health."""
     routes = APIRouter(route_class=StrictRoute)
     tokens, manage = access.tokens, [access.allowed("manage")]
     ledger = [access.allowed("read ledger")]
 
-    @routes.get("/v1/ledger", dependencies=ledger, **answers(Spent, tagged=True))
+    @routes.get("/v1/ledger", dependencies=ledger, **documented_answers(Spent, tagged=True))
     async def spent(request: Request) -> Response:
         def read(book: Ledger) -> dict[str, Any]:
             cap = None if book.cap is None else str(book.cap)
@@ -71,9 +71,9 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
                 "left": {name: None if one is None else str(one) for name, one in left.items()},
             }
 
-        return tagged(request, await asyncio.to_thread(gate.spent, read))
+        return etagged_answer(request, await asyncio.to_thread(gate.spent, read))
 
-    @routes.get("/v1/audit", dependencies=ledger, **answers(Audit, tagged=True))
+    @routes.get("/v1/audit", dependencies=ledger, **documented_answers(Audit, tagged=True))
     async def audit(
         request: Request,
         start: Annotated[int, Query(ge=0)] = 0,
@@ -85,16 +85,18 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
             entries = [ledger_entry_for_admins(one) for one in book.entries[start : start + limit]]
             return {"entries": entries, "count": book.count, "head": book.head}
 
-        return tagged(request, await asyncio.to_thread(gate.spent, read))
+        return etagged_answer(request, await asyncio.to_thread(gate.spent, read))
 
     @routes.get(
-        "/v1/sources/{source:path}", dependencies=ledger, **answers(SourceCharges, tagged=True)
+        "/v1/sources/{source:path}",
+        dependencies=ledger,
+        **documented_answers(SourceCharges, tagged=True),
     )
     async def charges(request: Request, source: Source) -> Response:
         """What each range of its rows has spent, charge by charge."""
-        return tagged(request, await asyncio.to_thread(charged, gate, source))
+        return etagged_answer(request, await asyncio.to_thread(source_charges, gate, source))
 
-    @routes.put("/v1/sources/{source:path}", dependencies=manage, **answers(SourceCap))
+    @routes.put("/v1/sources/{source:path}", dependencies=manage, **documented_answers(SourceCap))
     async def set_cap(source: Source, change: Cap) -> dict[str, Any]:
         """The most ε that a source may ever spend."""
 
@@ -104,22 +106,24 @@ def admin_routes(gate: Gate, access: Access, metrics: Metrics) -> APIRouter:
         await asyncio.wrap_future(gate.call(changed))
         return {"source": source, "cap": str(change.cap)}
 
-    @routes.get("/v1/session", **answers(Session))
+    @routes.get("/v1/session", **documented_answers(Session))
     async def session(request: Request, given: Given) -> dict[str, Any]:  # noqa: ARG001  # as above
-        role = who(request).role
+        role = access_holder(request).role
         return {"role": role, "may": sorted(access.permissions(role))}
 
-    @routes.post("/v1/tokens", dependencies=manage, **answers(MadeToken, 201))
+    @routes.post("/v1/tokens", dependencies=manage, **documented_answers(MadeToken, 201))
     async def make_token(new: NewToken) -> dict[str, str]:
         token = await asyncio.wrap_future(make_token_in(gate, tokens, new.role, new.label))
         await asyncio.to_thread(tokens.changed)
         return {"token": token, "role": new.role, "label": new.label}
 
-    @routes.get("/v1/tokens", dependencies=manage, **answers(list[ListedToken]))
+    @routes.get("/v1/tokens", dependencies=manage, **documented_answers(list[ListedToken]))
     async def list_tokens() -> list[dict[str, str]]:
         return await asyncio.to_thread(tokens.listed)
 
-    @routes.delete("/v1/tokens/{label:path}", dependencies=manage, **answers(RevokedTokens))
+    @routes.delete(
+        "/v1/tokens/{label:path}", dependencies=manage, **documented_answers(RevokedTokens)
+    )
     async def revoke_tokens(label: str) -> dict[str, int]:
         removed = await asyncio.wrap_future(revoke_in(gate, tokens, label))
         await asyncio.to_thread(tokens.changed)

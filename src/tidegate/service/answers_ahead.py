@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from tidegate.errors import TidegateError
-from tidegate.keyed.committed_release import CommittedKeyed
-from tidegate.service.answers_json import View, table_as_json, view_of
-from tidegate.service.gate import Gate
+from tidegate.keyed.committed_keyed_release import CommittedKeyed
+from tidegate.service.answers_json import View, table_as_json, view_to_answer
+from tidegate.service.gate import GateThread
 from tidegate.service.open_streams import Run
 
 _log = logging.getLogger(__name__)
@@ -39,13 +39,13 @@ _FEW = 256  # keys, of all streams together, that are smoothed although nobody h
 _BY_DAY = {"every": "1d", "confidence": 0.95, "total": False}
 
 
-class _Table(NamedTuple):
+class _TableAhead(NamedTuple):
     asked: float  # when
     keys: Iterable[str] | None
     answer: Callable[[View], Any]
 
 
-def _by_day(view: View) -> Any:
+def _table_ahead_by_day(view: View) -> Any:
     return table_as_json(view, _BY_DAY)
 
 
@@ -60,12 +60,12 @@ class AnswersAhead:
 
     def __init__(
         self,
-        gate: Gate,
+        gate: GateThread,
         clock: Callable[[], float] = time.monotonic,
         processor: Callable[[], float] = time.thread_time,
     ) -> None:
         self._gate, self._clock, self._processor = gate, clock, processor
-        self._tables: dict[str, _Table] = {}  # by the name of a stream
+        self._tables: dict[str, _TableAhead] = {}  # by the name of a stream
         self._changed: set[str] = set()
         self._unasked: dict[str, int] = {}  # streams that are ready for a first reader: their keys
         self._released = self._rested = self._rested_between_rows = float("-inf")
@@ -74,7 +74,7 @@ class AnswersAhead:
     def asked(self, name: str, keys: Iterable[str] | None, answer: Callable[[View], Any]) -> None:
         """Somebody asks for this table of a stream."""
         self._tables.pop(name, None)
-        self._tables[name] = _Table(self._clock(), keys, answer)
+        self._tables[name] = _TableAhead(self._clock(), keys, answer)
         while len(self._tables) > _MOST:
             del self._tables[next(iter(self._tables))]
 
@@ -120,7 +120,7 @@ class AnswersAhead:
         if sum(self._unasked.values()) + count > _FEW:
             return None
         self._unasked[name] = count
-        return view_of(run)
+        return view_to_answer(run)
 
     async def work(self, name: str) -> None:
         """Work out the table of a stream."""
@@ -128,11 +128,11 @@ class AnswersAhead:
         self._changed.discard(name)
 
         def look(run: Run) -> View | None:
-            return self._view(name, run) if asked is None else view_of(run, asked.keys)
+            return self._view(name, run) if asked is None else view_to_answer(run, asked.keys)
 
         def work_out(view: View) -> float:
             begin = self._processor()
-            (_by_day if asked is None else asked.answer)(view)
+            (_table_ahead_by_day if asked is None else asked.answer)(view)
             return self._processor() - begin
 
         try:

@@ -17,8 +17,8 @@ from tidegate.clock import Clock
 from tidegate.durable import DurableRelease
 from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
-from tidegate.keyed.committed_release import CommittedKeyed
-from tidegate.keyed.views_for_other_threads import KeyedView
+from tidegate.keyed.committed_keyed_release import CommittedKeyed
+from tidegate.keyed.keyed_views_for_threads import KeyedView
 from tidegate.record.answer import Answer
 from tidegate.record.moving_sums import MovingSums
 from tidegate.record.range_queries_and_answers import Answers
@@ -33,19 +33,19 @@ _ERRORS = ("noise_error", "prediction_error", "truncation_error")
 _ARRAYS = (*_POSITIONS, *_ERRORS, "estimate", "low", "high", "caps", "unseen", "limit")
 
 
-def encoded(answers: Answer | Answers) -> dict[str, Any]:
+def encoded_answers(answers: Answer | Answers) -> dict[str, Any]:
     """All fields of an answer, or of many."""
-    return {one.name: _plain_value(getattr(answers, one.name)) for one in fields(answers)}
+    return {one.name: _plain_answer_value(getattr(answers, one.name)) for one in fields(answers)}
 
 
 def decoded_answer(content: dict[str, Any]) -> Answer:
-    """The answer that `encoded` was given; fields of a newer service are left out."""
+    """The answer that `encoded_answers` was given; fields of a newer service are left out."""
     found = {one.name: content[one.name] for one in fields(Answer) if one.name in content}
-    return Answer(**{name: _number(value) for name, value in found.items()})
+    return Answer(**{name: _answer_number(value) for name, value in found.items()})
 
 
-def decoded(content: dict[str, Any]) -> Answers:
-    """The answers that `encoded` was given; fields of a newer service are left out."""
+def decoded_answers(content: dict[str, Any]) -> Answers:
+    """The answers that `encoded_answers` was given; fields of a newer service are left out."""
     found: dict[str, Any] = {}
     for one in fields(Answers):
         if one.name not in content:
@@ -58,56 +58,56 @@ def decoded(content: dict[str, Any]) -> Answers:
     return Answers(**found)
 
 
-def encoded_table(table: TimeTable) -> dict[str, Any]:
+def encoded_table_answers(table: TimeTable) -> dict[str, Any]:
     """All fields of a table by time. Times are texts: they exceed what JSON numbers hold."""
     return {
-        "answers": encoded(table.answers),
+        "answers": encoded_answers(table.answers),
         "edges": [str(edge) for edge in table.edges.tolist()],
         "clock": table.clock.plain(),
         "rows": table.rows.tolist(),
     }
 
 
-def decoded_table(content: dict[str, Any]) -> TimeTable:
-    """The table that `encoded_table` was given."""
+def decoded_table_answers(content: dict[str, Any]) -> TimeTable:
+    """The table that `encoded_table_answers` was given."""
     return TimeTable(
-        decoded(content["answers"]),
+        decoded_answers(content["answers"]),
         np.array([int(edge) for edge in content["edges"]], dtype=np.int64),
         Clock.from_plain(content["clock"]),
         np.array(content["rows"], dtype=np.int64),
     )
 
 
-def encoded_moving(sums: MovingSums) -> dict[str, Any]:
+def encoded_moving_answers(sums: MovingSums) -> dict[str, Any]:
     """All fields of moving sums; times as texts."""
     times: dict[str, Any] = {"spans": None, "clock": None}
     if sums.spans is not None and sums.clock is not None:
         texts = [[str(tick) for tick in one] for one in sums.spans.tolist()]
         times = {"spans": texts, "clock": sums.clock.plain()}
-    return {"answers": encoded(sums.answers), "rows": sums.rows.tolist(), **times}
+    return {"answers": encoded_answers(sums.answers), "rows": sums.rows.tolist(), **times}
 
 
-def decoded_moving(content: dict[str, Any]) -> MovingSums:
-    """The moving sums that `encoded_moving` was given."""
+def decoded_moving_answers(content: dict[str, Any]) -> MovingSums:
+    """The moving sums that `encoded_moving_answers` was given."""
     rows = np.array(content["rows"], dtype=np.int64)
     if content["spans"] is None:
-        return MovingSums(decoded(content["answers"]), rows)
+        return MovingSums(decoded_answers(content["answers"]), rows)
     spans = np.array([[int(tick) for tick in one] for one in content["spans"]], dtype=np.int64)
     clock = Clock.from_plain(content["clock"])
-    return MovingSums(decoded(content["answers"]), rows, spans.reshape(2, -1), clock)
+    return MovingSums(decoded_answers(content["answers"]), rows, spans.reshape(2, -1), clock)
 
 
-def _plain_value(value: Any) -> Any:
+def _plain_answer_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return [_plain_value(one) for one in value.tolist()]
+        return [_plain_answer_value(one) for one in value.tolist()]
     if isinstance(value, list):
-        return [_plain_value(one) for one in value]
+        return [_plain_answer_value(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
 
 
-def _number(value: Any) -> Any:
+def _answer_number(value: Any) -> Any:
     return float(value) if value in _NO_NUMBERS else value
 
 
@@ -115,7 +115,7 @@ _NAMES = ("start", "end", "estimate", "low", "high", "standard_error", "confiden
 View = JournalView | KeyedView  # what questions are asked of
 
 
-def view_of(run: Run, keys: Iterable[str] | None = None) -> View:
+def view_to_answer(run: Run, keys: Iterable[str] | None = None) -> View:
     """A view of a stream; of some keys, where it has keys and not all are asked for.
 
     Made under the gate's lock, in microseconds. What is asked of it holds up nothing: released data
@@ -168,17 +168,17 @@ def sums_as_json(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
             chosen = {"key": asked["key"]}
         found = view.query(start, end, **chosen, **by_time, confidence=confidence)
     else:
-        no_keys(asked)
+        no_keys_to_answer(asked)
         if "from" in asked or "to" in asked:
             found = view.query(**by_time, confidence=confidence)
         else:
             end = asked.get("end", view.position)
             found = view.query(asked.get("start", 0), end, confidence)
-    answer = _answer(found)
+    answer = _answer_as_json(found)
     return {
         "sum": answer,
         "count": answer["end"] - answer["start"],
-        "mean": _mean(answer),
+        "mean": _mean_as_json(answer),
         "words": str(found),
         "guarantee": view.guarantee,
     }
@@ -202,16 +202,16 @@ def table_as_json(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found = view.table(length, **chosen, **by_time, confidence=confidence)
     else:
-        no_keys(asked)
+        no_keys_to_answer(asked)
         found = view.table(length, confidence, **by_time)
-    plain = {name: plain_column(column) for name, column in found.columns().items()}
+    plain = {name: answer_column(column) for name, column in found.columns().items()}
     if "time" in plain:
-        plain["time"] = _times(found)
+        plain["time"] = _answer_times(found)
     facts = {"confidence": confidence, "guarantee": view.guarantee}
     return {"columns": plain, **facts, **({"note": found.note} if found.note else {})}
 
 
-def _times(found: Any) -> list[str]:
+def _answer_times(found: Any) -> list[str]:
     parts = found.parts.values() if hasattr(found, "parts") else [found]
     different = {id(part.edges): part for part in parts}  # keys share their edges
     texts = {edges: part.times for edges, part in different.items()}
@@ -223,13 +223,13 @@ def _keys_of_answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"keys": asked["keys"].split(",")} if "keys" in asked else {}
 
 
-def no_keys(asked: Mapping[str, Any]) -> None:
+def no_keys_to_answer(asked: Mapping[str, Any]) -> None:
     """Refuse keys, of a stream that has none."""
     if asked.keys() & {"key", "keys"} or asked.get("total"):
         raise QueryError("this stream has no keys")
 
 
-def _answer(found: Answer) -> dict[str, Any]:
+def _answer_as_json(found: Answer) -> dict[str, Any]:
     return {name: getattr(found, name) for name in _NAMES} | {
         "threshold": found.threshold,
         "highest": found.highest,
@@ -237,13 +237,13 @@ def _answer(found: Answer) -> dict[str, Any]:
     }
 
 
-def _mean(answer: Mapping[str, Any]) -> dict[str, float] | None:
+def _mean_as_json(answer: Mapping[str, Any]) -> dict[str, float] | None:
     count = answer["end"] - answer["start"]
     names = ("estimate", "low", "high")
     return {name: answer[name] / count for name in names} if count else None
 
 
-def plain_column(column: Any) -> list[Any]:
+def answer_column(column: Any) -> list[Any]:
     """A column of a table as JSON has it; null for what is no number."""
     numbers = column if isinstance(column, list) else column.tolist()
     if isinstance(column, np.ndarray) and (
@@ -253,14 +253,14 @@ def plain_column(column: Any) -> list[Any]:
     return [None if isinstance(one, float) and not math.isfinite(one) else one for one in numbers]
 
 
-def asked_keys(asked: Mapping[str, Any]) -> list[str] | None:
+def keys_to_answer(asked: Mapping[str, Any]) -> list[str] | None:
     """The keys that a question needs; None: all, or the stream has none."""
     return [asked["key"]] if "key" in asked else _keys_of_answer(asked).get("keys")
 
 
-def codes_of(run: Run, asked: Mapping[str, Any]) -> list[int] | None:
+def codes_of_answer(run: Run, asked: Mapping[str, Any]) -> list[int] | None:
     """The codes of the keys that are asked for; None: all rows."""
-    names = asked_keys(asked)
+    names = keys_to_answer(asked)
     if names is None:
         return None
     if isinstance(run, DurableRelease):

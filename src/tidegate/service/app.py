@@ -16,24 +16,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate._version import __version__
 from tidegate.service import devices, problem_details
-from tidegate.service.access import Access, Who
+from tidegate.service.access import Access, AccessHolder
 from tidegate.service.admin_routes import admin_routes
 from tidegate.service.answers_ahead import AnswersAhead
 from tidegate.service.clock_ticks import ClockTicks
 from tidegate.service.column_routes import column_routes
 from tidegate.service.devices.device_queue import DeviceQueue
-from tidegate.service.devices.device_routes import DeviceCORS, DeviceRequests
-from tidegate.service.gate import Gate
-from tidegate.service.http_etags import GivenETag
-from tidegate.service.openapi_document import document
+from tidegate.service.devices.device_routes import DeviceCORS, DeviceRoutes
+from tidegate.service.gate import GateThread
+from tidegate.service.http_etags import GivenETags
+from tidegate.service.live_readers import LiveReaders
+from tidegate.service.openapi_document import openapi_document
 from tidegate.service.prometheus_metrics import Metrics
-from tidegate.service.push_group import Group
+from tidegate.service.push_group import PushGroup
 from tidegate.service.push_route import PushRoute
 from tidegate.service.query_route import query_route
-from tidegate.service.request_limits import Limits, RequestFront
-from tidegate.service.server_sent_events import LiveReaders
+from tidegate.service.request_limits import RequestFront, RequestLimits
+from tidegate.service.stored_tokens import Tokens
 from tidegate.service.stream_routes import stream_routes
-from tidegate.service.tokens import Tokens
 from tidegate.service.value_routes import value_routes
 
 _log = logging.getLogger(__name__)
@@ -64,13 +64,13 @@ class _App(FastAPI):
 
 
 def make_app(
-    gate: Gate,
+    gate: GateThread,
     tokens: Tokens,
     live: LiveReaders,
     *,
     public_reading: bool = False,
-    limits: Limits | None = None,
-    issued: Callable[[str], Awaitable[Who | None]] | None = None,
+    limits: RequestLimits | None = None,
+    issued: Callable[[str], Awaitable[AccessHolder | None]] | None = None,
 ) -> FastAPI:
     """The service over an open gate, which the app closes when it ends.
 
@@ -102,8 +102,8 @@ def make_app(
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.given = GivenETag()
-    app.openapi = partial(document, app)  # type: ignore[method-assign]  # as the framework says
+    app.state.given = GivenETags()
+    app.openapi = partial(openapi_document, app)  # type: ignore[method-assign]  # as the framework says
     problem_details.install(app)
     access = Access(tokens, public_reading=public_reading, issued=issued)
     metrics, ahead = Metrics(live), AnswersAhead(gate)
@@ -113,13 +113,13 @@ def make_app(
         RequestFront(
             app.framework,
             access=access,
-            limits=limits or Limits(),
-            direct=(PushRoute(gate, access), DeviceRequests(queue, access)),
+            limits=limits or RequestLimits(),
+            direct=(PushRoute(gate, access), DeviceRoutes(queue, access)),
             telemetry=gate.telemetry,
         )
     )
 
-    def released(group: Group) -> None:
+    def released(group: PushGroup) -> None:
         metrics.count(group)
         live.tell(group)
         ahead.released(group.rows)
@@ -151,7 +151,7 @@ def install_live_page(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
-        return _served("index.html", known)
+        return _served_app("index.html", known)
 
     @app.get("/pages/plotly.js", include_in_schema=False)
     async def charts() -> Response:
@@ -160,10 +160,10 @@ def install_live_page(app: FastAPI) -> None:
 
     @app.get("/pages/{name}", include_in_schema=False)
     async def part(name: str) -> Response:
-        return _served(name, known)
+        return _served_app(name, known)
 
 
-def _served(name: str, known: dict[str, bytes]) -> Response:
+def _served_app(name: str, known: dict[str, bytes]) -> Response:
     kind = _TYPES.get(name.rpartition(".")[2])
     if name not in known or kind is None:
         raise HTTPException(404, "there is no such page")

@@ -42,7 +42,7 @@ def back_up(folder: Path, target: Path) -> None:
         raise StorageError(f"the backup was not made: {type(error).__name__}") from None
 
 
-def put_back(backup: Path, folder: Path) -> None:
+def restore_from_backup(backup: Path, folder: Path) -> None:
     """Put a backup in the place of a database that is gone. The service must not run.
 
     The database is marked: its streams begin new epochs, charged, when the service opens it. The

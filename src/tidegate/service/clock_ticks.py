@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 
 from tidegate.clock import SECOND
 from tidegate.errors import TidegateError
-from tidegate.service.gate import Gate
-from tidegate.service.pending_requests import NO_VALUES, Pending
+from tidegate.service.gate import GateThread
+from tidegate.service.pending_requests import NO_VALUES, PendingPush
 from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_kinds import MOST_TICKS
 
@@ -31,7 +31,7 @@ class ClockTicks:
         clock: seconds since 1970.
     """
 
-    def __init__(self, gate: Gate, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, gate: GateThread, clock: Callable[[], float] = time.time) -> None:
         self._gate, self._clock = gate, clock
         self._closed: dict[str, int] = {}  # ticks of each stream, as far as this process knows
 
@@ -52,16 +52,16 @@ class ClockTicks:
             return
         keys = 1 if stream.keys is None else len(stream.keys["names"] or ())
         most = max(1, MOST_TICKS // max(1, keys) // 2)
-        due = ticks.complete(_time(self._clock() - stream.grace))
+        due = ticks.complete(_clock_time(self._clock() - stream.grace))
         closed = self._closed.get(stream.name, 0)
         while closed < due:
             closed = min(due, closed + most)
             end = (ticks.origin + closed * ticks.length) / SECOND
-            pending = Pending(stream.name, NO_VALUES, until=_time(end))
+            pending = PendingPush(stream.name, NO_VALUES, until=_clock_time(end))
             self._gate.submit(pending)
             await asyncio.wrap_future(pending.answer)
             self._closed[stream.name] = closed
 
 
-def _time(seconds: float) -> str:
+def _clock_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()

@@ -17,22 +17,22 @@ from fastapi.responses import JSONResponse, Response
 from tidegate.errors import InputError, TidegateError
 from tidegate.guarantee import sequential
 from tidegate.service import problem_details
-from tidegate.service.access import Access, who
+from tidegate.service.access import Access, access_holder
 from tidegate.service.answer_models import ColumnsFacts, TakenColumns
-from tidegate.service.gate import Gate
-from tidegate.service.http_etags import tagged
-from tidegate.service.openapi_document import answers
-from tidegate.service.pending_requests import Conflict, Pending, WholeRows
+from tidegate.service.gate import GateThread
+from tidegate.service.http_etags import etagged_answer
+from tidegate.service.openapi_document import documented_answers
+from tidegate.service.pending_requests import Conflict, PendingPush, RequestsOfSameRows
+from tidegate.service.push_bodies import ARROW, JSON, parsed_body_of_columns
 from tidegate.service.push_route import (
-    idempotency_key,
-    idempotency_parameter,
-    media_type,
-    read_body,
+    push_idempotency_key,
+    push_idempotency_parameter,
+    push_media_type,
+    read_push_body,
 )
-from tidegate.service.request_bodies import ARROW, JSON, parsed_body_of_columns
 from tidegate.service.stored_stream import StoredStream
 from tidegate.service.stream_creation import NewColumns
-from tidegate.service.stream_kinds import clock_of
+from tidegate.service.stream_kinds import clock_of_stream
 from tidegate.service.stream_routes import Name
 from tidegate.service.strict_json import StrictRoute
 
@@ -60,51 +60,53 @@ _BODY = {
             ARROW: {"schema": {"type": "string", "format": "binary"}},
         },
     },
-    "parameters": [idempotency_parameter(required=True)],
+    "parameters": [push_idempotency_parameter(required=True)],
 }
 
 
-def column_routes(gate: Gate, access: Access) -> APIRouter:
+def column_routes(gate: GateThread, access: Access) -> APIRouter:
     """The routes under `/v1/columns`."""
     routes = APIRouter(prefix="/v1/columns", route_class=StrictRoute)
 
-    @routes.post("", dependencies=[access.allowed("manage")], **answers(ColumnsFacts, 201))
+    @routes.post(
+        "", dependencies=[access.allowed("manage")], **documented_answers(ColumnsFacts, 201)
+    )
     async def create(new: NewColumns) -> dict[str, Any]:
         pipelines = await asyncio.to_thread(new.pipelines)
         make, where = gate.streams.create_columns, (new.name, pipelines, new.source)
         made = await asyncio.wrap_future(gate.call(lambda: make(*where, part=new.part)))
-        return _shown(new.name, made)
+        return _shown_columns(new.name, made)
 
     facts = [access.allowed("read facts")]
 
-    @routes.get("/{name}", dependencies=facts, **answers(ColumnsFacts, tagged=True))
+    @routes.get("/{name}", dependencies=facts, **documented_answers(ColumnsFacts, tagged=True))
     async def one(request: Request, name: Name) -> Response:
-        return tagged(request, _shown(name, gate.streams.columns_of(name)))
+        return etagged_answer(request, _shown_columns(name, gate.streams.columns_of(name)))
 
     @routes.post(
         "/{name}/values",
         dependencies=[access.allowed("write")],
         openapi_extra=_BODY,
-        **answers(TakenColumns, 202),
+        **documented_answers(TakenColumns, 202),
     )
     async def push(request: Request, name: Name) -> JSONResponse:
         streams = gate.streams.columns_of(name)
         first = next(iter(streams.values()))
         headers = dict(request.scope["headers"])
-        kind = media_type(headers.get(b"content-type"), (JSON, ARROW))
-        key = idempotency_key(headers.get(b"idempotency-key"))
+        kind = push_media_type(headers.get(b"content-type"), (JSON, ARROW))
+        key = push_idempotency_key(headers.get(b"idempotency-key"))
         if key is None:
             raise problem_details.RefusedRequest(
                 400, "Idempotency-Key is needed: rows that are sent again must be recognised"
             )
-        body = await read_body(request.receive)
-        parse = (body, kind, clock_of(first.pipeline))
+        body = await read_push_body(request.receive)
+        parse = (body, kind, clock_of_stream(first.pipeline))
         found, times = await asyncio.to_thread(parsed_body_of_columns, *parse)
         if found.keys() != streams.keys():
             raise InputError(f"send the columns {', '.join(sorted(streams))}, and no others")
-        rows, sender = WholeRows(), who(request).sender
+        rows, sender = RequestsOfSameRows(), access_holder(request).sender
         waiting = {
-            column: Pending(
+            column: PendingPush(
                 streams[column].plain_name, values, times, key, rows=rows, sender=sender
             )
             for column, values in found.items()
@@ -127,7 +129,7 @@ def column_routes(gate: Gate, access: Access) -> APIRouter:
     return routes
 
 
-def _shown(name: str, streams: dict[str, StoredStream]) -> dict[str, Any]:
+def _shown_columns(name: str, streams: dict[str, StoredStream]) -> dict[str, Any]:
     promises = [stream.guarantee for stream in streams.values()]
     columns = {column: stream.shown() for column, stream in streams.items()}
     return {"name": name, "columns": columns, "guarantee": str(sequential(*promises))}

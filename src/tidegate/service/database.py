@@ -29,7 +29,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from tidegate import _atomic_files
-from tidegate._atomic_files import Inherited
+from tidegate._atomic_files import InheritedFile
 from tidegate.durable import StateError, StorageError
 from tidegate.durable.folder_lock import Anchor, FolderLock
 from tidegate.durable.state_file import refuse_other_states
@@ -50,7 +50,7 @@ RESTORED = "restored"  # a mark in the database itself: it came from a backup
 _WAIT = 5  # seconds for a connection, or for SQLite's lock
 
 
-class Database(Inherited):
+class Database(InheritedFile):
     """The connection that writes, and connections for reading.
 
     Args:

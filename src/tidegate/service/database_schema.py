@@ -47,29 +47,29 @@ streams = Table(
 )
 
 
-def _of_stream(name: str, *columns: Column[Any]) -> Table:
+def _schema_of_stream(name: str, *columns: Column[Any]) -> Table:
     stream = Column("stream", String(_NAME), primary_key=True)
     return Table(f"tidegate_{name}", tables, stream, *columns)
 
 
-def _numbered(name: str) -> Table:
+def _numbered_schema(name: str) -> Table:
     """Rows of bytes, counted from 1 for each stream."""
     number: Column[Any] = Column("number", BigInteger, primary_key=True)
-    return _of_stream(name, number, Column("body", LargeBinary, nullable=False))
+    return _schema_of_stream(name, number, Column("body", LargeBinary, nullable=False))
 
 
-facts = _of_stream(
+facts = _schema_of_stream(
     "facts",
     Column("name", String(60), primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
-states = _of_stream("states", Column("body", LargeBinary, nullable=False))
-journal = _numbered("journal")
-users = _numbered("users")
-inputs = _numbered("inputs")
-pages = _numbered("pages")  # of a stream with keys: the states of some keys each
-names = _numbered("names")  # its keys, in the order of their codes
-phases = _of_stream(
+states = _schema_of_stream("states", Column("body", LargeBinary, nullable=False))
+journal = _numbered_schema("journal")
+users = _numbered_schema("users")
+inputs = _numbered_schema("inputs")
+pages = _numbered_schema("pages")  # of a stream with keys: the states of some keys each
+names = _numbered_schema("names")  # its keys, in the order of their codes
+phases = _schema_of_stream(
     "phases",
     Column("start", BigInteger, primary_key=True),
     Column("threshold", Float(53), nullable=False),
@@ -77,7 +77,7 @@ phases = _of_stream(
     Column("floor", Float(53), nullable=False),
 )
 # What was released, as readers get it: the journal has it too, in the form that queries need.
-released = _of_stream(
+released = _schema_of_stream(
     "released",
     Column("first", BigInteger, primary_key=True),
     Column("end", BigInteger, nullable=False),
@@ -85,7 +85,7 @@ released = _of_stream(
     Column("time_first", BigInteger),
     Column("time_last", BigInteger),
 )
-requests = _of_stream(
+requests = _schema_of_stream(
     "requests",
     Column("key", String(_NAME), primary_key=True),
     Column("digest", LargeBinary, nullable=False),
@@ -108,31 +108,31 @@ tokens = Table(
 )
 
 
-def _keys_and_parts(connection: Connection) -> None:
+def _schema_with_keys_and_parts(connection: Connection) -> None:
     """Migrate to version 2."""
     tables.create_all(connection)
-    _add_columns(connection, streams, "part", "keys")
-    _add_columns(connection, released, "time_first", "time_last")
+    _add_schema_columns(connection, streams, "part", "keys")
+    _add_schema_columns(connection, released, "time_first", "time_last")
 
 
-def _grace(connection: Connection) -> None:
+def _schema_with_grace(connection: Connection) -> None:
     """Migrate to version 3."""
-    _add_columns(connection, streams, "grace")
+    _add_schema_columns(connection, streams, "grace")
 
 
-def _row_of(connection: Connection) -> None:
+def _schema_row(connection: Connection) -> None:
     """Migrate to version 4."""
-    _add_columns(connection, streams, "row_of")
+    _add_schema_columns(connection, streams, "row_of")
 
 
-def _add_columns(connection: Connection, table: Table, *names: str) -> None:
+def _add_schema_columns(connection: Connection, table: Table, *names: str) -> None:
     for name in names:
         kind = table.c[name].type.compile(connection.dialect)
         connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {name} {kind}"))
 
 
 # One function for each step from a version to the next: MIGRATIONS[n] leads from n to n + 1.
-MIGRATIONS = {1: _keys_and_parts, 2: _grace, 3: _row_of}
+MIGRATIONS = {1: _schema_with_keys_and_parts, 2: _schema_with_grace, 3: _schema_row}
 
 
 class SchemaError(RefusedError):

@@ -1,4 +1,4 @@
-"""`Gate`: one thread that releases what requests bring, a group at a time.
+"""`GateThread`: one thread that releases what requests bring, a group at a time.
 
     requests of a moment → push, push, … → one transaction ║ answers, live readers
 
@@ -23,10 +23,10 @@ from tidegate.errors import InputError, TidegateError
 from tidegate.ledger import Ledger
 from tidegate.ownership import Ownership
 from tidegate.service.database import Database
-from tidegate.service.logs_and_traces import Telemetry
-from tidegate.service.open_streams import Run, Streams
-from tidegate.service.pending_requests import Busy, Fault, Pending, fulfil
-from tidegate.service.push_group import Group
+from tidegate.service.logs_and_traces import TelemetryTraces
+from tidegate.service.open_streams import OpenStreams, Run
+from tidegate.service.pending_requests import Busy, Fault, PendingPush, fulfil_request
+from tidegate.service.push_group import PushGroup
 from tidegate.service.whole_rows import UnevenError
 
 Result = TypeVar("Result")
@@ -37,7 +37,7 @@ _GROUP = 1024  # requests in a transaction
 _ASKERS = 4  # threads that work out answers
 
 
-class Gate:
+class GateThread:
     """Owns everything that changes. `submit` and `call` may be used from any thread.
 
     Args:
@@ -49,17 +49,17 @@ class Gate:
     def __init__(self, database: Database, *, key: bytes | None = None, cap: Any = None) -> None:
         self._ownership = Ownership("service")  # a forked process has none of its threads
         self.database = database
-        self.streams = Streams(database, key, cap)
+        self.streams = OpenStreams(database, key, cap)
         # Held while memory is ahead of the database: who reads from memory waits.
         self.lock = threading.RLock()
-        self._waiting: deque[Pending | _Call[Any]] = deque()
+        self._waiting: deque[PendingPush | _GateCall[Any]] = deque()
         self._values = 0
         self._news = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._askers = ThreadPoolExecutor(_ASKERS, "tidegate question")
-        self.listener: Callable[[Group], None] | None = None  # is told of what was released
-        self.telemetry = Telemetry()
+        self.listener: Callable[[PushGroup], None] | None = None  # is told of what was released
+        self.telemetry = TelemetryTraces()
         self.failure: str | None = None  # why the last transaction failed; None: it did not
 
     def open(self) -> None:
@@ -89,7 +89,7 @@ class Gate:
 
     # -- from any thread -------------------------------------------------------------------------
 
-    def submit(self, *pending: Pending) -> None:
+    def submit(self, *pending: PendingPush) -> None:
         """Let values wait for their turn, together; `answer` of each tells.
 
         Raises:
@@ -115,7 +115,7 @@ class Gate:
     def call(self, function: Callable[[], Result]) -> Future[Result]:
         """Let a function change something, in a transaction of its own."""
         self._ownership.check()
-        waiting = _Call(function)
+        waiting = _GateCall(function)
         with self._news:
             if self._stopping:
                 raise Busy("the service is stopping: send it to the next one")
@@ -126,7 +126,8 @@ class Gate:
     def ask(self, name: str, question: Callable[[Run], Result]) -> Result:
         """Ask a stream about what is committed. Nothing is pushed meanwhile: for short questions.
 
-        Others take a view of the stream (`answers_json.view_of`), and `work_out` answers from it.
+        Others take a view of the stream (`answers_json.view_to_answer`), and `work_out` answers
+        from it.
         """
         self._ownership.check()
         with self.lock:
@@ -159,23 +160,23 @@ class Gate:
                     return
                 work = self._next()
             try:
-                if isinstance(work, _Call):
+                if isinstance(work, _GateCall):
                     self._called(work)
                 else:
                     self._released(work)
             except Exception:  # noqa: BLE001  # out of memory between two lines, say: go on
-                self._abandoned([work] if isinstance(work, _Call) else work)
+                self._abandoned([work] if isinstance(work, _GateCall) else work)
 
-    def _next(self) -> _Call[Any] | list[Pending]:
+    def _next(self) -> _GateCall[Any] | list[PendingPush]:
         """A call, or all requests before the next one."""
         first = self._waiting[0]
-        if isinstance(first, _Call):
+        if isinstance(first, _GateCall):
             self._waiting.popleft()
             return first
-        group: list[Pending] = []
+        group: list[PendingPush] = []
         while self._waiting:
             one = self._waiting[0]
-            if isinstance(one, _Call):
+            if isinstance(one, _GateCall):
                 break
             if len(group) >= _GROUP and (one.rows is None or one.rows is not group[-1].rows):
                 break  # all columns of a row go into one transaction
@@ -184,33 +185,33 @@ class Gate:
             self._waiting.popleft()
         return group
 
-    def _abandoned(self, requests: Sequence[Pending | _Call[Any]]) -> None:
+    def _abandoned(self, requests: Sequence[PendingPush | _GateCall[Any]]) -> None:
         """Memory may be ahead of the database, and somebody may still wait."""
         with self.lock:
             self.streams.forget()
         for one in requests:
             if not one.answer.done():
                 with suppress(InvalidStateError):  # it was being answered
-                    fulfil(one.answer, Fault())
+                    fulfil_request(one.answer, Fault())
 
-    def _called(self, work: _Call[Any]) -> None:
+    def _called(self, work: _GateCall[Any]) -> None:
         try:
             with self.lock, self._transaction(refusable=True):
                 result = work.function()
         except TidegateError as error:
-            fulfil(work.answer, error)
+            fulfil_request(work.answer, error)
         except Exception:  # noqa: BLE001  # its words may quote what is secret
-            fulfil(work.answer, Fault())
+            fulfil_request(work.answer, Fault())
         else:
-            fulfil(work.answer, result)
+            fulfil_request(work.answer, result)
 
-    def _released(self, requests: list[Pending]) -> None:
+    def _released(self, requests: list[PendingPush]) -> None:
         while (again := self._committed(requests)) is not None:
             requests = again
 
-    def _committed(self, requests: list[Pending]) -> list[Pending] | None:
+    def _committed(self, requests: list[PendingPush]) -> list[PendingPush] | None:
         """Release and answer all of these; what must be tried again without the others."""
-        group = Group(self.streams, self.database)
+        group = PushGroup(self.streams, self.database)
         try:
             with self.telemetry.commit(requests, self.database.kind) as span:
                 with self.lock, self._transaction():
@@ -219,12 +220,12 @@ class Gate:
         except UnevenError as error:
             for one in requests:
                 if one.rows is not None and one.rows in error.refused:
-                    fulfil(one.answer, error.refused[one.rows])
+                    fulfil_request(one.answer, error.refused[one.rows])
             return [one for one in requests if one.rows is None or one.rows not in error.refused]
         except Exception as error:  # noqa: BLE001  # its words may quote what is secret
             known = isinstance(error, StorageError)
             for one in requests:
-                fulfil(one.answer, error if known else Fault())
+                fulfil_request(one.answer, error if known else Fault())
             return None
         group.answer()
         if self.listener is not None:
@@ -234,11 +235,11 @@ class Gate:
                 _log.warning("a listener of the gate failed: %s", type(error).__name__)
         return None
 
-    def _transaction(self, *, refusable: bool = False) -> _Guarded:
-        return _Guarded(self, refusable=refusable)
+    def _transaction(self, *, refusable: bool = False) -> _GuardedByGate:
+        return _GuardedByGate(self, refusable=refusable)
 
 
-class _Guarded:
+class _GuardedByGate:
     """A transaction after whose failure memory is read from the database again.
 
     `refusable`: what is done in it changes memory last, so an error of ours leaves memory right,
@@ -246,7 +247,7 @@ class _Guarded:
     go on with what is not in the database: the next entry would follow one that nobody has.
     """
 
-    def __init__(self, gate: Gate, *, refusable: bool) -> None:
+    def __init__(self, gate: GateThread, *, refusable: bool) -> None:
         self._gate = gate
         self._refusable = refusable
         self._before: tuple[int, int] | None = None
@@ -289,7 +290,7 @@ class _Guarded:
             _log.error("changes are refused", extra={"facts": facts})
 
 
-class _Call(Generic[Result]):
+class _GateCall(Generic[Result]):
     def __init__(self, function: Callable[[], Result]) -> None:
         self.function = function
         self.answer: Future[Result] = Future()

@@ -11,16 +11,16 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 
-from tidegate.keyed.committed_release import CommittedKeyed
-from tidegate.service.answers_json import View, described_answers, view_of
-from tidegate.service.gate import Gate
+from tidegate.keyed.committed_keyed_release import CommittedKeyed
+from tidegate.service.answers_json import View, described_answers, view_to_answer
+from tidegate.service.gate import GateThread
 from tidegate.service.open_streams import Run
-from tidegate.service.stream_kinds import epoch_of
+from tidegate.service.stream_kinds import epoch_of_stream
 
 JSON = "application/json"
 
 
-class GivenETag:
+class GivenETags:
     """Answers that were given lately, by their tag: dashboards ask the same again and again."""
 
     def __init__(self, most: int = 32 << 20) -> None:
@@ -45,7 +45,7 @@ class GivenETag:
 
 async def conditional_by_etag(
     request: Request,
-    gate: Gate,
+    gate: GateThread,
     name: str,
     question: Callable[[View], Any] | None = None,
     keys: list[str] | None = None,
@@ -54,50 +54,54 @@ async def conditional_by_etag(
 
     Without a question, the facts of the stream. `keys`: those that the question needs.
     """
-    earlier: GivenETag = request.app.state.given
+    earlier: GivenETags = request.app.state.given
 
     def look(run: Run) -> tuple[str, bytes | View | None]:
         facts = described_answers(run)
-        tag = tag_of(run, request, facts)
-        if _asked_before(request, tag):
+        tag = etag_of(run, request, facts)
+        if _etag_asked_before(request, tag):
             return tag, None
         body = earlier.find(tag)
         if body is not None:
             return tag, body
-        return tag, _json(facts) if question is None else view_of(run, keys)
+        return tag, _etag_json(facts) if question is None else view_to_answer(run, keys)
 
     tag, found = await asyncio.to_thread(gate.ask, name, look)
-    headers = tag_headers(tag)
+    headers = etag_headers(tag)
     if found is None:
         return Response(status_code=304, headers=headers)
     if question is None or isinstance(found, bytes):
         return Response(found, headers=headers, media_type=JSON)
     view, ask = found, question
-    body = await gate.work_out(lambda: _json(ask(view)))
+    body = await gate.work_out(lambda: _etag_json(ask(view)))
     earlier.keep(tag, body)
     return Response(body, headers=headers, media_type=JSON)
 
 
-def tagged(request: Request, answer: Any) -> Response:
+def etagged_answer(request: Request, answer: Any) -> Response:
     """An answer that is cheap to find, or 304: its tag is a digest of itself."""
-    body = _json(answer)
+    body = _etag_json(answer)
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    return unchanged(request, tag) or Response(body, headers=tag_headers(tag), media_type=JSON)
-
-
-def unchanged(request: Request, tag: str) -> Response | None:
-    """304, if the client has the answer with this tag."""
-    return (
-        Response(status_code=304, headers=tag_headers(tag)) if _asked_before(request, tag) else None
+    return etag_unchanged(request, tag) or Response(
+        body, headers=etag_headers(tag), media_type=JSON
     )
 
 
-def tag_headers(tag: str) -> dict[str, str]:
+def etag_unchanged(request: Request, tag: str) -> Response | None:
+    """304, if the client has the answer with this tag."""
+    return (
+        Response(status_code=304, headers=etag_headers(tag))
+        if _etag_asked_before(request, tag)
+        else None
+    )
+
+
+def etag_headers(tag: str) -> dict[str, str]:
     """Headers of an answer that a browser may keep, and asks about before it shows it again."""
     return {"ETag": tag, "Cache-Control": "private, no-cache"}
 
 
-def _asked_before(request: Request, tag: str) -> bool:
+def _etag_asked_before(request: Request, tag: str) -> bool:
     """Weakly, as the header is defined: a proxy that packs answers marks their tags as weak."""
     known = request.headers.get("if-none-match", "")
     return known.strip() == "*" or tag in [
@@ -105,17 +109,17 @@ def _asked_before(request: Request, tag: str) -> bool:
     ]
 
 
-def _json(answer: Any) -> bytes:
-    return orjson.dumps(answer, default=_plain)
+def _etag_json(answer: Any) -> bytes:
+    return orjson.dumps(answer, default=_plain_in_etag)
 
 
-def tag_of(run: Run, request: Request, facts: Any) -> str:
+def etag_of(run: Run, request: Request, facts: Any) -> str:
     """All that the answer depends on, and nothing that is not public: who knows it may guess it."""
     finishes = run.finishes if isinstance(run, CommittedKeyed) else 0  # else `facts` shows it
-    asked = f"{epoch_of(run)} {finishes} {request.url.path}?{request.url.query}".encode()
-    digest = hashlib.sha256(asked + _json(facts))
+    asked = f"{epoch_of_stream(run)} {finishes} {request.url.path}?{request.url.query}".encode()
+    digest = hashlib.sha256(asked + _etag_json(facts))
     return f'"{digest.hexdigest()[:32]}"'
 
 
-def _plain(value: Any) -> Any:
+def _plain_in_etag(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)

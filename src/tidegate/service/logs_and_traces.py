@@ -31,7 +31,7 @@ FORMATS = ("text", "json")
 FACTS = "facts"  # in `extra`: what a line says beside its message
 
 
-class LineFormatter(logging.Formatter):
+class LogLineFormatter(logging.Formatter):
     """One line for each record.
 
     Args:
@@ -47,17 +47,17 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        facts = {**getattr(record, FACTS, {}), **_exception(record)}
+        facts = {**getattr(record, FACTS, {}), **_logged_exception(record)}
         if self._json:
             said = {"level": record.levelname.lower(), "logger": record.name}
-            line = {"time": time, **said, "message": _message(record), **facts}
+            line = {"time": time, **said, "message": _log_message(record), **facts}
             return json.dumps(line, ensure_ascii=False, default=str)
         more = "".join(f" {name}={value}" for name, value in facts.items())
-        text = f"{time} {record.levelname.lower()} {record.name}: {_message(record)}{more}"
+        text = f"{time} {record.levelname.lower()} {record.name}: {_log_message(record)}{more}"
         return text.replace("\n", " ")
 
 
-def _message(record: logging.LogRecord) -> str:
+def _log_message(record: logging.LogRecord) -> str:
     library = record.name.partition(".")[0]
     if library == "asyncio":
         return "an error in the event loop"
@@ -65,7 +65,7 @@ def _message(record: logging.LogRecord) -> str:
     return words if library == "tidegate" else words.partition("\n")[0]
 
 
-def _exception(record: logging.LogRecord) -> dict[str, Any]:
+def _logged_exception(record: logging.LogRecord) -> dict[str, Any]:
     if not record.exc_info or record.exc_info[0] is None:
         return {}
     kind, _, trace = record.exc_info
@@ -77,7 +77,7 @@ def _exception(record: logging.LogRecord) -> dict[str, Any]:
 def begin_log(form: str) -> None:
     """Write all logs of this process to standard error, in this form."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter(form))
+    handler.setFormatter(LogLineFormatter(form))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -117,7 +117,7 @@ def configure_traces() -> bool:
     return True
 
 
-class Telemetry:
+class TelemetryTraces:
     """Makes spans.
 
     Args:
@@ -174,7 +174,7 @@ class Telemetry:
     def commit(self, requests: list[Any], database: str) -> Iterator[Any]:
         """A span around a transaction, with links to its requests."""
         if self._tracer is None:
-            yield _Nothing()
+            yield _NoTrace()
             return
         known = [one.trace for one in requests[:_MOST_LINKS] if one.trace is not None]
         links = [trace.Link(one) for one in known]
@@ -190,11 +190,11 @@ class Telemetry:
                 raise
 
 
-class _Nothing:
+class _NoTrace:
     def set_attribute(self, *_: Any) -> None:
         """Nobody collects."""
 
 
-def mark_values(scope: Scope) -> None:
+def mark_values_in_traces(scope: Scope) -> None:
     """Values go a way of their own, on which the framework does not note the route."""
     scope["state"]["route"] = _VALUES

@@ -17,11 +17,11 @@ Result = TypeVar("Result")
 _Waiting = tuple["asyncio.Future[Any]", "Future[Any] | LoopAnswer"]
 
 
-class _Together(threading.local):
+class _WokenTogether(threading.local):
     waiting: dict[asyncio.AbstractEventLoop, list[_Waiting]] | None = None
 
 
-_together = _Together()
+_together = _WokenTogether()
 
 
 class LoopAnswer:
@@ -45,12 +45,12 @@ class LoopAnswer:
     def set_result(self, value: Any) -> None:
         """The answer."""
         self._value = value
-        _wake(self._loop, self.woken, self)
+        _wake_loop(self._loop, self.woken, self)
 
     def set_exception(self, error: BaseException) -> None:
         """Why there is none."""
         self._error = error
-        _wake(self._loop, self.woken, self)
+        _wake_loop(self._loop, self.woken, self)
 
     def cancelled(self) -> bool:
         """Never: who stops waiting cancels `woken`."""
@@ -65,11 +65,11 @@ class LoopAnswer:
         return self._value
 
 
-async def result_of(answer: Future[Result]) -> Result:
+async def result_in_loop(answer: Future[Result]) -> Result:
     """What another thread answers. Whoever stops waiting cancels it, as far as it can be."""
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[Result] = loop.create_future()
-    answer.add_done_callback(lambda done: _wake(loop, woken, done))
+    answer.add_done_callback(lambda done: _wake_loop(loop, woken, done))
     try:
         return await woken
     except asyncio.CancelledError:
@@ -89,19 +89,19 @@ def woken_together() -> Iterator[None]:
     finally:
         waiting, _together.waiting = _together.waiting, None
         for loop, some in waiting.items():
-            _call(loop, some)
+            _call_in_loop(loop, some)
 
 
-def _wake(
+def _wake_loop(
     loop: asyncio.AbstractEventLoop, woken: asyncio.Future[Any], done: Future[Any] | LoopAnswer
 ) -> None:
     if _together.waiting is None:
-        _call(loop, [(woken, done)])
+        _call_in_loop(loop, [(woken, done)])
     else:
         _together.waiting.setdefault(loop, []).append((woken, done))
 
 
-def _call(loop: asyncio.AbstractEventLoop, waiting: list[_Waiting]) -> None:
+def _call_in_loop(loop: asyncio.AbstractEventLoop, waiting: list[_Waiting]) -> None:
     with suppress(RuntimeError):  # the loop was closed: nobody waits any more
         loop.call_soon_threadsafe(_settle_wakeups, waiting)
 

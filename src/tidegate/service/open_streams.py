@@ -1,4 +1,4 @@
-"""`Streams`: the service's streams: created, retired, opened when they are needed."""
+"""`OpenStreams`: the service's streams: created, retired, opened when they are needed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sqlalchemy import insert, select, update
 
 from tidegate.durable import DurableRelease, StateError
 from tidegate.errors import MissingError, RefusedError, SettingError
-from tidegate.keyed.committed_release import CommittedKeyed
+from tidegate.keyed.committed_keyed_release import CommittedKeyed
 from tidegate.keyed.key_names import declared_keys
 from tidegate.ledger import Ledger
-from tidegate.ledger.entries import check_text
+from tidegate.ledger.entries import check_entry_text
 from tidegate.run.pipeline import Pipeline
 from tidegate.service import database_schema
 from tidegate.service.database import Database
@@ -32,7 +32,7 @@ _NO_NAME = (
 Run = DurableRelease | CommittedKeyed
 
 
-class Streams:
+class OpenStreams:
     """Everything in memory that belongs to streams. Only the gate's thread changes it."""
 
     def __init__(self, database: Database, key: bytes | None, cap: Any) -> None:
@@ -108,8 +108,8 @@ class Streams:
             raise RefusedError(f"there is a stream {name!r} already")
         for setting, text in (("source", source), ("part", part)):
             if text:
-                check_text(setting, text)
-        settings, at = json.loads(json.dumps(pipeline.settings())), _now()
+                check_entry_text(setting, text)
+        settings, at = json.loads(json.dumps(pipeline.settings())), _time_now()
         return self._add(StoredStream(name, settings, source or name, at, None, part, keys, grace))
 
     def create_columns(
@@ -162,13 +162,13 @@ class Streams:
                     waiting += [] if stream.counts_rows else [self.run(stream.name)]
         self.ledger.set_cap(cap, source=source)
         for run in waiting:
-            _charge_if_possible(run)
+            _charge_stream_if_possible(run)
 
     def retire(self, name: str) -> StoredStream:
         """Take no more values. What was released stays, and can be asked."""
         stream = self.existing(name)
         if stream.retired is None:
-            stream = self._change(replace(stream, retired=_now()))
+            stream = self._change(replace(stream, retired=_time_now()))
             self.ledger.remark(f"stream {stream.name} was retired")
         return stream
 
@@ -180,10 +180,10 @@ class Streams:
         stream = self.existing(name)
         if stream.retired is not None:
             raise RefusedError(f"the stream {stream.name!r} was retired")
-        self._change(replace(stream, retired=_now()))
+        self._change(replace(stream, retired=_time_now()))
         following = f"{stream.plain_name}{EPOCH}{stream.epoch + 1}"
         self.ledger.remark(f"stream {stream.plain_name}: a new epoch, {why}")
-        return self._add(replace(stream, name=following, created=_now(), retired=None))
+        return self._add(replace(stream, name=following, created=_time_now(), retired=None))
 
     def finish(self, name: str) -> StoredStream:
         """End open warm-ups from the values that came: for a stream that is over."""
@@ -258,7 +258,7 @@ class Streams:
                 kept = SqlKeyedStore(*place)
                 run = CommittedKeyed(stream.specification, kept, record=True, **common)
         if stream.retired is None:
-            _charge_if_possible(run)
+            _charge_stream_if_possible(run)
         self._runs[stream.name] = run
 
     # -- from any thread -------------------------------------------------------------------------
@@ -290,11 +290,11 @@ class Streams:
             return [StoredStream.from_row(row) for row in connection.execute(query)]
 
 
-def _charge_if_possible(run: Run) -> None:
+def _charge_stream_if_possible(run: Run) -> None:
     """Charge what waited for a higher cap; neither that nor readers of the stream must fail."""
     with suppress(SettingError):  # charged for another unit meanwhile: whoever pushes is told
         run.begin_charges()
 
 
-def _now() -> str:
+def _time_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")

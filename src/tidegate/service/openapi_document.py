@@ -1,6 +1,7 @@
 """The OpenAPI document: a schema for every answer, the problems of every route, devices' messages.
 
-Routes name the model of their answer (`answers`); what all routes have in common is added here.
+Routes name the model of their answer (`documented_answers`); what all routes have in common is
+added here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _WITH_PLACE = {"404": "There is no such stream, key, source or task."}
 _WITH_BODY = {"408": "The body came too slowly.", "413": "The body is too large."}
 
 
-def answers(
+def documented_answers(
     model: Any, status: int = 200, *, tagged: bool = False, description: str = "It is done."
 ) -> dict[str, Any]:
     """What a route says about its answers: their model, and whether they carry an ETag.
@@ -47,36 +48,38 @@ def answers(
     return {"status_code": status, "response_model": None, "responses": responses}
 
 
-def text_answers(kind: str, description: str) -> dict[str, Any]:
+def documented_text_answers(kind: str, description: str) -> dict[str, Any]:
     """Describe answers that are text."""
     content = {kind: {"schema": {"type": "string"}}}
     said = {200: {"description": description, "content": content}}
     return {"response_class": Response, "response_model": None, "responses": said}
 
 
-def message(kind: str) -> dict[str, Any]:
+def documented_message(kind: str) -> dict[str, Any]:
     """The schema of a message of the local model (`local.message_schemas`)."""
     return {"$ref": f"#/components/schemas/{_MESSAGE}{kind}"}
 
 
-def document(app: FastAPI) -> dict[str, Any]:
+def openapi_document(app: FastAPI) -> dict[str, Any]:
     """The document, made once."""
     if app.openapi_schema is None:
         found = get_openapi(title=app.title, version=app.version, routes=app.routes)
         for path, verbs in found["paths"].items():
             for operation in verbs.values():
-                _add_problems(operation, "{" in path)
+                _add_openapi_problems(operation, "{" in path)
         known = found["components"]["schemas"]
         for unused in ("HTTPValidationError", "ValidationError"):  # the framework's own
             known.pop(unused, None)
         known["Problem"] = Problem.model_json_schema()
-        messages = json.dumps(schemas()["$defs"]).replace("#/$defs/", message("")["$ref"])
+        messages = json.dumps(schemas()["$defs"]).replace(
+            "#/$defs/", documented_message("")["$ref"]
+        )
         known |= {_MESSAGE + kind: schema for kind, schema in json.loads(messages).items()}
         app.openapi_schema = found
     return app.openapi_schema
 
 
-def _add_problems(operation: dict[str, Any], named: bool) -> None:
+def _add_openapi_problems(operation: dict[str, Any], named: bool) -> None:
     """The statuses with which an operation may refuse."""
     found = _COMMON | (_WITH_PLACE if named else {})
     if "requestBody" in operation:

@@ -1,4 +1,4 @@
-"""`Pending`, a request that waits for the gate; `Receipt`, `Busy`, `Conflict`: its answers."""
+"""`PendingPush`, a request that waits for the gate; `Receipt`, `Busy`, `Conflict`: its answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Conflict(RefusedError):  # noqa: N818  # as HTTP calls it
         self.seen = seen
 
 
-def fulfil(answer: Future[Any] | LoopAnswer, outcome: Any) -> None:
+def fulfil_request(answer: Future[Any] | LoopAnswer, outcome: Any) -> None:
     """Give an answer, unless whoever waits for it has left.
 
     A request whose connection was cancelled must not stop the thread that serves all others:
@@ -77,12 +77,12 @@ def request_id(*parts: str) -> str:
     return hashlib.sha256(b"".join(b"%d " % len(part) + part for part in found)).hexdigest()
 
 
-class WholeRows:
+class RequestsOfSameRows:
     """What the requests for all columns of the same rows have in common."""
 
 
 @dataclass(eq=False, repr=False)  # raw values; keys may be names
-class Pending:
+class PendingPush:
     """Values for a stream.
 
     Attributes:
@@ -98,7 +98,7 @@ class Pending:
         trace: the span of the request, if somebody collects them.
         rows: shared by the requests for all columns of the same rows, which are taken together or
             not at all; None: it stands alone.
-        sender: whoever sent it, by `Who.sender`.
+        sender: whoever sent it, by `AccessHolder.sender`.
     """
 
     stream: str
@@ -110,7 +110,7 @@ class Pending:
     until: str | None = None
     answer: Future[Receipt] = field(default_factory=Future)
     trace: Any = None
-    rows: WholeRows | None = None
+    rows: RequestsOfSameRows | None = None
     sender: str = ""
 
     @property

@@ -66,11 +66,11 @@ def of(error: TidegateError, **more: Any) -> JSONResponse:
     headers = {"Retry-After": "1"} if status in (429, 503) else None
     if isinstance(error, Conflict) and error.seen is not None:
         more |= {"seen": error.seen}
-    detail = _spent(error) if isinstance(error, CapExceeded) else str(error)
+    detail = _problem_of_spent(error) if isinstance(error, CapExceeded) else str(error)
     return problem(status, title, detail, headers=headers, **more)
 
 
-def _spent(error: CapExceeded) -> str:
+def _problem_of_spent(error: CapExceeded) -> str:
     """What a cap means here. Producers are told it, too: what was spent is not for them."""
     return (
         f"source {said(error.source)}: this would cost more than its cap allows. Nothing was "
@@ -94,7 +94,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        places = sorted({_place(one) for one in error.errors()})
+        places = sorted({_problem_place(one) for one in error.errors()})
         more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
         return problem(
             422,
@@ -108,10 +108,12 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unknown(_: Request, error: Exception) -> JSONResponse:
-        return _fault(_place_of(error))  # the framework raises it again: `RequestFront` logs it
+        return _fault_problem(
+            _place_of_problem(error)
+        )  # the framework raises it again: `RequestFront` logs it
 
 
-def _place(one: dict[str, Any]) -> str:
+def _problem_place(one: dict[str, Any]) -> str:
     """What is wrong where; the name of a field that nobody knows is the client's own text."""
     where = [str(part) for part in one["loc"]]
     if one["type"] == "json_invalid":
@@ -126,15 +128,15 @@ def fault(error: Exception) -> JSONResponse:
 
     Both may quote the data. The framework would write them to its log.
     """
-    place = _place_of(error)
+    place = _place_of_problem(error)
     _log.error("this should not happen: %s", place)
-    return _fault(place)
+    return _fault_problem(place)
 
 
-def _place_of(error: Exception) -> str:
+def _place_of_problem(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}"
 
 
-def _fault(place: str) -> JSONResponse:
+def _fault_problem(place: str) -> JSONResponse:
     return problem(500, "a fault of Tidegate", f"{place}. Please report it (SECURITY.md)")

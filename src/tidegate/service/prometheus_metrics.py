@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from tidegate.service.devices.device_request_group import RequestGroup
-from tidegate.service.push_group import Group
-from tidegate.service.server_sent_events import LiveReaders
+from tidegate.service.devices.device_request_group import DeviceRequestGroup
+from tidegate.service.live_readers import LiveReaders
+from tidegate.service.push_group import PushGroup
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -34,14 +34,14 @@ class Metrics:
         readers = Gauge("tidegate_live_readers", "Live readers.", registry=self._registry)
         readers.set_function(lambda: live.readers)
 
-    def count(self, group: Group) -> None:
+    def count(self, group: PushGroup) -> None:
         """Note what a group released. Groups of events that release nothing are not counted."""
         if group.rows:
             self._groups.inc()
         for stream, pieces in group.rows.items():
             self._rows.labels(stream).inc(sum(rows.values.size for rows in pieces))
 
-    def count_devices(self, working: RequestGroup) -> None:
+    def count_devices(self, working: DeviceRequestGroup) -> None:
         """Note what devices asked and reported: the number of reports is public in this model."""
         for (task, outcome), count in working.counts().items():
             if outcome == "asked":

@@ -1,4 +1,4 @@
-"""`Group`: pushes of one transaction: recognised if sent again, released, answered."""
+"""`PushGroup`: pushes of one transaction: recognised if sent again, released, answered."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.service import database_schema
 from tidegate.service.database import Database
 from tidegate.service.loop_wakeups import woken_together
-from tidegate.service.open_streams import Run, Streams
-from tidegate.service.pending_requests import Conflict, Pending, Receipt, fulfil
+from tidegate.service.open_streams import OpenStreams, Run
+from tidegate.service.pending_requests import Conflict, PendingPush, Receipt, fulfil_request
 from tidegate.service.released_rows import RowBlock, stored_rows
 from tidegate.service.stream_kinds import (
     of_one_kind_together,
-    places_are_public,
     pushed_by_kind,
+    stream_places_are_public,
 )
-from tidegate.service.whole_rows import check_even, refused_rows
+from tidegate.service.whole_rows import check_rows_are_even, refused_whole_rows
 
 Outcome = Receipt | TidegateError
 _ADD_ROWS, _ADD_REQUEST = insert(database_schema.released), insert(database_schema.requests)
@@ -36,27 +36,27 @@ _FORGET_REQUEST = delete(database_schema.requests).where(
 _DIGEST, _START = range(2)  # columns of a request that was kept
 
 
-class Group:
+class PushGroup:
     """Pushes requests, in their order within each stream.
 
     Attributes:
         rows: what was released, by stream.
     """
 
-    def __init__(self, streams: Streams, database: Database) -> None:
+    def __init__(self, streams: OpenStreams, database: Database) -> None:
         self._streams = streams
         self._database = database
-        self._outcomes: list[tuple[Pending, Outcome]] = []
+        self._outcomes: list[tuple[PendingPush, Outcome]] = []
         self.rows: dict[str, list[RowBlock]] = {}
 
-    def push(self, requests: Sequence[Pending]) -> None:
+    def push(self, requests: Sequence[PendingPush]) -> None:
         """Everything of these requests, in the open transaction.
 
         Raises:
             UnevenError: one column of some rows was taken, and another refused.
         """
-        refused = refused_rows(requests, self._streams, self._known)
-        by_stream: dict[str, list[Pending]] = {}
+        refused = refused_whole_rows(requests, self._streams, self._known)
+        by_stream: dict[str, list[PendingPush]] = {}
         for one in requests:
             if one.rows is not None and one.rows in refused:
                 self._outcomes.append((one, refused[one.rows]))
@@ -73,7 +73,7 @@ class Group:
             self._push_all(run, self._streams.existing(name).name, waiting)
             if isinstance(run, DurableRelease):
                 run.save()  # held-out values too are durable before they are acknowledged
-        check_even(self._outcomes)
+        check_rows_are_even(self._outcomes)
 
     @property
     def size(self) -> int:
@@ -84,11 +84,11 @@ class Group:
         """The transaction is durable: let the answers leave."""
         with woken_together():
             for one, outcome in self._outcomes:
-                fulfil(one.answer, outcome)
+                fulfil_request(one.answer, outcome)
 
     # -- one stream ------------------------------------------------------------------------------
 
-    def _taken_before(self, one: Pending) -> Receipt | None:
+    def _taken_before(self, one: PendingPush) -> Receipt | None:
         """The receipt of a request that a stream took before it was retired; None: it is new."""
         try:
             run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
@@ -99,18 +99,18 @@ class Group:
         outcome = self._again(run, name, one, run.seen)
         return outcome if isinstance(outcome, Receipt) else None
 
-    def _push_all(self, run: Run, name: str, waiting: list[Pending]) -> None:
+    def _push_all(self, run: Run, name: str, waiting: list[PendingPush]) -> None:
         while waiting:  # a request that is sent again waits for the first one
             waiting = self._push_new(run, name, waiting)
 
-    def _push_new(self, run: Run, name: str, waiting: list[Pending]) -> list[Pending]:
+    def _push_new(self, run: Run, name: str, waiting: list[PendingPush]) -> list[PendingPush]:
         """Push these, but for those that may be others of them sent again: they come next."""
-        new: list[Pending] = []
-        later: list[Pending] = []
+        new: list[PendingPush] = []
+        later: list[PendingPush] = []
         seen = run.seen
         ids: set[str] = set()
         for one in waiting:
-            if one.request_id in ids or _meets(one, run.seen, seen):
+            if one.request_id in ids or _push_meets(one, run.seen, seen):
                 later.append(one)
                 continue
             outcome = self._again(run, name, one, seen)
@@ -125,7 +125,7 @@ class Group:
             self._push_batch(run, name, batch)
         return later
 
-    def _again(self, run: Run, name: str, one: Pending, seen: int) -> Outcome | None:
+    def _again(self, run: Run, name: str, one: PendingPush, seen: int) -> Outcome | None:
         """The answer to a request that was sent before, or that does not follow; None: it is new.
 
         `seen`: how many values there are, with those of all requests before it.
@@ -134,7 +134,7 @@ class Group:
         other request at a place that is taken the answer is the same, whatever its values are: it
         would tell raw values of others, one guess after the other.
         """
-        public = places_are_public(run)
+        public = stream_places_are_public(run)
         if one.start is not None and not public:
             return SettingError(
                 "start",
@@ -145,7 +145,7 @@ class Group:
         same = found is not None and bytes(found[_DIGEST]) == run.fingerprint(one.content())
         if same:
             # The same content, so the same number: that of events is not kept.
-            return _receipt(run, found[_START], one.values.size, repeated=True)
+            return _push_receipt(run, found[_START], one.values.size, repeated=True)
         if found is not None and one.key is not None:
             return Conflict(_OTHER_BODY, seen if public else None)
         if one.start is None or one.start == seen:
@@ -159,13 +159,13 @@ class Group:
             seen,
         )
 
-    def _stored_request(self, run: Run, name: str, one: Pending) -> Any:
+    def _stored_request(self, run: Run, name: str, one: PendingPush) -> Any:
         if one.request_id is None:
             return None
-        asked = {"of": name, "request": _sealed(run, one.request_id), "plain": one.request_id}
+        asked = {"of": name, "request": _sealed_push(run, one.request_id), "plain": one.request_id}
         return self._database.connection.execute(_FIND_REQUEST, asked).first()
 
-    def _known(self, one: Pending) -> bool:
+    def _known(self, one: PendingPush) -> bool:
         """Whether this request was taken before, as far as its stream can be read."""
         try:
             run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
@@ -175,10 +175,10 @@ class Group:
             return False
         return self._stored_request(run, name, one) is not None
 
-    def _push_batch(self, run: Run, name: str, batch: list[Pending]) -> None:
+    def _push_batch(self, run: Run, name: str, batch: list[PendingPush]) -> None:
         """Requests that can be pushed together: how a stream is split changes nothing."""
         start = run.seen
-        if not _follow(batch, start):  # a request before them was refused
+        if not _pushes_follow(batch, start):  # a request before them was refused
             for one in batch:
                 outcome = self._again(run, name, one, run.seen)
                 if outcome is None:
@@ -190,7 +190,7 @@ class Group:
             self._check_paid_for(run, name, sum(one.values.size for one in batch))
             blocks = pushed_by_kind(run, batch)
         except TidegateError as error:
-            if _changed_something(error, run):
+            if _push_changed_something(error, run):
                 raise
             if len(batch) > 1:  # refused whole, perhaps for the fault of one of them
                 for one in batch:
@@ -212,18 +212,18 @@ class Group:
             part = self._streams.existing(name).part or ""
             self._streams.ledger.check(run.source, due, part=part)
 
-    def _note(self, run: Run, name: str, batch: list[Pending], start: int) -> None:
+    def _note(self, run: Run, name: str, batch: list[PendingPush], start: int) -> None:
         """Receipts.
 
         What is kept to recognise a request can be read in the database: no number that is not
         public. A place is taken again where a new epoch begins.
         """
-        public = places_are_public(run)
+        public = stream_places_are_public(run)
         for one in batch:
             count = one.values.size
-            self._outcomes.append((one, _receipt(run, start, count)))
+            self._outcomes.append((one, _push_receipt(run, start, count)))
             if one.request_id is not None:
-                sealed = _sealed(run, one.request_id)
+                sealed = _sealed_push(run, one.request_id)
                 if one.key is None:
                     again = {"of": name, "request": sealed}
                     self._database.connection.execute(_FORGET_REQUEST, again)
@@ -239,12 +239,12 @@ class Group:
             self._database.connection.execute(_ADD_ROWS, stored_rows(name, block))
 
 
-def _meets(one: Pending, start: int, end: int) -> bool:
+def _push_meets(one: PendingPush, start: int, end: int) -> bool:
     """Whether a request says that its values lie at places in [start, end)."""
     return one.start is not None and one.start < end and start < one.start + one.values.size
 
 
-def _follow(batch: list[Pending], place: int) -> bool:
+def _pushes_follow(batch: list[PendingPush], place: int) -> bool:
     """Whether each request begins where the one before it ends, the first of them at `place`."""
     for one in batch:
         if one.start not in (None, place):
@@ -253,17 +253,17 @@ def _follow(batch: list[Pending], place: int) -> bool:
     return True
 
 
-def _sealed(run: Run, request_id: str) -> str:
+def _sealed_push(run: Run, request_id: str) -> str:
     """What is stored of a request: keys may be names, and whoever reads a backup could guess."""
     return run.fingerprint(request_id.encode()).hex()
 
 
-def _receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:
+def _push_receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:
     """The receipt, without the place where that would count events or dropped rows of others."""
-    return Receipt(start if places_are_public(run) else None, count, repeated)
+    return Receipt(start if stream_places_are_public(run) else None, count, repeated)
 
 
-def _changed_something(error: TidegateError, run: Run) -> bool:
+def _push_changed_something(error: TidegateError, run: Run) -> bool:
     """Whether memory may be ahead of the database: then the whole group is given up."""
     return isinstance(error, StorageError) or run.cut_short
 

@@ -14,16 +14,16 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from tidegate.errors import RefusedError, SettingError, TidegateError
-from tidegate.run.event_ticks import check_values
-from tidegate.service import problem_details, request_bodies
+from tidegate.run.event_ticks import check_event_values
+from tidegate.service import problem_details, push_bodies
 from tidegate.service.access import Access
-from tidegate.service.gate import Gate
-from tidegate.service.logs_and_traces import mark_values
-from tidegate.service.loop_wakeups import result_of
-from tidegate.service.pending_requests import Pending, Receipt
-from tidegate.service.request_bodies import ARROW
+from tidegate.service.gate import GateThread
+from tidegate.service.logs_and_traces import mark_values_in_traces
+from tidegate.service.loop_wakeups import result_in_loop
+from tidegate.service.pending_requests import PendingPush, Receipt
+from tidegate.service.push_bodies import ARROW
 from tidegate.service.stored_stream import StoredStream
-from tidegate.service.stream_kinds import clock_of
+from tidegate.service.stream_kinds import clock_of_stream
 
 PATH = re.compile(r"/v1/streams/([^/]+)/values")
 _SMALL = 1 << 16  # bytes of a body that is parsed at once
@@ -36,7 +36,7 @@ _PARAMETERS = {"start", "zone", "until"}
 class PushRoute:
     """Takes values for a stream."""
 
-    def __init__(self, gate: Gate, access: Access) -> None:
+    def __init__(self, gate: GateThread, access: Access) -> None:
         self._gate, self._access = gate, access
 
     @staticmethod
@@ -49,7 +49,7 @@ class PushRoute:
 
     async def __call__(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        mark_values(scope)
+        mark_values_in_traces(scope)
         try:
             receipt = await self._taken(name, scope, receive)
         except problem_details.RefusedRequest as error:
@@ -81,23 +81,23 @@ class PushRoute:
             raise problem_details.RefusedRequest(
                 422, "start must be the place of the first value, from 0"
             )
-        key = idempotency_key(headers.get(b"idempotency-key"))
-        kind = media_type(headers.get(b"content-type"), request_bodies.MEDIA_TYPES)
-        body = await read_body(receive)
+        key = push_idempotency_key(headers.get(b"idempotency-key"))
+        kind = push_media_type(headers.get(b"content-type"), push_bodies.MEDIA_TYPES)
+        body = await read_push_body(receive)
         zone, events = asked.get("zone"), stream.pipeline.ticks is not None
-        parse = (body, kind, zone or clock_of(stream.pipeline), events)
+        parse = (body, kind, zone or clock_of_stream(stream.pipeline), events)
         large = len(body) > (_SMALL_ARROW if kind == ARROW else _SMALL)
         rows = (
-            await asyncio.to_thread(request_bodies.parsed_body, *parse)
+            await asyncio.to_thread(push_bodies.parsed_body, *parse)
             if large
-            else request_bodies.parsed_body(*parse)
+            else push_bodies.parsed_body(*parse)
         )
         until = rows.until or asked.get("until")
         if until is not None:
-            refuse_clock(stream)
+            refuse_clock_of_push(stream)
         if stream.pipeline.ticks is not None and rows.times is not None:
-            check_values(stream.pipeline, rows.values if rows.valued else None)
-        pending = Pending(
+            check_event_values(stream.pipeline, rows.values if rows.valued else None)
+        pending = PendingPush(
             name,
             rows.values,
             rows.times,
@@ -109,10 +109,10 @@ class PushRoute:
             sender=scope["state"]["who"].sender,
         )
         self._gate.submit(pending)
-        return await result_of(pending.answer)
+        return await result_in_loop(pending.answer)
 
 
-def refuse_clock(stream: StoredStream) -> None:
+def refuse_clock_of_push(stream: StoredStream) -> None:
     """A producer's clock is of no use where the service's own closes ticks."""
     if stream.grace is not None:
         raise SettingError("until", "must be left out: the service's clock closes these ticks")
@@ -128,7 +128,7 @@ def _push_parameters(query: bytes) -> dict[str, str]:
     return found
 
 
-def idempotency_key(header: bytes | None) -> str | None:
+def push_idempotency_key(header: bytes | None) -> str | None:
     """What makes a request safe to repeat; None: nothing. Blanks around it do not count."""
     header = None if header is None else header.strip(b" \t")
     if header is not None and not 0 < len(header) <= _LONGEST:
@@ -136,21 +136,21 @@ def idempotency_key(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-def media_type(header: bytes | None, known: Collection[str]) -> str:
+def push_media_type(header: bytes | None, known: Collection[str]) -> str:
     """What a body is; without a header, JSON. Parameters such as `charset` are left out.
 
     Another kind is refused, even if its bytes could be read: a number in a CSV file is JSON, too.
     """
     given = (header or b"").decode("latin-1").partition(";")[0].strip().lower()
-    given = given or request_bodies.JSON
+    given = given or push_bodies.JSON
     if given not in known:
         raise problem_details.RefusedRequest(415, f"Content-Type must be one of {', '.join(known)}")
     return given
 
 
-async def read_body(receive: Receive, most: int | None = None) -> bytes:
+async def read_push_body(receive: Receive, most: int | None = None) -> bytes:
     """The body, read no further than it may be long."""
-    most = request_bodies.MOST_BYTES if most is None else most
+    most = push_bodies.MOST_BYTES if most is None else most
     pieces, size = [], 0
     while True:
         message = await receive()
@@ -168,7 +168,7 @@ async def read_body(receive: Receive, most: int | None = None) -> bytes:
 # -- the description of a push in the OpenAPI document ---------------------------------------------
 
 
-def idempotency_parameter(*, required: bool) -> dict[str, object]:
+def push_idempotency_parameter(*, required: bool) -> dict[str, object]:
     """The header that names a request, so that it can be sent again."""
     return {
         "name": "Idempotency-Key",
@@ -213,7 +213,7 @@ PUSH_DESCRIPTION = {
         },
     },
     "parameters": [
-        idempotency_parameter(required=False),
+        push_idempotency_parameter(required=False),
         {
             "name": "start",
             "in": "query",

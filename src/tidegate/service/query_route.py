@@ -10,15 +10,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.durable.journal import JournalView
 from tidegate.errors import QueryError
-from tidegate.keyed.views_for_other_threads import KeyedView
+from tidegate.keyed.keyed_views_for_threads import KeyedView
 from tidegate.record.moving_sums import MovingWindows
 from tidegate.record.times.time_ranges_and_tables import TimeTable
 from tidegate.service.access import Access
-from tidegate.service.answers_json import View, encoded, encoded_moving, encoded_table, view_of
-from tidegate.service.gate import Gate
-from tidegate.service.moving_sums import windows_of
-from tidegate.service.openapi_document import answers
-from tidegate.service.query_models import QueryAnswer
+from tidegate.service.answers_json import (
+    View,
+    encoded_answers,
+    encoded_moving_answers,
+    encoded_table_answers,
+    view_to_answer,
+)
+from tidegate.service.gate import GateThread
+from tidegate.service.moving_sums_as_json import moving_windows_of
+from tidegate.service.openapi_document import documented_answers
+from tidegate.service.query_answer_models import QueryAnswer
 from tidegate.service.strict_json import StrictRoute
 
 _MOST_RANGES = 100_000
@@ -63,11 +69,11 @@ class QueryQuestion(BaseModel):
             if self.from_ is not None or self.to is not None:
                 raise QueryError("give a range once: starts and ends, or from and to")
             many = view.queries(self.starts, self.ends, self.confidence, as_of=self.as_of)
-            return {"answers": encoded(many)}
+            return {"answers": encoded_answers(many)}
         found = view.query(
             from_=self.from_, to=self.to, confidence=self.confidence, as_of=self.as_of
         )
-        return {"answer": encoded(found)}
+        return {"answer": encoded_answers(found)}
 
     def _moving(self, view: View, over: str | int) -> dict[str, Any]:
         """Sums over a window that slides, of a stream or of one key."""
@@ -80,7 +86,9 @@ class QueryQuestion(BaseModel):
             raise QueryError("this stream has no keys")
         if self.keys is not None and len(self.keys) != 1:
             raise QueryError("keys: a moving sum is of one key")
-        return encoded_moving(windows_of(view, windows, self.keys[0] if self.keys else None))
+        return encoded_moving_answers(
+            moving_windows_of(view, windows, self.keys[0] if self.keys else None)
+        )
 
     def _keyed(self, view: KeyedView) -> dict[str, Any]:
         """The answer of one key, or the total over a group: of one range, or by time."""
@@ -93,19 +101,19 @@ class QueryQuestion(BaseModel):
             raise QueryError("every must be a length of time for a stream with keys, such as 1d")
         if self.every is not None:
             found = view.totals(self.every, from_=self.from_, to=self.to, **chosen)
-            return encoded_table(found)
+            return encoded_table_answers(found)
         if self.starts is None or self.ends is None:
             answer = view.query(from_=self.from_, to=self.to, **chosen)
         elif len(self.keys or ()) == 1 and self.keys is not None:
             with view._reading():  # others may ask the same record
                 record = view.record(self.keys[0])
                 many = record.queries(self.starts, self.ends, self.confidence)
-            return {"answers": encoded(many)}
+            return {"answers": encoded_answers(many)}
         elif len(self.starts) == len(self.ends) == 1:
             answer = view.query(self.starts[0], self.ends[0], **chosen)
         else:
             raise QueryError("starts and ends: one range at a time for the total over keys")
-        return {"answer": encoded(answer)}
+        return {"answer": encoded_answers(answer)}
 
     def _of_each(self, view: KeyedView) -> dict[str, Any]:
         """A table for each key."""
@@ -115,25 +123,31 @@ class QueryQuestion(BaseModel):
             self.every, keys=self.keys, from_=self.from_, to=self.to, confidence=self.confidence
         )
         tables = {
-            key: encoded_table(part) if isinstance(part, TimeTable) else {"answers": encoded(part)}
+            key: encoded_table_answers(part)
+            if isinstance(part, TimeTable)
+            else {"answers": encoded_answers(part)}
             for key, part in found.parts.items()
         }
         return {"tables": tables, "note": found.note}
 
     def _table(self, view: JournalView, every: str | int) -> dict[str, Any]:
         if isinstance(every, int):
-            return {"answers": encoded(view.table(every, self.confidence))}
+            return {"answers": encoded_answers(view.table(every, self.confidence))}
         found = view.table(every, self.confidence, from_=self.from_, to=self.to)
-        return encoded_table(found)
+        return encoded_table_answers(found)
 
 
-def query_route(gate: Gate, access: Access) -> APIRouter:
+def query_route(gate: GateThread, access: Access) -> APIRouter:
     """`POST /v1/streams/{name}/query`."""
     routes = APIRouter(prefix="/v1/streams", route_class=StrictRoute)
 
-    @routes.post("/{name}/query", dependencies=[access.allowed("read")], **answers(QueryAnswer))
+    @routes.post(
+        "/{name}/query", dependencies=[access.allowed("read")], **documented_answers(QueryAnswer)
+    )
     async def query(name: str, question: QueryQuestion) -> dict[str, Any]:
-        view = await asyncio.to_thread(gate.ask, name, lambda run: view_of(run, question.keys))
+        view = await asyncio.to_thread(
+            gate.ask, name, lambda run: view_to_answer(run, question.keys)
+        )
         return await gate.work_out(lambda: question.asked(view))
 
     return routes

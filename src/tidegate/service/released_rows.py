@@ -11,12 +11,12 @@ from fastapi import Response
 from sqlalchemy import select
 
 from tidegate.durable.folder_lock import StorageError
-from tidegate.keyed.rows import KeyedRows
+from tidegate.keyed.keyed_rows import KeyedRows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.rows_and_levels import Rows
 from tidegate.service import database_schema
 from tidegate.service.database import Database
-from tidegate.service.request_bodies import ARROW
+from tidegate.service.push_bodies import ARROW
 
 _MOST_READ = 1 << 20  # rows that are looked through for one page
 
@@ -72,7 +72,7 @@ class RowBlock(NamedTuple):
         return np.arange(self.first, self.end) if self.places is None else self.places
 
 
-def packed_rows(block: RowBlock) -> bytes:
+def packed_released_rows(block: RowBlock) -> bytes:
     """All columns, one after the other, in little-endian order."""
     columns: list[Any] = [block.values.astype("<f8"), block.levels.astype("<f8")]
     if block.codes is not None and block.positions is not None:
@@ -82,7 +82,7 @@ def packed_rows(block: RowBlock) -> bytes:
     return b"".join(column.tobytes() for column in columns)
 
 
-def unpacked_rows(first: int, end: int, body: bytes) -> RowBlock:
+def unpacked_released_rows(first: int, end: int, body: bytes) -> RowBlock:
     """What was packed: two to five columns, and an even number of them without times.
 
     Raises:
@@ -104,7 +104,7 @@ def stored_rows(stream: str, block: RowBlock) -> dict[str, Any]:
     times = {}
     if block.times is not None:
         times = {"time_first": int(block.times.min()), "time_last": int(block.times.max())}
-    body = {"first": block.first, "end": block.end, "body": packed_rows(block)}
+    body = {"first": block.first, "end": block.end, "body": packed_released_rows(block)}
     return {"stream": stream, **body, "time_first": None, "time_last": None, **times}
 
 
@@ -119,7 +119,7 @@ def rows_between(database: Database, stream: str, start: int, end: int) -> Itera
     few = query.execution_options(yield_per=64)
     with database.reading() as connection, connection.execute(few) as rows:
         for first, last, body in rows:
-            yield unpacked_rows(first, last, bytes(body)).part(start, end)
+            yield unpacked_released_rows(first, last, bytes(body)).part(start, end)
 
 
 class RowPage(NamedTuple):
@@ -155,7 +155,7 @@ def page_of_rows(
     few = query.order_by(table.c.first).execution_options(yield_per=64)
     with database.reading() as connection, connection.execute(few) as rows:
         for first, last, body in rows:
-            block = unpacked_rows(first, last, bytes(body)).part(start, last)
+            block = unpacked_released_rows(first, last, bytes(body)).part(start, last)
             looked += block.values.size
             rows_of = np.flatnonzero(_mask_of_rows(block, wanted, times))
             following = block.end if rows_of.size <= limit else block.first + int(rows_of[limit])

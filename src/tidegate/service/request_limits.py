@@ -22,14 +22,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidegate.errors import TidegateError
 from tidegate.service import problem_details
 from tidegate.service.access import Access
-from tidegate.service.logs_and_traces import Telemetry
+from tidegate.service.logs_and_traces import TelemetryTraces
 
 _MOST_KNOWN = 4096  # tokens that are counted one by one
 _STRANGERS = 1 << 16  # bytes of a body without a token: the framework reads it before it asks who
 
 
 @dataclass
-class Limits:
+class RequestLimits:
     """What one client may ask of the service.
 
     Attributes:
@@ -89,7 +89,7 @@ _NAMES = frozenset(name for name, _ in [*_HEADERS, _HSTS])
 _FREE = ("/healthz", "/readyz")  # probes must be answered however much is asked
 
 
-class Direct(Protocol):
+class DirectRequests(Protocol):
     """Answers some requests without the framework."""
 
     def match(self, scope: Scope) -> Any:
@@ -106,9 +106,9 @@ class RequestFront:
         self,
         app: ASGIApp,
         access: Access,
-        limits: Limits,
-        direct: Sequence[Direct],
-        telemetry: Telemetry,
+        limits: RequestLimits,
+        direct: Sequence[DirectRequests],
+        telemetry: TelemetryTraces,
     ) -> None:
         self._app, self._access, self._limits, self._direct = app, access, limits, direct
         self._telemetry = telemetry
@@ -171,7 +171,9 @@ class RequestFront:
                 given = value
             elif name == b"content-length":
                 length = value
-            elif name == b"x-forwarded-proto" and value == b"https" and _through_proxy(scope):
+            elif (
+                name == b"x-forwarded-proto" and value == b"https" and _request_through_proxy(scope)
+            ):
                 scope["scheme"] = "https"
         who = self._access.known_at_once(given) or await self._access.known(given)
         scope.setdefault("state", {})["who"] = who
@@ -192,7 +194,7 @@ class RequestFront:
         return None
 
 
-def _through_proxy(scope: Scope) -> bool:
+def _request_through_proxy(scope: Scope) -> bool:
     """Whether the request comes from this machine: from a proxy, who knows how it came there.
 
     A socket of the file system has no address. Anybody else is not believed.
@@ -205,7 +207,9 @@ def _through_proxy(scope: Scope) -> bool:
 
 
 @types.coroutine
-def _begun(coming: Generator[Any, Any, Message], waits: Any) -> Generator[Any, Any, Message]:
+def _begun_request(
+    coming: Generator[Any, Any, Message], waits: Any
+) -> Generator[Any, Any, Message]:
     """Go on with something that was begun, and waits for this."""
     while True:
         try:
@@ -231,7 +235,7 @@ class _LimitedBody:
     How long a body is need not be said beforehand, and the framework keeps all of it.
     """
 
-    def __init__(self, receive: Receive, limits: Limits, *, known: bool) -> None:
+    def __init__(self, receive: Receive, limits: RequestLimits, *, known: bool) -> None:
         self._receive, self._patience = receive, limits.patience
         self._known = known  # who asks may do something here
         self._left = self._most = limits.body if known else min(limits.body, _STRANGERS)
@@ -248,7 +252,7 @@ class _LimitedBody:
         else:
             try:
                 async with asyncio.timeout(self._patience):
-                    message = await _begun(coming, waits)
+                    message = await _begun_request(coming, waits)
             except TimeoutError:
                 raise BodyError(408, "the body did not come in time") from None
         self._whole = not message.get("more_body", False)

@@ -19,13 +19,13 @@ from tidegate.errors import SettingError
 from tidegate.service import logs_and_traces
 from tidegate.service.app import make_app
 from tidegate.service.database import Database
-from tidegate.service.gate import Gate
-from tidegate.service.openid import OpenId
-from tidegate.service.request_bodies import MOST_BYTES
-from tidegate.service.request_limits import Limits
-from tidegate.service.server_sent_events import LiveReaders
-from tidegate.service.slow_requests import DeadlineProtocol
-from tidegate.service.tokens import Tokens, make_token_in, revoke_in
+from tidegate.service.gate import GateThread
+from tidegate.service.live_readers import LiveReaders
+from tidegate.service.openid_tokens import OpenIdTokens
+from tidegate.service.push_bodies import MOST_BYTES
+from tidegate.service.request_limits import RequestLimits
+from tidegate.service.slow_requests import SlowRequestProtocol
+from tidegate.service.stored_tokens import Tokens, make_token_in, revoke_in
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _NOT_STARTED = 3  # as uvicorn exits
 _GARBAGE = (20_000, 20, 20)  # objects, and collections, until cycles are looked for again
 
 
-def settle_memory() -> None:
+def settle_process_memory() -> None:
     """Look for unreachable cycles less often, and never among what the program itself consists of.
 
     A tenth of the time of a short request went into that.
@@ -48,7 +48,7 @@ def settle_memory() -> None:
 class Service:
     """An open gate, its tokens and its live readers."""
 
-    gate: Gate
+    gate: GateThread
     tokens: Tokens
     live: LiveReaders
 
@@ -66,7 +66,7 @@ class Service:
         if database is not None and not database.startswith("postgresql://"):
             raise SettingError("database", "must begin with postgresql://")
         place = Database(folder, database, new_epoch=new_epoch)
-        gate = Gate(place, key=key, cap=cap)
+        gate = GateThread(place, key=key, cap=cap)
         gate.open()
         return cls(gate, Tokens(place), LiveReaders(place))
 
@@ -87,7 +87,7 @@ class Service:
         *,
         public_reading: bool = False,
         rate: float | None = None,
-        openid: OpenId | None = None,
+        openid: OpenIdTokens | None = None,
     ) -> FastAPI:
         """The HTTP interface. It closes the gate when it ends.
 
@@ -101,7 +101,7 @@ class Service:
             self.tokens,
             self.live,
             public_reading=public_reading,
-            limits=Limits(rate=rate, body=MOST_BYTES),
+            limits=RequestLimits(rate=rate, body=MOST_BYTES),
             issued=None if openid is None else openid.who,
         )
 
@@ -112,7 +112,7 @@ class Service:
         *,
         public_reading: bool = False,
         rate: float | None = None,
-        openid: OpenId | None = None,
+        openid: OpenIdTokens | None = None,
         certificate: Path | None = None,
         private_key: Path | None = None,
         log_format: str = "text",
@@ -120,15 +120,15 @@ class Service:
         """Serve until a signal comes; what waits by then is still released."""
         logs_and_traces.begin_log(log_format)
         if logs_and_traces.configure_traces():
-            self.gate.telemetry = logs_and_traces.Telemetry()
+            self.gate.telemetry = logs_and_traces.TelemetryTraces()
         facts = {"version": __version__, "database": self.gate.database.kind, "port": port}
         _log.info("the service starts", extra={logs_and_traces.FACTS: facts})
-        settle_memory()
+        settle_process_memory()
         config = uvicorn.Config(
             self.app(public_reading=public_reading, rate=rate, openid=openid),
             host=host,
             port=port,
-            http=DeadlineProtocol,
+            http=SlowRequestProtocol,
             ws="none",  # there are none; looking for a library would write a line for each request
             proxy_headers=False,  # addresses of clients are nobody's business: see `RequestFront`
             ssl_certfile=certificate,
@@ -139,14 +139,14 @@ class Service:
             server_header=False,
             timeout_graceful_shutdown=5,
         )
-        server = _Server(config, self.live)
+        server = _ProcessServer(config, self.live)
         with suppress(KeyboardInterrupt):
             server.run()
         if not server.started:  # the port is in use, say
             sys.exit(_NOT_STARTED)
 
 
-class _Server(uvicorn.Server):
+class _ProcessServer(uvicorn.Server):
     """A server whose live readers end when it stops: they would never end by themselves."""
 
     def __init__(self, config: uvicorn.Config, live: LiveReaders) -> None:

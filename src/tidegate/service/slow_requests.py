@@ -17,7 +17,7 @@ _SLOWEST = 16_384.0  # bytes of it that buy another second
 _MOST_HEAD = 65_536  # bytes before the body
 
 
-class DeadlineProtocol(HttpToolsProtocol):
+class SlowRequestProtocol(HttpToolsProtocol):
     """uvicorn's protocol, with an end to its patience."""
 
     _whole = False  # whether the last request has come to its end

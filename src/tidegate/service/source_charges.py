@@ -16,17 +16,17 @@ from tidegate.errors import MissingError, SettingError
 from tidegate.ledger import Ledger
 from tidegate.ledger.entries import Charge
 from tidegate.ledger.spent_ranges import SpentRange, dearest_charges, spent_ranges
-from tidegate.service.gate import Gate
+from tidegate.service.gate import GateThread
 from tidegate.service.open_streams import Run
 from tidegate.service.stored_stream import EPOCH, StoredStream
-from tidegate.service.stream_kinds import epoch_of
+from tidegate.service.stream_kinds import epoch_of_stream
 
 _MOST_RANGES = 60  # in an answer: the one that spent most, and the newest
 _MOST_CHARGES = 40  # of one range that are named one by one
 _MOST_STREAMS = 100  # whose charges are named
 
 
-def charged(gate: Gate, source: str) -> dict[str, Any]:
+def source_charges(gate: GateThread, source: str) -> dict[str, Any]:
     """The ranges of a source, and the charges on each, by stream."""
 
     def read(book: Ledger) -> tuple[list[Charge], Fraction | None, Fraction | None]:
@@ -36,7 +36,7 @@ def charged(gate: Gate, source: str) -> dict[str, Any]:
 
     charges, cap, left = gate.spent(read)
     found = spent_ranges(charges)
-    streams = _streams(gate, source, {one.epoch for one in charges})
+    streams = _charged_streams(gate, source, {one.epoch for one in charges})
     dearest = max(found, key=lambda one: one.spent, default=None)
     kept = found[-_MOST_RANGES:]
     if dearest is not None and dearest.spent > max(one.spent for one in kept):
@@ -71,24 +71,24 @@ def _shown_charges(
     return {**facts, "charges": plain, "others": others}
 
 
-def _streams(gate: Gate, source: str, epochs: set[str]) -> dict[str, str]:
+def _charged_streams(gate: GateThread, source: str, epochs: set[str]) -> dict[str, str]:
     """The names of the streams that these charges were for, by the id of their noise."""
     found: dict[str, str] = {}
-    for name in [name for one in gate.streams.listed() for name in _epochs(one, source)]:
+    for name in [name for one in gate.streams.listed() for name in _charged_epochs(one, source)]:
         if len(found) >= len(epochs) or len(found) >= _MOST_STREAMS:
             break
         with suppress(StateError, SettingError):  # damaged: its charges are shown without a name
-            found |= dict.fromkeys(epochs & {*gate.ask(name, _ids)}, name)
+            found |= dict.fromkeys(epochs & {*gate.ask(name, _charged_ids)}, name)
     return found
 
 
-def _epochs(stream: StoredStream, source: str) -> list[str]:
+def _charged_epochs(stream: StoredStream, source: str) -> list[str]:
     if stream.source != source:
         return []
     earlier = [f"{stream.plain_name}{EPOCH}{number}" for number in range(1, stream.epoch)]
     return [stream.plain_name, *earlier]
 
 
-def _ids(run: Run) -> list[str]:
+def _charged_ids(run: Run) -> list[str]:
     phases = [one.epoch for one in run.phases] if isinstance(run, DurableRelease) else []
-    return [epoch_of(run), *phases]
+    return [epoch_of_stream(run), *phases]

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection, insert, select
 
 from tidegate.ledger.errors import LedgerError
-from tidegate.ledger.hashed_lines import HashedLines, Link
+from tidegate.ledger.hashed_lines import HashedLine, HashedLines
 from tidegate.service import database_schema
 from tidegate.service.database import Database
 
@@ -39,7 +39,7 @@ class SqlLedger(HashedLines):
         mirror, restored = self._database.mirror, self._database.restored
         mirror.reconcile([bytes(line) for line in lines], adopt, restored=restored)
 
-    def read(self) -> Iterator[Link]:
+    def read(self) -> Iterator[HashedLine]:
         """Verify and return all entries."""
         table = database_schema.ledger
         lines = self._open.execute(select(table.c.line).order_by(table.c.number)).scalars()

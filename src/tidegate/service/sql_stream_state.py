@@ -21,8 +21,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tidegate.durable import StateError
 from tidegate.durable.folder_lock import Anchor
-from tidegate.durable.state_file import Changes, UserRows
-from tidegate.keyed.store import KeyedChanges
+from tidegate.durable.state_file import StateChanges, StateUserRows
+from tidegate.keyed.keyed_store import KeyedChanges
 from tidegate.ledger import Ledger
 from tidegate.run.phased_run import Phase
 from tidegate.service import database_schema
@@ -57,7 +57,7 @@ _CONTENT = (
 )
 
 
-class NoAnchors:
+class NoSqlAnchors:
     """The database as a whole has an anchor (`Database`), so a stream needs none."""
 
     anchor = commit = None
@@ -79,7 +79,7 @@ class SqlPlace:
         self._name = name
         self._ledger = ledger
         self._rows: dict[str, int] = {}  # how many there are, by table
-        self.lock = NoAnchors()
+        self.lock = NoSqlAnchors()
 
     @property
     def place(self) -> str:
@@ -138,7 +138,7 @@ class SqlPlace:
         """A public fact."""
         table = database_schema.facts
         query = select(table.c.value).where(self._here(table), table.c.name == name)
-        return _bytes(self._open.execute(query).scalar())
+        return _sql_bytes(self._open.execute(query).scalar())
 
     def inputs(self) -> bytes:
         """All input digests, one after the other."""
@@ -156,7 +156,9 @@ class SqlStore(SqlPlace):
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def begin(self, facts: dict[str, bytes], state: bytes, users: UserRows, anchor: Anchor) -> None:
+    def begin(
+        self, facts: dict[str, bytes], state: bytes, users: StateUserRows, anchor: Anchor
+    ) -> None:
         """Make the first commit of a release."""
         for table in _CONTENT:
             self._open.execute(delete(table).where(self._here(table)))
@@ -165,7 +167,7 @@ class SqlStore(SqlPlace):
         self._write_facts({**facts, "anchor": json.dumps(anchor).encode()})
         self._open.execute(insert(database_schema.states).values(stream=self._name, body=state))
 
-    def commit(self, state: bytes, anchor: Anchor, changes: Changes) -> None:
+    def commit(self, state: bytes, anchor: Anchor, changes: StateChanges) -> None:
         """Write a new state and new rows of everything else."""
         self._write_users(changes.users)
         self._write_facts({"anchor": json.dumps(anchor).encode()})
@@ -184,7 +186,7 @@ class SqlStore(SqlPlace):
                 )
             )
 
-    def replace_state(self, state: bytes, facts: dict[str, bytes], users: UserRows) -> None:
+    def replace_state(self, state: bytes, facts: dict[str, bytes], users: StateUserRows) -> None:
         """Replace the state: another key, or erasure."""
         self._write_users(users)
         self._replace(state)
@@ -197,7 +199,7 @@ class SqlStore(SqlPlace):
         if self._open.execute(_CHANGE_STATE, {"of": self._name, "new": state}).rowcount != 1:
             raise StateError(f"{self.place} has no state: the database is damaged")
 
-    def _write_users(self, users: UserRows) -> None:
+    def _write_users(self, users: StateUserRows) -> None:
         if users.replace:
             self._open.execute(
                 delete(database_schema.users).where(self._here(database_schema.users))
@@ -218,7 +220,7 @@ class SqlStore(SqlPlace):
     def state(self) -> bytes | None:
         """The last committed state."""
         query = select(database_schema.states.c.body).where(self._here(database_schema.states))
-        return _bytes(self._open.execute(query).scalar())
+        return _sql_bytes(self._open.execute(query).scalar())
 
     def journal_length(self) -> int:
         """How many rows the journal has."""
@@ -254,7 +256,7 @@ class SqlStore(SqlPlace):
         return [Phase(*row) for row in self._open.execute(query)]
 
 
-def _bytes(value: Any) -> bytes | None:
+def _sql_bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 

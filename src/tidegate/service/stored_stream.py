@@ -12,7 +12,7 @@ from typing import Any
 from tidegate.durable import StateError
 from tidegate.guarantee import Guarantee
 from tidegate.keyed import keyed
-from tidegate.keyed.specification import PER_KEY, Keyed
+from tidegate.keyed.keyed_specification import PER_KEY, Keyed
 from tidegate.run.pipeline import Pipeline
 
 EPOCH = "@"  # what stands between the name of a stream and the number of its epoch

@@ -13,11 +13,11 @@ from tidegate.clock import SECOND
 from tidegate.errors import InputError, QueryError, SettingError, TidegateError
 from tidegate.exact_numbers import positive
 from tidegate.keyed.key_names import declared_keys
-from tidegate.keyed.specification import PER_KEY, SHARED
+from tidegate.keyed.keyed_specification import PER_KEY, SHARED
 from tidegate.methods._events import events
 from tidegate.plan import expect, setting_warnings
-from tidegate.record.times.time_ranges_and_tables import length_of
-from tidegate.run.column_budgets import checked_names, shares_of
+from tidegate.record.times.time_ranges_and_tables import length_of_time
+from tidegate.run.column_budgets import checked_column_names, shares_of
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.stored_stream import stream_keyed_by
 
@@ -27,7 +27,7 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-def _settings_refused(function: Callable[Given, Result]) -> Callable[Given, Result]:
+def _stream_settings_refused(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """What Python says about arguments that a method does not take, as an error of ours."""
 
     @wraps(function)
@@ -94,7 +94,7 @@ class NewStream(BaseModel):
         default_factory=dict, description="Further settings of the method."
     )
 
-    @_settings_refused
+    @_stream_settings_refused
     def pipeline(self) -> Pipeline:
         """The pipeline of these settings."""
         if self.events is not None:
@@ -123,14 +123,14 @@ class NewStream(BaseModel):
         if pipeline.ticks.clock.zone is None:
             raise SettingError("zone", "must be given where the service's clock closes ticks")
         try:
-            length = 0 if self.events.grace == "0s" else length_of(self.events.grace)
+            length = 0 if self.events.grace == "0s" else length_of_time(self.events.grace)
         except QueryError:
             raise SettingError("grace", "must be a length of time, such as 30s or 5min") from None
         if length % SECOND:
             raise SettingError("grace", "must be a whole number of seconds")
         return length // SECOND
 
-    @_settings_refused
+    @_stream_settings_refused
     def key_settings(self, pipeline: Pipeline) -> dict[str, Any] | None:
         """How keys are treated; None: there are none."""
         if self.keys is None:
@@ -188,10 +188,10 @@ class NewColumns(BaseModel):
     source: str | None = Field(None, max_length=200)
     part: str | None = Field(None, max_length=200)
 
-    @_settings_refused
+    @_stream_settings_refused
     def pipelines(self) -> dict[str, Pipeline]:
         """What releases each column: a replaced row replaces all its values, so budgets add up."""
-        names = checked_names(list(self.columns))
+        names = checked_column_names(list(self.columns))
         given = {name: one.share for name, one in self.columns.items() if one.share is not None}
         epsilon, shares = positive("epsilon", self.epsilon), shares_of(names, given)
         made: dict[str, Pipeline] = {}
@@ -210,7 +210,7 @@ class Plan(NewStream):
     threshold: float | str | None = Field(None, description="θ to assume; default: the bound.")
     roughness: float = Field(0.05, description="How far the level wanders, as a share of θ.")
 
-    @_settings_refused
+    @_stream_settings_refused
     def expected(self) -> dict[str, Any]:
         """The errors to expect, from settings alone."""
         if not 0 < len(self.lengths) <= _MOST_LENGTHS or max(self.lengths) > _LONGEST:

@@ -6,24 +6,24 @@ import numpy as np
 
 from tidegate.durable import DurableRelease
 from tidegate.errors import InputError, SettingError
-from tidegate.keyed.committed_release import CommittedKeyed
-from tidegate.keyed.event_release import KeyedEventRelease
+from tidegate.keyed.committed_keyed_release import CommittedKeyed
+from tidegate.keyed.keyed_event_release import KeyedEventRelease
 from tidegate.lattice import FloatArray
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.open_streams import Run
-from tidegate.service.pending_requests import Pending
+from tidegate.service.pending_requests import PendingPush
 from tidegate.service.released_rows import RowBlock
 from tidegate.timestamps import Times
 
 MOST_TICKS = 1 << 20  # that one request may close
 
 
-def pipeline_of(run: Run) -> Pipeline:
+def pipeline_of_stream(run: Run) -> Pipeline:
     """What releases a stream, or each of its keys."""
     return run.specification.pipeline if isinstance(run, CommittedKeyed) else run.pipeline
 
 
-def places_are_public(run: Run) -> bool:
+def stream_places_are_public(run: Run) -> bool:
     """Whether it is public how many rows were taken: not of events, nor of rows that are dropped.
 
     Where keys are declared, rows of other keys are dropped, and nobody is told that they came.
@@ -33,39 +33,39 @@ def places_are_public(run: Run) -> bool:
     return run.pipeline.ticks is None
 
 
-def of_one_kind_together(requests: list[Pending]) -> list[list[Pending]]:
+def of_one_kind_together(requests: list[PendingPush]) -> list[list[PendingPush]]:
     """Neighbours that can be one push: of one clock, and without ticks to close in between."""
-    found: list[list[Pending]] = []
+    found: list[list[PendingPush]] = []
     for one in requests:
-        if found and _alike(found[-1][-1], one):
+        if found and _streams_alike(found[-1][-1], one):
             found[-1].append(one)
         else:
             found.append([one])
     return found
 
 
-def _alike(one: Pending, other: Pending) -> bool:
+def _streams_alike(one: PendingPush, other: PendingPush) -> bool:
     clocks = [None if each.times is None else each.times.clock for each in (one, other)]
     keyed = (one.keys is None) == (other.keys is None)
     return clocks[0] == clocks[1] and keyed and one.until is None and other.until is None
 
 
-def pushed_by_kind(run: Run, batch: list[Pending]) -> list[RowBlock]:
+def pushed_by_kind(run: Run, batch: list[PendingPush]) -> list[RowBlock]:
     """Release what some requests bring, which are alike.
 
     Raises:
         TidegateError: nothing was taken, unless `run.cut_short`.
     """
     values = np.concatenate([one.values for one in batch])
-    times = _joined([one.times for one in batch if one.times is not None])
+    times = _joined_by_kind([one.times for one in batch if one.times is not None])
     keys = None
     if batch[0].keys is not None:
         keys = [key for one in batch for key in one.keys or ()]
     until = batch[0].until
     if until is not None:
-        check_clock(run, until)
+        check_clock_of_stream(run, until)
     if isinstance(run, CommittedKeyed):
-        return _pushed_by_key(run, values, times, keys, until)
+        return _pushed_to_keyed_stream(run, values, times, keys, until)
     if keys is not None:
         raise InputError("this stream has no keys: send none")
     if until is None:
@@ -76,7 +76,7 @@ def pushed_by_kind(run: Run, batch: list[Pending]) -> list[RowBlock]:
     return [*blocks, RowBlock.of(run.advance(until), run.position)]
 
 
-def _pushed_by_key(
+def _pushed_to_keyed_stream(
     run: CommittedKeyed,
     values: FloatArray,
     times: Times | None,
@@ -94,9 +94,9 @@ def _pushed_by_key(
     return blocks
 
 
-def check_clock(run: Run, until: str) -> None:
+def check_clock_of_stream(run: Run, until: str) -> None:
     """Refuse a clock that none of the stream's ticks can follow."""
-    ticks = pipeline_of(run).ticks
+    ticks = pipeline_of_stream(run).ticks
     if ticks is None:
         raise SettingError("until", "is for event streams")
     counts = [run.position] if isinstance(run, DurableRelease) else run.release.counts().tolist()
@@ -105,27 +105,27 @@ def check_clock(run: Run, until: str) -> None:
         raise SettingError("until", f"would close more than {MOST_TICKS:,} ticks at once")
 
 
-def _joined(times: list[Times]) -> Times | None:
+def _joined_by_kind(times: list[Times]) -> Times | None:
     if len(times) < 2:  # nothing to join
         return times[0] if times else None
     return Times(np.concatenate([one.ticks for one in times]), times[0].clock)
 
 
-def position_of(run: Run) -> int:
+def position_of_stream(run: Run) -> int:
     """How many rows were released."""
     return run.position if isinstance(run, DurableRelease) else run.release.position
 
 
-def epoch_of(run: Run) -> str:
+def epoch_of_stream(run: Run) -> str:
     """The public id of the noise."""
     return run.epoch if isinstance(run, DurableRelease) else run.release.epoch
 
 
-def names_of(run: Run) -> list[str] | None:
+def key_names_of_stream(run: Run) -> list[str] | None:
     """The keys of a stream, by code; None: it has none."""
     return run.release.keys if isinstance(run, CommittedKeyed) else None
 
 
-def clock_of(pipeline: Pipeline) -> str | None:
+def clock_of_stream(pipeline: Pipeline) -> str | None:
     """The zone of times without one, where the stream says it."""
     return None if pipeline.ticks is None else pipeline.ticks.clock.zone

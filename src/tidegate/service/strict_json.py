@@ -10,13 +10,15 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from tidegate.errors import InputError
-from tidegate.io.json_rows import FieldTwice, each_field_once
+from tidegate.io.json_rows import FieldTwice, each_json_field_once
 from tidegate.service.problem_details import RefusedRequest
 
 _TWICE = "the body has a field twice"
 
 
-def check_fields(text: bytes, counts: Iterable[tuple[str, int]], *, lines: bool = False) -> None:
+def check_strict_json(
+    text: bytes, counts: Iterable[tuple[str, int]], *, lines: bool = False
+) -> None:
     """Refuse text, known to be JSON, in which a field comes twice in one object.
 
     As a rule it is enough to count: the text is parsed again only where a name has an escape, or
@@ -33,7 +35,7 @@ def check_fields(text: bytes, counts: Iterable[tuple[str, int]], *, lines: bool 
         return
     try:
         for one in text.splitlines() if lines else [text]:
-            json.loads(one, object_pairs_hook=each_field_once, parse_int=float)
+            json.loads(one, object_pairs_hook=each_json_field_once, parse_int=float)
     except (ValueError, RecursionError):
         raise InputError(_TWICE) from None
 
@@ -41,7 +43,7 @@ def check_fields(text: bytes, counts: Iterable[tuple[str, int]], *, lines: bool 
 class _StrictRequest(Request):
     async def json(self) -> Any:
         try:
-            return json.loads(await self.body(), object_pairs_hook=each_field_once)
+            return json.loads(await self.body(), object_pairs_hook=each_json_field_once)
         except FieldTwice:
             raise RefusedRequest(422, _TWICE) from None
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
-from tidegate.record.times.time_ranges_and_tables import moment
-from tidegate.service import released_rows, request_bodies
+from tidegate.record.times.time_ranges_and_tables import time_asked_for
+from tidegate.service import push_bodies, released_rows
 from tidegate.service.access import Access
 from tidegate.service.answer_models import (
     ClockTaken,
@@ -23,16 +23,21 @@ from tidegate.service.answer_models import (
     TakenValues,
 )
 from tidegate.service.answers_ahead import AnswersAhead
-from tidegate.service.answers_json import asked_keys, codes_of, sums_as_json, table_as_json
-from tidegate.service.gate import Gate
-from tidegate.service.http_etags import conditional_by_etag, tag_headers, tag_of, unchanged
-from tidegate.service.moving_sums import moving
+from tidegate.service.answers_json import (
+    codes_of_answer,
+    keys_to_answer,
+    sums_as_json,
+    table_as_json,
+)
+from tidegate.service.gate import GateThread
+from tidegate.service.http_etags import conditional_by_etag, etag_headers, etag_of, etag_unchanged
+from tidegate.service.live_readers import LiveReader, LiveReaders, first_live_position
+from tidegate.service.moving_sums_as_json import moving_sums_as_json
 from tidegate.service.open_streams import Run
-from tidegate.service.openapi_document import answers, text_answers
-from tidegate.service.pending_requests import NO_VALUES, Pending
-from tidegate.service.push_route import PUSH_DESCRIPTION, refuse_clock
-from tidegate.service.server_sent_events import LiveReader, LiveReaders, first_position
-from tidegate.service.stream_kinds import names_of, position_of
+from tidegate.service.openapi_document import documented_answers, documented_text_answers
+from tidegate.service.pending_requests import NO_VALUES, PendingPush
+from tidegate.service.push_route import PUSH_DESCRIPTION, refuse_clock_of_push
+from tidegate.service.stream_kinds import key_names_of_stream, position_of_stream
 from tidegate.service.stream_routes import Name
 from tidegate.service.strict_json import StrictRoute
 
@@ -97,13 +102,15 @@ AskedMoving = Annotated[MovingQuestion, Query()]
 AskedTable = Annotated[TableQuestion, Query()]
 
 
-_TAKEN = answers(TakenValues, 202, description="The values are durable.")
+_TAKEN = documented_answers(TakenValues, 202, description="The values are durable.")
 _TAKEN["responses"][200] = {"model": TakenValues, "description": "They were taken before."}
-_ROWS = answers(ReleasedPage, tagged=True)
+_ROWS = documented_answers(ReleasedPage, tagged=True)
 _ROWS["responses"][200]["content"] = {
-    request_bodies.ARROW: {"schema": {"type": "string", "format": "binary"}}
+    push_bodies.ARROW: {"schema": {"type": "string", "format": "binary"}}
 }
-_EVENTS = text_answers("text/event-stream", "Released rows as they come; resumed by Last-Event-ID.")
+_EVENTS = documented_text_answers(
+    "text/event-stream", "Released rows as they come; resumed by Last-Event-ID."
+)
 
 
 class Moment(BaseModel):
@@ -114,7 +121,9 @@ class Moment(BaseModel):
     until: str = Field(max_length=100, examples=["2024-01-02T00:00Z"])
 
 
-def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAhead) -> APIRouter:
+def value_routes(
+    gate: GateThread, live: LiveReaders, access: Access, ahead: AnswersAhead
+) -> APIRouter:
     """The routes under `/v1/streams/NAME` that carry data."""
     routes = APIRouter(prefix="/v1/streams", route_class=StrictRoute)
     read, write = [access.allowed("read")], [access.allowed("write")]
@@ -124,18 +133,18 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
         """Described here, and answered by `PushRoute` before a request comes this far."""
         raise AssertionError(name)
 
-    @routes.post("/{name}/advance", dependencies=write, **answers(ClockTaken, 202))
+    @routes.post("/{name}/advance", dependencies=write, **documented_answers(ClockTaken, 202))
     async def advance(name: Name, clock: Moment) -> dict[str, Any]:
         """Release the ticks of an event stream that are over."""
-        refuse_clock(gate.streams.existing(name))
-        pending = Pending(name, NO_VALUES, until=clock.until)
+        refuse_clock_of_push(gate.streams.existing(name))
+        pending = PendingPush(name, NO_VALUES, until=clock.until)
         gate.submit(pending)
         await asyncio.wrap_future(pending.answer)
         return {"until": clock.until}
 
     @routes.get("/{name}/values", dependencies=read, **_ROWS)
     async def values(request: Request, name: Name, question: AskedRows) -> Response:
-        arrow = request_bodies.ARROW in request.headers.get("accept", "")
+        arrow = push_bodies.ARROW in request.headers.get("accept", "")
         last = question.start + max(1, question.limit)
 
         def asked(run: Run) -> tuple[str, list[str] | None, list[int] | None, Any]:
@@ -143,43 +152,49 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
             times = (after, before)
             if after is not None and before is not None and after > before:
                 raise QueryError("from must not be after to")
-            names, codes = names_of(run), codes_of(run, question.given())
-            released = position_of(run)
+            names, codes = key_names_of_stream(run), codes_of_answer(run, question.given())
+            released = position_of_stream(run)
             if codes is None and times == (None, None):
                 released = min(released, last)  # what comes after a full page does not change it
             # Keys are named with their codes in Arrow, also those that came later.
             known = len(names) if names is not None and arrow else 0
-            return tag_of(run, request, [released, arrow, known]), names, codes, times
+            return etag_of(run, request, [released, arrow, known]), names, codes, times
 
         stored = gate.streams.existing(name).name
         tag, names, codes, times = await asyncio.to_thread(gate.ask, name, asked)
-        if (same := unchanged(request, tag)) is not None:
+        if (same := etag_unchanged(request, tag)) is not None:
             return same
         place = (gate.database, stored, question.start, question.limit)
         page = await asyncio.to_thread(released_rows.page_of_rows, *place, codes=codes, times=times)
         return released_rows.row_response(
-            page, names, tag_headers(tag), arrow=arrow, start=question.start
+            page, names, etag_headers(tag), arrow=arrow, start=question.start
         )
 
-    @routes.get("/{name}/sum", dependencies=read, **answers(Sums, tagged=True))
+    @routes.get("/{name}/sum", dependencies=read, **documented_answers(Sums, tagged=True))
     async def total(request: Request, name: Name, question: AskedSum) -> Response:
         asked = question.given()
         return await conditional_by_etag(
-            request, gate, name, lambda view: sums_as_json(view, asked), asked_keys(asked)
+            request, gate, name, lambda view: sums_as_json(view, asked), keys_to_answer(asked)
         )
 
-    @routes.get("/{name}/moving", dependencies=read, **answers(MovingSumColumns, tagged=True))
+    @routes.get(
+        "/{name}/moving", dependencies=read, **documented_answers(MovingSumColumns, tagged=True)
+    )
     async def sliding(request: Request, name: Name, question: AskedMoving) -> Response:
         """The sum over the last hour, day or 1,000 rows, again and again, with its interval."""
         asked = question.given()
         return await conditional_by_etag(
-            request, gate, name, lambda view: moving(view, asked), asked_keys(asked)
+            request,
+            gate,
+            name,
+            lambda view: moving_sums_as_json(view, asked),
+            keys_to_answer(asked),
         )
 
-    @routes.get("/{name}/table", dependencies=read, **answers(Table, tagged=True))
+    @routes.get("/{name}/table", dependencies=read, **documented_answers(Table, tagged=True))
     async def by_time(request: Request, name: Name, question: AskedTable) -> Response:
         asked = question.given()
-        keys = asked_keys(asked)
+        keys = keys_to_answer(asked)
         found = await conditional_by_etag(
             request, gate, name, lambda view: table_as_json(view, asked), keys
         )
@@ -194,13 +209,13 @@ def value_routes(gate: Gate, live: LiveReaders, access: Access, ahead: AnswersAh
         request: Request, name: Name, start: Place | None = None, key: Text = None
     ) -> StreamingResponse:
         stream = gate.streams.existing(name)
-        released = await asyncio.to_thread(gate.ask, name, position_of)
+        released = await asyncio.to_thread(gate.ask, name, position_of_stream)
         last_id = request.headers.get("last-event-id", "")
         reader = LiveReader(
             stream.name,
-            first_position(stream, last_id, start, released),
+            first_live_position(stream, last_id, start, released),
             key,
-            names=lambda: gate.ask(name, names_of),
+            names=lambda: gate.ask(name, key_names_of_stream),
             allowed=lambda: access.still(request, "read"),
             newest=lambda: gate.streams.existing(name).name == stream.name,
         )
@@ -216,4 +231,4 @@ def _moment(run: Run, when: str | None, word: str) -> int | None:
     clock: Clock | None = run.clock if hasattr(run, "clock") else run.release.clock
     if clock is None:
         raise QueryError(f"{word} asks by time, and the rows of this stream have none")
-    return moment(clock, when, word)
+    return time_asked_for(clock, when, word)

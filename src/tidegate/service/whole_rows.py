@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from tidegate.durable import DurableRelease, StorageError
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee
-from tidegate.service.open_streams import Streams
-from tidegate.service.pending_requests import Pending, Receipt, WholeRows
+from tidegate.service.open_streams import OpenStreams
+from tidegate.service.pending_requests import PendingPush, Receipt, RequestsOfSameRows
 
-Refused = dict[WholeRows, TidegateError]
+Refused = dict[RequestsOfSameRows, TidegateError]
 
 
 class UnevenError(TidegateError):
@@ -29,14 +29,14 @@ class UnevenError(TidegateError):
         self.refused = refused
 
 
-def refused_rows(
-    requests: Sequence[Pending], streams: Streams, known: Callable[[Pending], bool]
+def refused_whole_rows(
+    requests: Sequence[PendingPush], streams: OpenStreams, known: Callable[[PendingPush], bool]
 ) -> Refused:
     """Rows that cannot be taken whole, and why; nothing is changed.
 
     `known`: whether a request was taken before. It is recognised later, and costs nothing.
     """
-    together: dict[WholeRows, list[Pending]] = {}
+    together: dict[RequestsOfSameRows, list[PendingPush]] = {}
     for one in requests:
         if one.rows is not None:
             together.setdefault(one.rows, []).append(one)
@@ -56,7 +56,9 @@ def refused_rows(
     return refused
 
 
-def _check_whole_rows(columns: list[Pending], before: dict[str, int], streams: Streams) -> None:
+def _check_whole_rows(
+    columns: list[PendingPush], before: dict[str, int], streams: OpenStreams
+) -> None:
     charges: list[tuple[int, int | None, Guarantee]] = []
     for one in columns:
         run = streams.writable(one.stream)
@@ -67,13 +69,13 @@ def _check_whole_rows(columns: list[Pending], before: dict[str, int], streams: S
         streams.ledger.check(stream.source, charges, part=stream.part or "")
 
 
-def check_even(outcomes: Iterable[tuple[Pending, Receipt | TidegateError]]) -> None:
+def check_rows_are_even(outcomes: Iterable[tuple[PendingPush, Receipt | TidegateError]]) -> None:
     """Refuse to commit rows of which one column was taken now, and another refused.
 
     Raises:
         UnevenError: memory is ahead of what may be committed.
     """
-    taken: set[WholeRows] = set()
+    taken: set[RequestsOfSameRows] = set()
     failed: Refused = {}
     for one, outcome in outcomes:
         if one.rows is None:

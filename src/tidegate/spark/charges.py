@@ -25,7 +25,7 @@ def spent_by_key(released: DataFrame) -> DataFrame:
     Epochs of one key are releases of the same source, so they add up.
     """
 
-    total = F.udf(_total, "string", useArrow=False)
+    total = F.udf(_total_charge, "string", useArrow=False)
     return (
         charges(released)
         .groupBy("key")
@@ -34,5 +34,5 @@ def spent_by_key(released: DataFrame) -> DataFrame:
     )
 
 
-def _total(amounts: list[str]) -> str:
+def _total_charge(amounts: list[str]) -> str:
     return str(sum((exact("epsilon", one) for one in amounts), start=Fraction(0)))

@@ -20,10 +20,10 @@ from tidegate.exact_numbers import exact
 from tidegate.keyed import KeyedEventRelease, keyed
 from tidegate.ledger import CapExceeded
 from tidegate.settings import digest
-from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.executor_settings import ExecutorSettings
 from tidegate.spark.sealed_shard import SealedShard
-from tidegate.spark.shard import EPSILON, NAME, GivenEpoch
-from tidegate.spark.shard_operators import SealedStateProcessor, query_id
+from tidegate.spark.shard import EPSILON, NAME, GivenShardEpoch
+from tidegate.spark.shard_operators import SealedStateProcessor, operator_query_id
 from tidegate.timestamps import Times
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,28 +35,28 @@ class EventShard(SealedShard):
 
     CONTENT: ClassVar[str] = "spark events"
 
-    def __init__(self, plan: ExecutorPlan, number: int, release: KeyedEventRelease) -> None:
+    def __init__(self, plan: ExecutorSettings, number: int, release: KeyedEventRelease) -> None:
         super().__init__(plan, number)
         self.release = release
 
     @classmethod
-    def begin(cls, plan: ExecutorPlan, number: int, names: list[str], query: str) -> EventShard:
+    def begin(cls, plan: ExecutorSettings, number: int, names: list[str], query: str) -> EventShard:
         """A shard with these keys and without events."""
-        randomness = GivenEpoch(plan.epoch(query))
+        randomness = GivenShardEpoch(plan.epoch(query))
         release = keyed(plan.pipeline, keys=names).start(randomness, record=False)
-        return cls(plan, number, _of_events(release))
+        return cls(plan, number, _shard_of_events(release))
 
     @classmethod
-    def identity(cls, plan: ExecutorPlan) -> str:
+    def identity(cls, plan: ExecutorSettings) -> str:
         """Of pipeline and number of shards."""
         return digest({"events": plan.pipeline.settings(), "shards": plan.shards}).hex()
 
     @classmethod
-    def restored(cls, plan: ExecutorPlan, number: int, body: dict[str, Any]) -> EventShard:
+    def restored(cls, plan: ExecutorSettings, number: int, body: dict[str, Any]) -> EventShard:
         """With its keys."""
         specification = keyed(plan.pipeline, keys=body["names"])
         release = specification.resume(body["keys"].tobytes())
-        return cls(plan, number, _of_events(release))
+        return cls(plan, number, _shard_of_events(release))
 
     def body(self) -> dict[str, Any]:
         """The keys and their event logs."""
@@ -100,13 +100,13 @@ class EventShard(SealedShard):
         )
 
 
-def _of_events(release: Any) -> KeyedEventRelease:
+def _shard_of_events(release: Any) -> KeyedEventRelease:
     if not isinstance(release, KeyedEventRelease):
         raise AssertionError("the pipeline was checked")
     return release
 
 
-def check_cap(plan: ExecutorPlan, declared: pd.DataFrame) -> None:
+def check_cap_of_events(plan: ExecutorSettings, declared: pd.DataFrame) -> None:
     """Every declared key is released, so every one is charged, before anything is read."""
     for name, before in zip(declared[NAME], declared[EPSILON], strict=True):
         total = exact("epsilon", before) + plan.epsilon
@@ -128,11 +128,11 @@ class EventShardProcessor(SealedStateProcessor):
         All frames come before the first event, so the shard is begun again with more keys.
         """
         number, found = int(key[0]), self._state.get()
-        check_cap(self._plan, initialState)
+        check_cap_of_events(self._plan, initialState)
         names = {*initialState[NAME]}
         if found is not None:
             names |= {*EventShard.resume(self._plan, number, bytes(found[0])).release.keys}
-        shard = EventShard.begin(self._plan, number, sorted(names), query_id())
+        shard = EventShard.begin(self._plan, number, sorted(names), operator_query_id())
         self._state.update((shard.sealed(),))
 
     def handleInputRows(  # noqa: N802

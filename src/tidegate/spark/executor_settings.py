@@ -22,7 +22,7 @@ MOST_SHARDS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExecutorPlan:
+class ExecutorSettings:
     """The settings of a release in Spark. All of them are public, and go over the wire.
 
     What follows from them is worked out once for all shards of a task.
@@ -69,7 +69,7 @@ class ExecutorPlan:
         return Fraction(by_key(self.pipeline.guarantee).epsilon)
 
     @cached_property
-    def earlier(self) -> list[ExecutorPlan]:
+    def earlier(self) -> list[ExecutorSettings]:
         """What earlier versions made of the same arguments: checkpoints go on as they began."""
         return [replace(self, pipeline=each) for each in earlier_pipelines(self.pipeline)]
 
@@ -99,8 +99,8 @@ def _rebuilt_settings(
     packed: bool,
     timed: bool,
     label: str,
-) -> ExecutorPlan:
-    return ExecutorPlan(
+) -> ExecutorSettings:
+    return ExecutorSettings(
         pipeline=Pipeline.from_settings(pipeline),
         secret=MasterSecret(place),
         shards=shards,

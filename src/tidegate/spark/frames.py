@@ -22,7 +22,7 @@ from tidegate.exact_numbers import said
 from tidegate.lattice import IntArray
 from tidegate.spark.list_columns import WHOLE, list_column
 from tidegate.spark.sequence_numbers import InputRows
-from tidegate.spark.shard import ReleasedValues, Shard
+from tidegate.spark.shard import ReleasedShardValues, Shard
 
 INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 NUMBERS = (*INTEGERS, T.FloatType, T.DoubleType, T.DecimalType)
@@ -32,19 +32,21 @@ _OTHER_LENGTH = "a packed row has not as many times as values, or one of them is
 _LONGEST_RELEASED = 1 << 16  # values of a packed row that is written
 
 
-def check_number(df: DataFrame, name: str, setting: str = "value") -> None:
+def check_number_in_frame(df: DataFrame, name: str, setting: str = "value") -> None:
     """Refuse a column that Spark would have to convert: its error shows what it cannot."""
     if not isinstance(df.schema[name].dataType, NUMBERS):
         raise SettingError(setting, "must be a number: convert it before")
 
 
-def input_rows(frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool) -> InputRows | None:
+def input_rows_of_frames(
+    frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool
+) -> InputRows | None:
     """The rows of all frames of a shard; None: there are none."""
     whole = [frame for frame in frames if len(frame)]
     if not whole:
         return None
     rows = whole[0] if len(whole) == 1 else pd.concat(whole, ignore_index=True)
-    codes, names = _sorted_codes(rows[KEY].to_numpy())
+    codes, names = _sorted_frame_codes(rows[KEY].to_numpy())
     numbers = rows[ORDER]
     if (codes < 0).any() or (numbers.dtype.kind != "i" and numbers.isna().any()):
         raise InputError("a row has no key or no sequence number: filter such rows out before")
@@ -70,7 +72,7 @@ def input_rows(frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool) -> 
     return InputRows(names, codes, firsts, counts, values, times)
 
 
-def _sorted_codes(keys: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+def _sorted_frame_codes(keys: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     """Which of the names each row has, −1 for none; sorted: arrival must not decide anything."""
     codes, names = pd.factorize(keys)
     order = np.argsort(names)
@@ -99,11 +101,11 @@ def _joined_frames(lists: NDArray[Any], kind: Any) -> NDArray[Any]:
         raise InputError("the items of a packed row must be numbers") from None
 
 
-def output_frame(shard: Shard, released: ReleasedValues) -> pd.DataFrame:
+def output_frame(shard: Shard, released: ReleasedShardValues) -> pd.DataFrame:
     """Released values as rows; every row says what its epoch costs."""
     count = len(released)
     if shard.plan.packed:
-        columns, count = _packed_columns(released)
+        columns, count = _packed_frame_columns(released)
     else:
         times: Any = _none(count) if released.times is None else released.times
         columns = {
@@ -122,7 +124,7 @@ def _none(count: int) -> NDArray[Any]:
     return np.full(count, None, dtype=object)
 
 
-def _packed_columns(released: ReleasedValues) -> tuple[dict[str, Any], int]:
+def _packed_frame_columns(released: ReleasedShardValues) -> tuple[dict[str, Any], int]:
     """A row for each key: its positions follow one another."""
     codes, positions = released.codes, released.positions
     begins = np.ones(codes.size, dtype=np.bool_)
@@ -157,7 +159,7 @@ def pack(df: DataFrame, *, key: str, order: str, value: str, time: str | None = 
     for name in names:
         if name not in df.columns:
             raise SettingError("pack", f"there is no column {said(name)}: {', '.join(df.columns)}")
-    check_number(df, value)
+    check_number_in_frame(df, value)
     kind = T.StringType() if time is None else df.schema[time].dataType
     integral = isinstance(kind, (T.IntegerType, T.LongType))
     columns = [

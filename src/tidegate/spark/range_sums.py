@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.errors import QueryError, SettingError
 from tidegate.lattice import FloatArray
-from tidegate.record.record import Record, checked_confidence, error_multiple
-from tidegate.released.scan_into_block_sums import scan, scanned_spans
-from tidegate.released.sums_index_file import Index
+from tidegate.record.record import Record, error_multiple, record_confidence
+from tidegate.released.scan_into_block_sums import scan_block_sums, scanned_spans
+from tidegate.released.sums_index_file import SumsIndex
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.frames import unpack
@@ -53,8 +53,8 @@ def range_sums(
         from_, to: times instead: rows from `from_` on, and before `to`.
         confidence: of the intervals.
     """
-    _check(pipeline)
-    confidence = checked_confidence(confidence)
+    _check_range_sums(pipeline)
+    confidence = record_confidence(confidence)
     if (start is not None or end is not None) and (from_ is not None or to is not None):
         raise QueryError("give a range once: start and end, or from_ and to")
     rows = unpack(released)
@@ -98,7 +98,7 @@ def totals(sums: DataFrame, *by: str, confidence: float = 0.95) -> DataFrame:
         by: columns that name the group; none: the total over all keys.
         confidence: of the intervals.
     """
-    confidence = checked_confidence(confidence)
+    confidence = record_confidence(confidence)
     found = sums.groupBy(*by).agg(
         F.count("key").alias("keys"),
         F.sum("estimate").alias("estimate"),
@@ -130,8 +130,8 @@ def register(spark: SparkSession, pipeline: Pipeline, confidence: float = 0.95) 
         SELECT key, tidegate_sum(position, value, 0, 86400)[1] AS low
         FROM private GROUP BY key, epoch
     """
-    _check(pipeline)
-    confidence = checked_confidence(confidence)
+    _check_range_sums(pipeline)
+    confidence = record_confidence(confidence)
     settings = pipeline.settings()
 
     def summed(position: pd.Series, value: pd.Series, start: pd.Series, end: pd.Series) -> Any:
@@ -150,7 +150,7 @@ def register(spark: SparkSession, pipeline: Pipeline, confidence: float = 0.95) 
     spark.udf.register("tidegate_sum", function)
 
 
-def _check(pipeline: Pipeline) -> None:
+def _check_range_sums(pipeline: Pipeline) -> None:
     if type(pipeline.threshold) is not Fixed or not pipeline.estimator.adds_up:
         raise SettingError(
             "pipeline",
@@ -182,7 +182,7 @@ def _range_record(pipeline: Pipeline, values: FloatArray) -> Record:
     fixed: Any = pipeline.threshold
     phases = [Phase(0, float(fixed.value), "")]
     out = BytesIO()
-    found = scan(out, pipeline, scanned_spans(pipeline, phases, "the table"), [values])
+    found = scan_block_sums(out, pipeline, scanned_spans(pipeline, phases, "the table"), [values])
     facts = {"segments": found["segments"], "version": {}, "metadata": {}}
-    index = Index(out.getvalue(), facts)  # type: ignore[arg-type]  # bytes read as a mapping does
+    index = SumsIndex(out.getvalue(), facts)  # type: ignore[arg-type]  # bytes read as a mapping does
     return index.record(pipeline, str(pipeline.guarantee))

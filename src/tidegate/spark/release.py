@@ -12,11 +12,11 @@ from pyspark.sql import types as T  # noqa: N812
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, exact, said
 from tidegate.keyed.key_names import declared_keys
-from tidegate.keyed.specification import UNDECLARED_KEYS
+from tidegate.keyed.keyed_specification import UNDECLARED_KEYS
 from tidegate.randomness import random_bytes
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
-from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.executor_settings import ExecutorSettings
 from tidegate.spark.frames import INTEGERS, NUMBERS
 from tidegate.spark.release_labels import check_label, hold_label, label_of
 from tidegate.spark.secret import MasterSecret
@@ -90,7 +90,7 @@ def release(
     if keys is None and not keys_are_public:
         raise SettingError("keys", UNDECLARED_KEYS)
     rows, packed = _released_schema_rows(df, key, order, value, time)
-    plan = ExecutorPlan(
+    plan = ExecutorSettings(
         pipeline=pipeline,
         secret=MasterSecret(secret),
         shards=shards,
@@ -103,9 +103,9 @@ def release(
     if gaps != "close" and not isinstance(df.schema[order].dataType, INTEGERS):
         raise SettingError("gaps", "must be 'close' where `order` is a time")
     if keys is not None:
-        rows = rows.join(_declared(df.sparkSession, keys), "key", "left_semi")
+        rows = rows.join(_declared_for_release(df.sparkSession, keys), "key", "left_semi")
     grouped = rows.withColumn(SHARD, shard_of(F.col("key"), shards)).groupBy(SHARD)
-    before = None if spent is None else _sharded(spent_by_key(spent), shards)
+    before = None if spent is None else _sharded_release(spent_by_key(spent), shards)
     kind = df.schema[time].dataType if time is not None else None
     if df.isStreaming:
         check_state_store_of_release(df.sparkSession)
@@ -115,7 +115,7 @@ def release(
             first = initial.unionByName(before)
         released = grouped.transformWithStateInPandas(
             ShardProcessor(plan),
-            _schema(packed),
+            _schema_of_release(packed),
             "Append",
             "None",
             None if first is None else first.groupBy(SHARD),
@@ -126,7 +126,7 @@ def release(
         nothing = df.sparkSession.createDataFrame([], SCHEMA)
         other = (nothing if before is None else before).groupBy(SHARD)
         work = shard_function(plan, random_bytes(16).hex())
-        released = grouped.cogroup(other).applyInPandas(work, _schema(packed))
+        released = grouped.cogroup(other).applyInPandas(work, _schema_of_release(packed))
     found = released.withColumn("time", _as_time(F.col("time"), kind))
     return hold_label(found, plan.label, df) if df.isStreaming else found
 
@@ -138,7 +138,7 @@ def _released_schema_rows(
     for setting, name in (("key", key), ("order", order), ("value", value), ("time", time)):
         if name is not None and name not in df.columns:
             raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
-    check_key(df, key)
+    check_key_of_release(df, key)
     kind = df.schema[value].dataType
     packed = isinstance(kind, T.ArrayType)
     item = kind.elementType if isinstance(kind, T.ArrayType) else kind
@@ -181,7 +181,7 @@ def _as_time(column: Column, kind: T.DataType | None) -> Column:
     return F.timestamp_micros(column).cast(kind)
 
 
-def _schema(packed: bool) -> str:
+def _schema_of_release(packed: bool) -> str:
     many = (lambda kind: f"array<{kind}>") if packed else str
     return (
         f"key string, position long, time {many('long')}, value {many('double')}, "
@@ -189,14 +189,14 @@ def _schema(packed: bool) -> str:
     )
 
 
-def _declared(spark: SparkSession, keys: Iterable[Any] | DataFrame) -> DataFrame:
+def _declared_for_release(spark: SparkSession, keys: Iterable[Any] | DataFrame) -> DataFrame:
     if isinstance(keys, DataFrame):
-        check_key(keys, keys.columns[0], "keys")
+        check_key_of_release(keys, keys.columns[0], "keys")
         return keys.select(F.col(keys.columns[0]).cast("string").alias("key")).distinct()
     return spark.createDataFrame([(name,) for name in declared_keys(keys)], "key string")
 
 
-def _sharded(charges: DataFrame, shards: int) -> DataFrame:
+def _sharded_release(charges: DataFrame, shards: int) -> DataFrame:
     return charges.select(
         shard_of(F.col("key"), shards).alias(SHARD),
         F.lit(None).cast("binary").alias("body"),
@@ -205,7 +205,7 @@ def _sharded(charges: DataFrame, shards: int) -> DataFrame:
     )
 
 
-def check_key(df: DataFrame, name: str, setting: str = "key") -> None:
+def check_key_of_release(df: DataFrame, name: str, setting: str = "key") -> None:
     """Refuse keys that Spark writes otherwise than a single process does: 1.0 is "1.0" or "1"."""
     if not isinstance(df.schema[name].dataType, (*_TEXTS, *INTEGERS)):
         raise SettingError(setting, f"{said(name)} must be a text or a whole number: cast it")

@@ -57,9 +57,9 @@ def check_label_of_state(stored: str | None, wanted: str) -> None:
 
 def check_label(df: DataFrame, label: str) -> None:
     """Refuse a second release of other rows that could not be told from the first."""
-    if not _told_apart(df, label):
+    if not _labels_told_apart(df, label):
         gc.collect()  # a release that nobody holds any more may wait for the collector
-    if not _told_apart(df, label):
+    if not _labels_told_apart(df, label):
         raise SettingError(
             "name",
             "is needed: another release of this program reads columns of the same names from other "
@@ -68,7 +68,7 @@ def check_label(df: DataFrame, label: str) -> None:
         )
 
 
-def _told_apart(df: DataFrame, label: str) -> bool:
+def _labels_told_apart(df: DataFrame, label: str) -> bool:
     _held[:] = [one for one in _held if one[0]() is not None]
     return not any(known == label and not df.sameSemantics(other) for _, known, other in _held)
 

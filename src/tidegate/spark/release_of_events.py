@@ -20,10 +20,10 @@ from tidegate.randomness import random_bytes
 from tidegate.run.event_release import EventRelease
 from tidegate.run.pipeline import Pipeline
 from tidegate.spark.charges import spent_by_key
-from tidegate.spark.event_shard import EventShardProcessor, check_cap
-from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.frames import check_number
-from tidegate.spark.release import check_key, check_state_store_of_release
+from tidegate.spark.event_shard import EventShardProcessor, check_cap_of_events
+from tidegate.spark.executor_settings import ExecutorSettings
+from tidegate.spark.frames import check_number_in_frame
+from tidegate.spark.release import check_key_of_release, check_state_store_of_release
 from tidegate.spark.release_labels import check_label, hold_label, label_of
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import SHARD, shard_of
@@ -88,7 +88,7 @@ def release_events(
             if df.isStreaming
             else "must be given for a batch: the time up to which ticks are released",
         )
-    plan = ExecutorPlan(
+    plan = ExecutorSettings(
         pipeline=pipeline,
         secret=MasterSecret(secret),
         shards=shards,
@@ -120,7 +120,7 @@ def release_events(
         released = _events_streamed(events, clock, charged, plan)
     else:
         if spent is not None:
-            check_cap(plan, every.join(spent_by_key(spent), "key").toPandas())
+            check_cap_of_events(plan, every.join(spent_by_key(spent), "key").toPandas())
         released = _events_at_once(events, every, plan, until)
     found = released.withColumn("time", F.timestamp_micros("time"))
     return hold_label(found, plan.label, df) if df.isStreaming else found
@@ -136,15 +136,15 @@ def _check_events(
     for setting, name in (("key", key), ("time", time), ("value", value)):
         if name is not None and name not in df.columns:
             raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
-    check_key(df, key)
+    check_key_of_release(df, key)
     if not isinstance(df.schema[time].dataType, (T.TimestampType, T.TimestampNTZType, T.DateType)):
         raise SettingError("time", "must be a timestamp: convert it before, with to_timestamp")
     if value is not None:
-        check_number(df, value)
+        check_number_in_frame(df, value)
 
 
 def _events_at_once(
-    events: DataFrame, every: DataFrame, plan: ExecutorPlan, until: Any
+    events: DataFrame, every: DataFrame, plan: ExecutorSettings, until: Any
 ) -> DataFrame:
     if plan.pipeline.ticks is not None:
         plan.pipeline.ticks.complete(until)  # refuses what is not a time
@@ -156,7 +156,7 @@ def _events_at_once(
 
 
 def _events_streamed(
-    events: DataFrame, clock: DataFrame, charged: DataFrame, plan: ExecutorPlan
+    events: DataFrame, clock: DataFrame, charged: DataFrame, plan: ExecutorSettings
 ) -> DataFrame:
     if not clock.isStreaming:
         raise SettingError("clock", "must be a streaming DataFrame, such as of format 'rate'")

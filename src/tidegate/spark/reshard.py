@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.errors import SettingError
-from tidegate.keyed.regroup import regrouped
+from tidegate.keyed.regrouped_keys import regrouped_keys
 from tidegate.run.pipeline import Pipeline
 from tidegate.sealing import unseal
-from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.executor_settings import ExecutorSettings
 from tidegate.spark.secret import MasterSecret
 from tidegate.spark.shard import BODY, SCHEMA, Shard, shard_of
 from tidegate.spark.shard_operators import STATE
@@ -54,7 +54,7 @@ def reshard(
     )
     bodies = [(row["shard"], bytes(row[BODY])) for row in stored.collect()]
     public = unseal(bodies[0][1], place.sealing_key())[0] if bodies else {}
-    plan = ExecutorPlan(
+    plan = ExecutorSettings(
         pipeline=pipeline,
         secret=place,
         shards=shards,
@@ -75,9 +75,11 @@ def reshard(
     return spark.createDataFrame(rows, SCHEMA)
 
 
-def _regrouped_shards(old: list[Shard], plan: ExecutorPlan, homes: dict[str, int]) -> list[Shard]:
+def _regrouped_shards(
+    old: list[Shard], plan: ExecutorSettings, homes: dict[str, int]
+) -> list[Shard]:
     last = {name: number for shard in old for name, number in shard.last.items()}
-    releases = regrouped([shard.release for shard in old], plan.shards, homes.__getitem__)
+    releases = regrouped_keys([shard.release for shard in old], plan.shards, homes.__getitem__)
     found: list[Any] = []
     for number, release in enumerate(releases):
         numbers = np.array([last[name] for name in release.keys], dtype=np.int64)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from tidegate.errors import SnapshotError
 from tidegate.sealing import seal, unseal
-from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.executor_settings import ExecutorSettings
 from tidegate.spark.release_labels import check_label_of_state
 from tidegate.state_as_bytes import understood
 
@@ -29,17 +29,17 @@ class SealedShard(ABC):
 
     CONTENT: ClassVar[str]  # what the state is of, in its public part
 
-    def __init__(self, plan: ExecutorPlan, number: int) -> None:
+    def __init__(self, plan: ExecutorSettings, number: int) -> None:
         self.plan, self.number = plan, number
 
     @classmethod
     @abstractmethod
-    def identity(cls, plan: ExecutorPlan) -> str:
+    def identity(cls, plan: ExecutorSettings) -> str:
         """A digest of the settings that a state depends on."""
 
     @classmethod
     @abstractmethod
-    def restored(cls, plan: ExecutorPlan, number: int, body: dict[str, Any]) -> Self:
+    def restored(cls, plan: ExecutorSettings, number: int, body: dict[str, Any]) -> Self:
         """The shard with this state."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class SealedShard(ABC):
         """All that is secret. The shard must not be used after it."""
 
     @classmethod
-    def resume(cls, plan: ExecutorPlan, number: int, data: bytes) -> Self:
+    def resume(cls, plan: ExecutorSettings, number: int, data: bytes) -> Self:
         """Go on from sealed bytes.
 
         Raises:
@@ -55,7 +55,7 @@ class SealedShard(ABC):
         """
         with understood():
             try:
-                body = _unsealed(plan, data, cls._public(plan, number))
+                body = _unsealed_shard(plan, data, cls._public(plan, number))
             except SnapshotError:
                 for earlier in plan.earlier:
                     with suppress(SnapshotError):
@@ -69,11 +69,13 @@ class SealedShard(ABC):
         return seal(public, self.body(), self.plan.secret.sealing_key())
 
     @classmethod
-    def _public(cls, plan: ExecutorPlan, number: int) -> dict[str, Any]:
+    def _public(cls, plan: ExecutorSettings, number: int) -> dict[str, Any]:
         return {"content": cls.CONTENT, "settings": cls.identity(plan), "shard": number}
 
 
-def _unsealed(plan: ExecutorPlan, data: bytes, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _unsealed_shard(
+    plan: ExecutorSettings, data: bytes, wanted: Mapping[str, Any]
+) -> dict[str, Any]:
     """The body of the sealed state of a shard whose public part is as `wanted`."""
     public, body = unseal(data, plan.secret.sealing_key())
     if public.get("content") != wanted["content"]:

@@ -116,7 +116,7 @@ def in_order(rows: InputRows, known: IntArray, gaps: str) -> OrderedRows:
     taken = late < counts
     codes, ends = codes[taken], ends[taken]
     firsts, counts = (firsts + late)[taken], (counts - late)[taken]
-    here = _places((begins + late)[taken], counts)
+    here = _places_in_sequence((begins + late)[taken], counts)
     values, times = values[here], None if times is None else times[here]
     starts = np.ones(codes.size, dtype=np.bool_)
     starts[1:] = codes[1:] != codes[:-1]
@@ -143,7 +143,7 @@ def in_order(rows: InputRows, known: IntArray, gaps: str) -> OrderedRows:
     return OrderedRows(rows.names, each, values, times, codes[closing], ends[closing] - 1)
 
 
-def _places(starts: IntArray, counts: IntArray) -> IntArray | slice:
+def _places_in_sequence(starts: IntArray, counts: IntArray) -> IntArray | slice:
     """The places of `_ranges`, as a slice where they follow one another: nothing is moved then."""
     ends = starts + counts
     if starts.size and (starts[1:] == ends[:-1]).all():

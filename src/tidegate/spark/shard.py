@@ -23,7 +23,7 @@ from tidegate.keyed import KeyedRelease
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.ledger import CapExceeded
 from tidegate.randomness import Epoch
-from tidegate.spark.executor_settings import ExecutorPlan
+from tidegate.spark.executor_settings import ExecutorSettings
 from tidegate.spark.sealed_shard import SealedShard
 from tidegate.spark.sequence_numbers import NOTHING_YET, InputRows, OrderedRows, in_order
 from tidegate.tables.repeated_items import RepeatedItems
@@ -38,7 +38,7 @@ SHARD, BODY, NAME, EPSILON = "shard", "body", "key", "epsilon"  # columns of the
 SCHEMA = f"{SHARD} int, {BODY} binary, {NAME} string, {EPSILON} string"
 
 
-def with_spent(shard: Shard, names: Sequence[str], amounts: Sequence[str]) -> None:
+def shard_with_spent(shard: Shard, names: Sequence[str], amounts: Sequence[str]) -> None:
     """Remember what keys of a shard have spent in earlier epochs."""
     for name, amount in zip(names, amounts, strict=True):
         before = shard.spent.get(name, Fraction(0))
@@ -46,7 +46,7 @@ def with_spent(shard: Shard, names: Sequence[str], amounts: Sequence[str]) -> No
 
 
 @dataclass(frozen=True)
-class ReleasedValues:
+class ReleasedShardValues:
     """Released values of many keys, key by key, in the order of their positions."""
 
     keys: NDArray[Any]
@@ -61,7 +61,7 @@ class ReleasedValues:
 
 
 @dataclass(frozen=True)
-class GivenEpoch:
+class GivenShardEpoch:
     """Randomness that was derived: see `MasterSecret.epoch`."""
 
     epoch: Epoch
@@ -81,7 +81,7 @@ class Shard(SealedShard):
     CONTENT: ClassVar[str] = "spark shard"
 
     def __init__(
-        self, plan: ExecutorPlan, number: int, release: KeyedRelease, last: IntArray
+        self, plan: ExecutorSettings, number: int, release: KeyedRelease, last: IntArray
     ) -> None:
         super().__init__(plan, number)
         self.release = release
@@ -91,18 +91,18 @@ class Shard(SealedShard):
         self.spent: dict[str, Fraction] = {}
 
     @classmethod
-    def begin(cls, plan: ExecutorPlan, number: int, epoch: Epoch) -> Shard:
+    def begin(cls, plan: ExecutorSettings, number: int, epoch: Epoch) -> Shard:
         """A shard without keys."""
-        release = plan.specification.start(GivenEpoch(epoch), record=False)
+        release = plan.specification.start(GivenShardEpoch(epoch), record=False)
         return cls(plan, number, release, np.zeros(0, dtype=np.int64))
 
     @classmethod
-    def identity(cls, plan: ExecutorPlan) -> str:
+    def identity(cls, plan: ExecutorSettings) -> str:
         """Of pipeline and number of shards."""
         return plan.identity
 
     @classmethod
-    def restored(cls, plan: ExecutorPlan, number: int, body: dict[str, Any]) -> Shard:
+    def restored(cls, plan: ExecutorSettings, number: int, body: dict[str, Any]) -> Shard:
         """With its noise, the newest sequence numbers and what keys have spent."""
         release = plan.specification.resume(body["keys"].tobytes())
         release.restore_noise(body["noise"])
@@ -136,11 +136,11 @@ class Shard(SealedShard):
         """The public id of the noise."""
         return self.release.epoch
 
-    def push(self, rows: InputRows) -> ReleasedValues:
+    def push(self, rows: InputRows) -> ReleasedShardValues:
         """Release a whole batch of this shard."""
         return self.take(in_order(rows, self._known(rows.names), self.plan.gaps))
 
-    def take(self, ordered: OrderedRows) -> ReleasedValues:
+    def take(self, ordered: OrderedRows) -> ReleasedShardValues:
         """Release values that are in order, and follow what was taken before."""
         names = ordered.names
         self._check_cap(names)
@@ -149,7 +149,7 @@ class Shard(SealedShard):
         rows = np.bincount(ordered.codes, minlength=names.size)
         self._remember(names, ordered.codes_seen, ordered.last, rows)
         kept = self._kept(names, ordered.codes, released.codes)
-        return ReleasedValues(
+        return ReleasedShardValues(
             names,
             ordered.codes[kept],
             released.positions,

@@ -16,15 +16,15 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tidegate.errors import TidegateError
 from tidegate.lattice import IntArray
-from tidegate.spark.executor_settings import ExecutorPlan
-from tidegate.spark.frames import COLUMNS, input_rows, output_frame
+from tidegate.spark.executor_settings import ExecutorSettings
+from tidegate.spark.frames import COLUMNS, input_rows_of_frames, output_frame
 from tidegate.spark.sequence_numbers import NOTHING_YET, OrderedRows, in_order
-from tidegate.spark.shard import BODY, EPSILON, NAME, Shard, with_spent
+from tidegate.spark.shard import BODY, EPSILON, NAME, Shard, shard_with_spent
 
 Groups = Callable[[tuple[Any, ...], pd.DataFrame, pd.DataFrame], pd.DataFrame]
 
 
-def shard_function(plan: ExecutorPlan, run: str) -> Groups:
+def shard_function(plan: ExecutorSettings, run: str) -> Groups:
     """What releases the rows of one shard; `run` is a random id, made once for each release.
 
     A DataFrame is evaluated as often as Spark likes: for every action, and again for a lost task.
@@ -35,14 +35,14 @@ def shard_function(plan: ExecutorPlan, run: str) -> Groups:
 
     def released(key: tuple[Any, ...], rows: pd.DataFrame, spent: pd.DataFrame) -> pd.DataFrame:
         number = int(key[0])
-        batch = input_rows([rows], packed=plan.packed, timed=plan.timed)
+        batch = input_rows_of_frames([rows], packed=plan.packed, timed=plan.timed)
         if batch is None:  # of this shard there are charges only
             return pd.DataFrame({name: pd.Series(dtype=object) for name in COLUMNS})
         nothing = np.full(batch.names.size, NOTHING_YET)
         ordered = in_order(batch, nothing, plan.gaps)
         query = f"{run}/{number}/{_operator_digest(ordered, plan.secret.digest_key())}"
         shard = Shard.begin(plan, number, plan.secret.epoch(query))
-        with_spent(shard, spent["key"].tolist(), spent["epsilon"].tolist())
+        shard_with_spent(shard, spent["key"].tolist(), spent["epsilon"].tolist())
         return output_frame(shard, shard.take(ordered))
 
     return released
@@ -69,7 +69,7 @@ _QUERY = "sql.streaming.queryId"  # Spark tells every task of a streaming query 
 class SealedStateProcessor(StatefulProcessor):
     """A processor whose state is one sealed blob for each shard."""
 
-    def __init__(self, plan: ExecutorPlan) -> None:
+    def __init__(self, plan: ExecutorSettings) -> None:
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -97,7 +97,7 @@ class ShardProcessor(SealedStateProcessor):
     ) -> Iterator[pd.DataFrame]:
         """All rows of one shard in a batch."""
         shard = self._shard(int(key[0]))
-        batch = input_rows(rows, packed=self._plan.packed, timed=self._plan.timed)
+        batch = input_rows_of_frames(rows, packed=self._plan.packed, timed=self._plan.timed)
         if batch is None:  # of this shard there is initial state only
             return
         released = output_frame(shard, shard.push(batch))
@@ -120,19 +120,19 @@ class ShardProcessor(SealedStateProcessor):
         if len(bodies):
             earlier = shard.spent  # of the frames before
             shard = Shard.resume(self._plan, number, bytes(bodies.iloc[0]))
-            with_spent(shard, [*earlier], [str(amount) for amount in earlier.values()])
+            shard_with_spent(shard, [*earlier], [str(amount) for amount in earlier.values()])
         spent = initialState[[NAME, EPSILON]].dropna()
-        with_spent(shard, spent[NAME].tolist(), spent[EPSILON].tolist())
+        shard_with_spent(shard, spent[NAME].tolist(), spent[EPSILON].tolist())
         self._state.update((shard.sealed(),))
 
     def _shard(self, number: int) -> Shard:
         found = self._state.get()  # None where there is none: `exists` would ask Spark once more
         if found is not None:
             return Shard.resume(self._plan, number, bytes(found[0]))
-        return Shard.begin(self._plan, number, self._plan.epoch(query_id()))
+        return Shard.begin(self._plan, number, self._plan.epoch(operator_query_id()))
 
 
-def query_id() -> str:
+def operator_query_id() -> str:
     """The id that Spark stored in the checkpoint when it was created."""
     task = TaskContext.get()
     found = None if task is None else task.getLocalProperty(_QUERY)

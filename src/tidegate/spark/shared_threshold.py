@@ -14,7 +14,7 @@ from tidegate.randomness import secure
 from tidegate.run import two_sided_caps
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import digest
-from tidegate.spark.frames import check_number
+from tidegate.spark.frames import check_number_in_frame
 from tidegate.threshold import Fixed
 
 
@@ -60,7 +60,7 @@ def shared_threshold(
         raise SettingError("pipeline", "must have a hold-out: tidegate.tops(..., holdout=4096)")
     if pipeline.unit.counted_per_user is not None:
         raise SettingError("pipeline", "must not protect users: nobody knows whose sample it is")
-    check_number(sample, value)
+    check_number_in_frame(sample, value)
     rows = sample.select(F.col(value).cast("double")).limit(needed).collect()
     if len(rows) < needed:
         raise SettingError("sample", f"has {len(rows)} rows, but {needed} are needed")

@@ -6,7 +6,7 @@ None of these libraries is imported unless an object of it is at hand, or is ask
 | --- | --- |
 | `to_numpy` | a column of any of them → what numpy reads; a missing value keeps its place |
 | `arrow` | columns of Arrow as arrays, and back |
-| `from_numpy` | named arrays → a table of any of them; a Series comes out as a Series |
+| `tables_from_numpy` | named arrays → a table of any of them; a Series comes out as a Series |
 | `table_input` | pick named columns out of a table |
 | `plain_text`, `html` | tables and pictures for people |
 """

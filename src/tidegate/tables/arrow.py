@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import InputError
-from tidegate.tables.optional_libraries import require
-from tidegate.tables.to_numpy import ONE_COLUMN, refuse_others
+from tidegate.tables.columns_to_numpy import ONE_COLUMN, refuse_other_columns
+from tidegate.tables.optional_libraries import require_library
 
 _NUMBERS = ("integer", "floating", "decimal", "boolean", "null")
 
 
-def is_number(kind: Any) -> bool:
+def is_arrow_number(kind: Any) -> bool:
     """Whether a type of pyarrow holds numbers; of a dictionary, the type of its values."""
     types = sys.modules["pyarrow"].types
     if types.is_dictionary(kind):
@@ -29,7 +29,7 @@ def is_number(kind: Any) -> bool:
     return any(getattr(types, f"is_{name}")(kind) for name in _NUMBERS)
 
 
-def is_text(kind: Any) -> bool:
+def is_arrow_text(kind: Any) -> bool:
     """Whether a type of pyarrow holds texts; of a dictionary, the type of its values."""
     types = sys.modules["pyarrow"].types
     if types.is_dictionary(kind):
@@ -41,15 +41,15 @@ def is_text(kind: Any) -> bool:
 def numbers(column: Any, position: int = 0) -> NDArray[Any]:
     """int64 where every value is one, float64 otherwise; NaN for null."""
     arrow = sys.modules["pyarrow"]
-    column = _one_column(column, arrow)
-    if not is_number(column.type):
+    column = _one_arrow_column(column, arrow)
+    if not is_arrow_number(column.type):
         missing = column.is_null().to_numpy(zero_copy_only=False)
-        return refuse_others(missing, position, text=is_text(column.type))
-    return as_numbers(column)
+        return refuse_other_columns(missing, position, text=is_arrow_text(column.type))
+    return arrow_as_numbers(column)
 
 
-def as_numbers(column: Any) -> NDArray[Any]:
-    """The numbers of a column that `is_number`."""
+def arrow_as_numbers(column: Any) -> NDArray[Any]:
+    """The numbers of a column that `is_arrow_number`."""
     arrow = sys.modules["pyarrow"]
     types, kind = arrow.types, column.type
     if types.is_dictionary(kind):
@@ -60,18 +60,18 @@ def as_numbers(column: Any) -> NDArray[Any]:
         column, whole = column.cast(arrow.int8()), True
     target = arrow.int64() if whole and not column.null_count else arrow.float64()
     # Unsafe: an integer that no float equals becomes the nearest one.
-    return to_numpy(column.cast(target, safe=False))
+    return arrow_to_numpy(column.cast(target, safe=False))
 
 
 def from_protocol(column: Any, position: int = 0) -> NDArray[Any]:
     """Any object with `__arrow_c_stream__` or `__arrow_c_array__`."""
-    arrow = require("pyarrow", "Arrow's PyCapsule interface")
+    arrow = require_library("pyarrow", "Arrow's PyCapsule interface")
     if hasattr(column, "__arrow_c_stream__"):
         return numbers(arrow.chunked_array(column), position)
     return numbers(arrow.array(column), position)
 
 
-def _one_column(column: Any, arrow: Any) -> Any:
+def _one_arrow_column(column: Any, arrow: Any) -> Any:
     """An Array or ChunkedArray; out of a table, a batch, or a column of structures."""
     if isinstance(column, arrow.RecordBatchReader):
         column = column.read_all()
@@ -108,9 +108,9 @@ def texts_to_arrow(values: Sequence[str]) -> Any:
     return arrow.Array.from_buffers(arrow.large_string(), len(encoded), memory).cast(arrow.string())
 
 
-def to_numpy(values: Any) -> NDArray[Any]:
+def arrow_to_numpy(values: Any) -> NDArray[Any]:
     """The numbers of an Array or ChunkedArray of integers or floats; with nulls, floats and NaN."""
-    parts = [_part(part) for part in getattr(values, "chunks", (values,)) if len(part)]
+    parts = [_part_of_arrow(part) for part in getattr(values, "chunks", (values,)) if len(part)]
     if len(parts) == 1:
         return parts[0]
     if parts:
@@ -118,7 +118,7 @@ def to_numpy(values: Any) -> NDArray[Any]:
     return np.empty(0, dtype=values.type.to_pandas_dtype())
 
 
-def _part(values: Any) -> NDArray[Any]:
+def _part_of_arrow(values: Any) -> NDArray[Any]:
     known, memory = values.buffers()
     place = slice(values.offset, values.offset + len(values))
     numbers: NDArray[Any] = np.frombuffer(memory, dtype=values.type.to_pandas_dtype())[place]

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.errors import TidegateError
 
 
-def require(module: str, purpose: str, extra: str = "tables") -> Any:
+def require_library(module: str, purpose: str, extra: str = "tables") -> Any:
     """The module. `Any`, because not every library is fully typed.
 
     Raises:
@@ -23,6 +23,6 @@ def require(module: str, purpose: str, extra: str = "tables") -> Any:
         ) from None
 
 
-def require_for_files(module: str) -> Any:
+def require_library_for_files(module: str) -> Any:
     """The module of the `cli` extra that reads or writes this kind of file."""
-    return require(module, "this file", "cli")
+    return require_library(module, "this file", "cli")

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def shown(number: float) -> str:
+def plain_number(number: float) -> str:
     """A number for people: four digits or all before the point.
 
-    >>> shown(1234567.89), shown(0.0123456), shown(-12.5)
+    >>> plain_number(1234567.89), plain_number(0.0123456), plain_number(-12.5)
     ('1,234,568', '0.01235', '-12.5')
     """
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
-def percent(confidence: float) -> str:
+def plain_percent(confidence: float) -> str:
     """A probability for people.
 
-    >>> percent(0.95), percent(0.9999)
+    >>> plain_percent(0.95), plain_percent(0.9999)
     ('95 %', '99.99 %')
     """
     return f"{100 * confidence:.6g} %"
@@ -38,12 +38,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> 
     )
 
 
-def time_axis(texts: Sequence[str], width: int) -> str:
+def plain_time_axis(texts: Sequence[str], width: int) -> str:
     """Times below a line of so many characters: at its start, its middle and its end, if they fit.
 
-    >>> time_axis(["2024-01-01", "2024-01-16", "2024-02-01"], 40)
+    >>> plain_time_axis(["2024-01-01", "2024-01-16", "2024-02-01"], 40)
     '2024-01-01     2024-01-16     2024-02-01'
-    >>> time_axis(["2024-01-01", "2024-01-16", "2024-02-01"], 30)
+    >>> plain_time_axis(["2024-01-01", "2024-01-16", "2024-02-01"], 30)
     '2024-01-01          2024-02-01'
     """
     first, middle, last = texts

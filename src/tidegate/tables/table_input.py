@@ -19,18 +19,18 @@ import numpy as np
 
 from tidegate.errors import InputError, SettingError
 from tidegate.exact_numbers import said
-from tidegate.tables.optional_libraries import require
-from tidegate.tables.to_numpy import library_of, read_by_library
+from tidegate.tables.columns_to_numpy import column_read_by_library, library_of_column
+from tidegate.tables.optional_libraries import require_library
 from tidegate.timestamps_in_bulk import ISO
 
 
-def check_kind(table: Any, value: Any) -> None:
+def check_table_kind(table: Any, value: Any) -> None:
     """Refuse what is neither a table nor a column, with what to give instead.
 
     Raises:
         InputError: it names the kind, and nothing that is inside.
     """
-    if library_of(table) == "polars" and hasattr(table, "collect"):
+    if library_of_column(table) == "polars" and hasattr(table, "collect"):
         raise InputError("the table is lazy: collect() it first")
     if isinstance(table, str | bytes | PathLike):
         raise InputError(
@@ -52,7 +52,7 @@ def check_kind(table: Any, value: Any) -> None:
         )
 
 
-def without_capsules(table: Any) -> Any:
+def table_without_capsules(table: Any) -> Any:
     """What Arrow's PyCapsule interface gives, as a table or column of pyarrow; all else as it is.
 
     A table is a column of structures there, so whether this is one shows only now.
@@ -61,22 +61,22 @@ def without_capsules(table: Any) -> Any:
         InputError: it names the kind of the error, and nothing that is inside.
     """
     streams = hasattr(table, "__arrow_c_stream__")
-    if library_of(table) or not (streams or hasattr(table, "__arrow_c_array__")):
+    if library_of_column(table) or not (streams or hasattr(table, "__arrow_c_array__")):
         return table
-    arrow = require("pyarrow", "Arrow's PyCapsule interface")
+    arrow = require_library("pyarrow", "Arrow's PyCapsule interface")
 
     def read() -> Any:
         column = arrow.chunked_array(table if streams else [arrow.array(table)])
         structures = arrow.types.is_struct(column.type)
         return arrow.Table.from_struct_array(column) if structures else column
 
-    return read_by_library(read, table, "the table cannot be read")
+    return column_read_by_library(read, table, "the table cannot be read")
 
 
 def is_table(table: Any) -> bool:
     """Whether this has named columns."""
     kinds = {"pandas": "DataFrame", "polars": "DataFrame", "duckdb": "DuckDBPyRelation"}
-    library = library_of(table)
+    library = library_of_column(table)
     if library in kinds:
         return any(kind.__name__ == kinds[library] for kind in type(table).__mro__)
     if library == "pyarrow":
@@ -84,14 +84,14 @@ def is_table(table: Any) -> bool:
     return isinstance(table, Mapping)
 
 
-def index_times(table: Any, time: Any) -> Any:
+def index_times_of_table(table: Any, time: Any) -> Any:
     """The times that were given; else the index of a table or column of pandas, if it has times."""
     named = (
         isinstance(time, str)
         and time in ("index", getattr(getattr(table, "index", None), "name", None))
         and time not in getattr(table, "columns", ())
     )
-    if library_of(table) != "pandas" or not (time is None or named):
+    if library_of_column(table) != "pandas" or not (time is None or named):
         return time
     index = table.index
     timed = type(index).__name__ == "DatetimeIndex"
@@ -100,21 +100,21 @@ def index_times(table: Any, time: Any) -> Any:
     return index if timed else time
 
 
-def only_name(table: Any) -> Any:
+def only_column_of_table(table: Any) -> Any:
     """The name of the only column of a table; None: it has several, or does not list them."""
     names = table if isinstance(table, Mapping) else getattr(table, "columns", None)
-    if library_of(table) == "pyarrow":
+    if library_of_column(table) == "pyarrow":
         names = getattr(table, "column_names", None)
     names = [] if names is None else list(names)
-    return names[0] if len(names) == 1 and _is_name(names[0]) else None
+    return names[0] if len(names) == 1 and _is_column_name(names[0]) else None
 
 
-def _is_name(name: Any) -> bool:
+def _is_column_name(name: Any) -> bool:
     """Whether this can name a column: text, or a number as pandas has them."""
     return isinstance(name, str | int | np.integer) and not isinstance(name, bool)
 
 
-def picked_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
+def picked_table_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
     """The columns of these names; None stays None, and what is no name is a column itself.
 
     Args:
@@ -126,25 +126,27 @@ def picked_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
         SettingError: there is no such column. It does not list the others: where a file has no
             line with names, another library took a row of data for them.
     """
-    columns = columns_at_once(table, names.values())
+    columns = table_columns_at_once(table, names.values())
     for setting, name in names.items():
-        if _is_name(name) and columns.get(name) is None:
+        if _is_column_name(name) and columns.get(name) is None:
             raise SettingError(setting, f"the table has no column {said(name)}, or two of them")
-    return [columns[name] if _is_name(name) else name for name in names.values()]
+    return [columns[name] if _is_column_name(name) else name for name in names.values()]
 
 
-def columns_at_once(table: Any, names: Iterable[Any]) -> dict[Any, Any]:
+def table_columns_at_once(table: Any, names: Iterable[Any]) -> dict[Any, Any]:
     """Columns of these names that are there exactly once; what is no name is left out.
 
     A reader gives its rows once, and a query in another order each time.
     """
-    wanted = [name for name in names if _is_name(name)]
-    return read_by_library(lambda: _table_columns(table, wanted), table, "the table cannot be read")
+    wanted = [name for name in names if _is_column_name(name)]
+    return column_read_by_library(
+        lambda: _table_columns(table, wanted), table, "the table cannot be read"
+    )
 
 
 def _table_columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:
     """The wanted columns that are there exactly once."""
-    library = library_of(table)
+    library = library_of_column(table)
     if library == "duckdb":  # one query for all: two might give rows in another order
         there = [name for name in wanted if list(table.columns).count(name) == 1]
         if not there:
@@ -154,7 +156,7 @@ def _table_columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:
         if "TIMESTAMP WITH TIME ZONE" not in map(str, table.types):
             return dict(table.fetchnumpy())
         # numpy has no zones: instants would be taken for naive times, and for those of any zone.
-        table = require("pyarrow", "a column of instants of DuckDB").table(table)
+        table = require_library("pyarrow", "a column of instants of DuckDB").table(table)
         library = "pyarrow"
     if library == "polars" and hasattr(table, "collect"):
         raise InputError("the table is lazy: collect() it first")
@@ -171,15 +173,15 @@ _NUMBERS = (int, float, Decimal, Fraction, np.integer, np.floating)
 _LOOKED_AT = 100  # entries at the beginning of a list that may be missing
 
 
-def refuse_times(values: Any, form: str, position: int = 0) -> None:
+def refuse_times_in_table(values: Any, form: str, position: int = 0) -> None:
     """Refuse times where values belong; `form` is what to write."""
-    if _kind_of_column(values) == "times":
+    if _kind_of_input_column(values) == "times":
         raise InputError(f"values at position {position} are times, not numbers: write {form}")
 
 
-def refuse_numbers(times: Any, form: str, position: int = 0) -> None:
+def refuse_numbers_in_table(times: Any, form: str, position: int = 0) -> None:
     """Refuse numbers where times of events belong; `form` is what to write."""
-    if _kind_of_column(times) == "numbers":
+    if _kind_of_input_column(times) == "numbers":
         raise InputError(
             f"times at position {position} are numbers: write {form}. If they count since 1970, "
             "say so with tidegate.read_times(times, by_order=False)"
@@ -188,7 +190,7 @@ def refuse_numbers(times: Any, form: str, position: int = 0) -> None:
 
 def refuse_text_for_numbers(values: Any, keys: Any, form: str, position: int = 0) -> None:
     """Refuse texts where values belong if numbers are where keys belong: they were swapped."""
-    if _kind_of_column(keys) == "numbers" and _is_text(values):
+    if _kind_of_input_column(keys) == "numbers" and _is_text(values):
         raise InputError(f"values at position {position} are text, not numbers: write {form}")
 
 
@@ -196,17 +198,20 @@ def _is_text(column: Any) -> bool:
     """Whether the first entry of a column is text; a generator is not looked at."""
     if isinstance(column, str):
         return True
-    if isinstance(column, list | tuple | np.ndarray) or library_of(column) in ("pandas", "polars"):
+    if isinstance(column, list | tuple | np.ndarray) or library_of_column(column) in (
+        "pandas",
+        "polars",
+    ):
         return isinstance(next((one for one in islice(column, 1)), None), str)
     return False
 
 
-def are_times(column: Any) -> bool:
+def table_column_has_times(column: Any) -> bool:
     """Whether a column holds times, as far as its type or its first entry tells."""
-    return _kind_of_column(column) == "times"
+    return _kind_of_input_column(column) == "times"
 
 
-def _kind_of_column(column: Any) -> str | None:
+def _kind_of_input_column(column: Any) -> str | None:
     typed: Any = getattr(column, "dtype", getattr(column, "type", None))
     kind = getattr(typed, "kind", None)  # of numpy and pandas
     if kind is not None and kind != "O":
@@ -219,13 +224,15 @@ def _kind_of_column(column: Any) -> str | None:
             return "times"
         return "numbers" if name.startswith(("int", "uint", "float", "double", "half")) else None
     if isinstance(column, str | bytes) or not hasattr(column, "__iter__"):
-        return _kind_of_one(column)
-    if not isinstance(column, list | tuple | np.ndarray) and library_of(column) != "pandas":
+        return _kind_of_one_in_column(column)
+    if not isinstance(column, list | tuple | np.ndarray) and library_of_column(column) != "pandas":
         return None  # a generator or a query: looking at its first entry would take it
-    return next((_kind_of_one(one) for one in islice(column, _LOOKED_AT) if one is not None), None)
+    return next(
+        (_kind_of_one_in_column(one) for one in islice(column, _LOOKED_AT) if one is not None), None
+    )
 
 
-def _kind_of_one(entry: Any) -> str | None:
+def _kind_of_one_in_column(entry: Any) -> str | None:
     if isinstance(entry, date | np.datetime64):  # a datetime, and a Timestamp of pandas, is a date
         return "times"
     if isinstance(entry, _NUMBERS):

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.lattice import COARSE, IntArray, Lattice
-from tidegate.threshold.price_of_thresholds import SCORE_PARTS, log_of
+from tidegate.threshold.price_of_thresholds import SCORE_PARTS, log_of_threshold
 
 if TYPE_CHECKING:
     from tidegate.threshold.tail_quantile import TailQuantile
@@ -78,12 +78,12 @@ def sees_bulk(stage: TailQuantile, lattice: Lattice) -> bool:
     if stage.epsilon * stage.holdout < LEAST_KNOWN:
         return False
     positive = math.floor(LEAST_POSITIVE * stage.holdout)
-    return _cannot_climb(lattice.grains, stage.reach(positive, stage.visible))
+    return _bulk_cannot_climb(lattice.grains, stage.reach(positive, stage.visible))
 
 
 @lru_cache(maxsize=256)
-def _cannot_climb(top: int, reach: Fraction) -> bool:
-    return reach < Fraction(log_of(top))
+def _bulk_cannot_climb(top: int, reach: Fraction) -> bool:
+    return reach < Fraction(log_of_threshold(top))
 
 
 def may_miss_bulk(theta: int, top: int, known: float, share: float) -> bool:
@@ -124,19 +124,21 @@ def bulk_scores(
     cells = -np.diff(above, axis=-1, prepend=first)
     target = round(min(stage.target, MOST * stage.holdout) * SCORE_PARTS)
     cut = np.maximum(above * _WEIGHT, target)
-    public = _prices(steps, stage.epsilon)
-    scores: IntArray = -(cut + cells @ _weights(steps) + public)
+    public = _bulk_prices(steps, stage.epsilon)
+    scores: IntArray = -(cut + cells @ _bulk_weights(steps) + public)
     return scores[..., allowed], SCORE_PARTS + _FAR_BELOW * whole
 
 
 @lru_cache(maxsize=64)
-def _weights(steps: tuple[int, ...]) -> IntArray:
+def _bulk_weights(steps: tuple[int, ...]) -> IntArray:
     """h·q: what a value of each cell (row) costs candidates above it (columns), in 4096ths.
 
     Cell i has the values above candidate i − 1 up to candidate i.
     """
-    logs = np.array([_rounded(log_of(step) * _LOG) for step in steps], dtype=np.int64)
-    wide = _rounded(log_of(WIDE) * _LOG)
+    logs = np.array(
+        [_rounded_bulk(log_of_threshold(step) * _LOG) for step in steps], dtype=np.int64
+    )
+    wide = _rounded_bulk(log_of_threshold(WIDE) * _LOG)
     below = np.clip(logs - logs[:, np.newaxis], 0, wide)
     most = np.full(logs.size, _FAR_BELOW, dtype=np.int64)
     most[0] = int(_FAR_BELOW * ZERO)
@@ -146,14 +148,19 @@ def _weights(steps: tuple[int, ...]) -> IntArray:
 
 
 @lru_cache(maxsize=256)
-def _prices(steps: tuple[int, ...], epsilon: Fraction) -> IntArray:
+def _bulk_prices(steps: tuple[int, ...], epsilon: Fraction) -> IntArray:
     """What candidates cost by themselves, in parts of a value."""
-    start, price = log_of(FREE if steps[-1] > ARTIFICIAL else 1), PRICE / epsilon * SCORE_PARTS
+    start, price = (
+        log_of_threshold(FREE if steps[-1] > ARTIFICIAL else 1),
+        PRICE / epsilon * SCORE_PARTS,
+    )
     with localcontext(Context(prec=_DIGITS)):
         each = Decimal(price.numerator) / Decimal(price.denominator)
-        costs = [_rounded(each * max(log_of(step) - start, Decimal(0))) for step in steps]
+        costs = [
+            _rounded_bulk(each * max(log_of_threshold(step) - start, Decimal(0))) for step in steps
+        ]
     return np.array(costs, dtype=np.int64)
 
 
-def _rounded(number: Decimal) -> int:
+def _rounded_bulk(number: Decimal) -> int:
     return int(number.to_integral_value(ROUND_HALF_EVEN))

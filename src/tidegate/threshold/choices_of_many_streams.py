@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from tidegate.lattice import IntArray, Lattice
 from tidegate.noise.selection_mechanisms import SPARE_WORDS, permute_and_flip_rows
-from tidegate.threshold.tail_quantile import PARTS, TailQuantile, last_exceeded
+from tidegate.threshold.tail_quantile import PARTS, TailQuantile, last_exceeded_in_tail
 
 _AT_ONCE = 1 << 16  # values, which is for less memory
 
 
-class Facts(NamedTuple):
+class ChoiceFacts(NamedTuple):
     """What is public about a choice, as `TailQuantile.choose_from` takes it."""
 
     at_least: int
@@ -27,15 +27,17 @@ class Facts(NamedTuple):
     late_price: Fraction | None = None
 
 
-def counts_above(values: IntArray, grid: IntArray) -> IntArray:
+def counts_above_of_streams(values: IntArray, grid: IntArray) -> IntArray:
     """`TailQuantile.above` of each row of values."""
     many = -(-values.size // _AT_ONCE)
-    return np.concatenate([_counts_above(some, grid) for some in np.array_split(values, many)])
+    return np.concatenate(
+        [_counts_above_of_streams(some, grid) for some in np.array_split(values, many)]
+    )
 
 
-def _counts_above(values: IntArray, grid: IntArray) -> IntArray:
+def _counts_above_of_streams(values: IntArray, grid: IntArray) -> IntArray:
     rows = len(values)
-    last, parts = last_exceeded(values.reshape(-1), grid)
+    last, parts = last_exceeded_in_tail(values.reshape(-1), grid)
     owners = np.repeat(np.arange(rows) * grid.size, values.shape[1])
     some = last >= 0
     places = (owners + last)[some]
@@ -57,15 +59,15 @@ def added_up(whole: NDArray[np.signedinteger], parts: IntArray) -> IntArray:
 
 
 def words_of_choice(stage: TailQuantile, lattice: Lattice) -> int:
-    """How many words `choose_rows` needs of each stream."""
+    """How many words `choices_of_rows` needs of each stream."""
     return stage.candidates(lattice).size + SPARE_WORDS
 
 
-def choose_rows(
+def choices_of_rows(
     stage: TailQuantile,
     above: IntArray,
     lattice: Lattice,
-    facts: Sequence[Facts],
+    facts: Sequence[ChoiceFacts],
     words: NDArray[np.uint64],
 ) -> tuple[IntArray, list[int]]:
     """θ of each stream in lattice units: what `TailQuantile.choose_from` gives each alone.
@@ -84,7 +86,7 @@ def choose_rows(
     """
     size = stage.candidates(lattice).size
     scores, first = np.empty(above.shape, dtype=np.int64), np.empty(len(facts), dtype=np.int64)
-    alike: dict[Facts, list[int]] = {}
+    alike: dict[ChoiceFacts, list[int]] = {}
     for row, each in enumerate(facts):
         alike.setdefault(each, []).append(row)
     denominators: IntArray = np.empty(len(facts), dtype=np.int64)

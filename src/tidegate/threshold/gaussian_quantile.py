@@ -20,7 +20,7 @@ from tidegate.threshold.smooth_sensitivity import noisy_quantile
 _NORMAL = NormalDist()
 _HALVINGS = 60
 _LARGEST_EPSILON = 20  # the rule is for comparison: nobody needs it beyond
-_SMALLEST_DELTA = 1e-20  # noise ends at 13.1 standard deviations: see `normal`
+_SMALLEST_DELTA = 1e-20  # noise ends at 13.1 standard deviations: see `gaussian_draw`
 _ROUNDING = 1e-12  # relative, of a tail: its argument is rounded, and e^(−x²/2) squares that
 
 
@@ -70,13 +70,15 @@ class GaussianQuantile(Spec):
     @property
     def shift(self) -> float:
         """a: by how many standard deviations x_p may move the noise."""
-        return _largest(shift_failure, float(self.epsilon) / 2, float(self.delta) / 2)
+        return _largest(gaussian_shift_failure, float(self.epsilon) / 2, float(self.delta) / 2)
 
     @property
     def decay(self) -> float:
         """β."""
         half = float(self.epsilon) / 2
-        return min(half, _largest(stretch_failure, half, float(self.delta) / 2 * math.exp(-half)))
+        return min(
+            half, _largest(gaussian_stretch_failure, half, float(self.delta) / 2 * math.exp(-half))
+        )
 
     def ceiling(self, lattice: Lattice) -> int:
         """The bound."""
@@ -84,13 +86,13 @@ class GaussianQuantile(Spec):
 
     def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:
         """θ in lattice units."""
-        noise = normal(keystream.at())
+        noise = gaussian_draw(keystream.at())
         return noisy_quantile(
             values, self.percentile, self.decay, noise / self.shift, lattice.top, lattice.top
         )
 
 
-def normal(words: WordSource) -> float:
+def gaussian_draw(words: WordSource) -> float:
     """A standard normal number; its tails reach to 13.1, which has a chance of 2^-128.
 
     A sign, and P(Z < −|z|) from two words. (One float between 0 and 1 ends at 8.2. At ε = 20 noise
@@ -101,32 +103,34 @@ def normal(words: WordSource) -> float:
     return math.copysign(_NORMAL.inv_cdf(share), -0.5 + (first & 1))
 
 
-def shift_failure(epsilon: float, shift: float) -> float:
+def gaussian_shift_failure(epsilon: float, shift: float) -> float:
     """δ for which a shift of a standard normal by `shift` is (ε, δ)-indistinguishable.
 
-    >>> round(shift_failure(1.0, 1.0), 6)
+    >>> round(gaussian_shift_failure(1.0, 1.0), 6)
     0.126937
     """
-    above = tail(epsilon / shift - shift / 2)
-    return above - math.exp(epsilon) * tail(epsilon / shift + shift / 2) + _ROUNDING * above
+    above = gaussian_tail(epsilon / shift - shift / 2)
+    return (
+        above - math.exp(epsilon) * gaussian_tail(epsilon / shift + shift / 2) + _ROUNDING * above
+    )
 
 
-def stretch_failure(epsilon: float, decay: float) -> float:
+def gaussian_stretch_failure(epsilon: float, decay: float) -> float:
     """How likely a standard normal lies where a stretch by e^±decay costs more than ε.
 
-    >>> round(stretch_failure(1.0, 0.1), 6)
+    >>> round(gaussian_stretch_failure(1.0, 0.1), 6)
     0.00162
     """
     limit = math.sqrt(2 * (epsilon + decay) / math.expm1(2 * decay))
-    return 2 * tail(limit) * (1 + _ROUNDING)
+    return 2 * gaussian_tail(limit) * (1 + _ROUNDING)
 
 
-def tail(limit: float) -> float:
+def gaussian_tail(limit: float) -> float:
     """P(Z > limit) of a standard normal Z, to 15 digits however small it is.
 
     (`NormalDist.cdf` is ½ + ½·erf: off by 1e-16 whatever its value, so a δ of 1e-17 counts as 0.)
 
-    >>> f"{tail(10.0):.4g}"
+    >>> f"{gaussian_tail(10.0):.4g}"
     '7.62e-24'
     """
     return math.erfc(limit / math.sqrt(2)) / 2

@@ -48,10 +48,14 @@ def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
     budget = choice.stream_epsilon or choice.epsilon
     drowned = max(1, math.floor(lattice.grains * budget * choice.horizon / _USEFUL))
     reach = choice.reach(choice.holdout, choice.visible)
-    return min(lattice.top, lattice.grain * min(drowned, _part_of_bound(lattice.grains, reach)))
+    return min(
+        lattice.top, lattice.grain * min(drowned, _part_of_threshold_bound(lattice.grains, reach))
+    )
 
 
-def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: bool = False) -> int:
+def lifted_threshold(
+    choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: bool = False
+) -> int:
     """The least θ that a later choice may give, in lattice units; 1: any.
 
     `positive` of its values surely lie above 0, by what was released. If they can pay for the climb
@@ -59,18 +63,18 @@ def lifted(choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: boo
     smallest candidate otherwise, although there are enough of the others by now. If the present θ
     has `fallen`, which shows that most are 0, less will do.
     """
-    lift = _lifted(choice, lattice.grains, positive, fallen)
+    lift = _lifted_threshold(choice, lattice.grains, positive, fallen)
     return 1 if lift == 1 else min(lattice.top, lift * lattice.grain)
 
 
 @lru_cache(maxsize=1024)
-def _lifted(choice: TailQuantile, top: int, positive: int, fallen: bool) -> int:
+def _lifted_threshold(choice: TailQuantile, top: int, positive: int, fallen: bool) -> int:
     reach = choice.reach(positive, LEAST_PRICE)
-    return _part_of_bound(top, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
+    return _part_of_threshold_bound(top, reach) if reach >= (_FALLEN if fallen else _LIFTED) else 1
 
 
 @lru_cache(maxsize=256)  # every phase of every key asks
-def has_fallen(
+def threshold_has_fallen(
     theta: int, top: int, information: Fraction, times: int = HARDLY, *, first: bool = False
 ) -> bool:
     """Whether θ stayed where it began, or hardly left: so few values could pay for the climb.
@@ -81,10 +85,10 @@ def has_fallen(
     if first and information >= LEAST_KNOWN:
         return theta <= times
     reach = max(Fraction(0), information - VISIBLE - SURE) / VISIBLE
-    return theta <= times * _part_of_bound(top, reach)
+    return theta <= times * _part_of_threshold_bound(top, reach)
 
 
-def how_fallen(
+def how_fallen_threshold(
     home: float, theta: int, top: int, information: Fraction, *, first: bool = False
 ) -> int:
     """1: θ stayed where it began, which is public.
@@ -92,11 +96,11 @@ def how_fallen(
     2: or left it by chance, and the level, a share `home` of θ, is so small that most values are 0.
     """
     kind, times = (2, STRAYED) if home < MOSTLY_ZERO else (1, HARDLY)
-    return kind * has_fallen(theta, top, information, times, first=first)
+    return kind * threshold_has_fallen(theta, top, information, times, first=first)
 
 
 @lru_cache(maxsize=256)
-def _part_of_bound(top: int, reach: Fraction) -> int:
+def _part_of_threshold_bound(top: int, reach: Fraction) -> int:
     with localcontext(Context(prec=30)):
         # From here on the least θ is 1, however large ε is; an exponential has limits.
         reach = min(reach, Fraction(top.bit_length()))

@@ -37,7 +37,7 @@ _DIGITS = 40
 
 
 @lru_cache(maxsize=1024)  # keys whose choices know as much pay the same
-def penalties(
+def threshold_penalties(
     stage: TailQuantile,
     top: int,
     climbing_from: int,
@@ -54,20 +54,22 @@ def penalties(
     known = top if climbing_to is None else min(top, climbing_to)
     reach = known if late is None else min(top, math.floor(LATE_REACH * known))
     with localcontext(Context(prec=_DIGITS)):
-        price = _price(stage, positive, (climbing_from, known), least, late)
+        price = _price_of_threshold(stage, positive, (climbing_from, known), least, late)
         each, far = (
             Decimal(one.numerator) / Decimal(one.denominator)
             for one in (price * SCORE_PARTS, min(price, FAR_PRICE / stage.epsilon) * SCORE_PARTS)
         )
-        logs = _logs(tuple(stage.candidates(Lattice(Fraction(top), Fraction(1))).tolist()))
-        last = log_of(reach)
+        logs = _threshold_logs(
+            tuple(stage.candidates(Lattice(Fraction(top), Fraction(1))).tolist())
+        )
+        last = log_of_threshold(reach)
         near = [each * log for log in logs if log <= last]
         costs = near + [each * last + far * (log - last) for log in logs[len(near) :]]
         found = [int(cost.to_integral_value(ROUND_HALF_EVEN)) for cost in costs]
     return np.array(found, dtype=np.int64)
 
 
-def _price(
+def _price_of_threshold(
     stage: TailQuantile,
     positive: int | None,
     climb: tuple[int, int],
@@ -76,7 +78,9 @@ def _price(
 ) -> Fraction:
     """The penalty of a θ that is e times larger, in values."""
     # At least a factor of 2, as if the end were as far.
-    length = Fraction(max(log_of(max(climb[1], 2)) - log_of(climb[0]), log_of(2)))
+    length = Fraction(
+        max(log_of_threshold(max(climb[1], 2)) - log_of_threshold(climb[0]), log_of_threshold(2))
+    )
     many = stage.holdout if positive is None else positive
     affordable = AFFORDABLE * (many - stage.target) / length
     if positive is None:
@@ -96,20 +100,20 @@ def late_price(stage: TailQuantile, level: float, theta: int) -> Fraction:
     """
     with localcontext(Context(prec=_DIGITS)):
         share = stage.target / stage.holdout
-        folds = Fraction(log_of(share.denominator) - log_of(share.numerator))
+        folds = Fraction(log_of_threshold(share.denominator) - log_of_threshold(share.numerator))
     ratio = Fraction(min(1.0, max(0.0, level / theta))) * folds
     asked = Fraction(round(LATE_STEEP * ratio * _LATE_PARTS), _LATE_PARTS)
     return min(Fraction(LATE_STEEP), max(Fraction(FAR_PRICE), asked))
 
 
 @lru_cache(maxsize=64)
-def _logs(steps: tuple[int, ...]) -> tuple[Decimal, ...]:
+def _threshold_logs(steps: tuple[int, ...]) -> tuple[Decimal, ...]:
     """Logarithms of candidates, which grow."""
-    return tuple(map(log_of, steps))
+    return tuple(map(log_of_threshold, steps))
 
 
 @lru_cache(maxsize=1024)
-def log_of(step: int) -> Decimal:
+def log_of_threshold(step: int) -> Decimal:
     """ln of a whole number, with the same digits on every machine."""
     with localcontext(Context(prec=_DIGITS)):
         return Decimal(step).ln()

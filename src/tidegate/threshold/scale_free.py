@@ -99,20 +99,27 @@ class ScaleFree(Spec):
         Even steps that end exactly at the bound, so the ratio is RATIO or a little less. Decimals,
         because they give the same digits on every machine.
         """
-        return _spread_grid(lattice.top, lattice.grain)
+        return _spread_scale_free_grid(lattice.top, lattice.grain)
 
     def scores(self, values: IntArray, lattice: Lattice) -> tuple[IntArray, IntArray, int]:
         """Candidates, their scores as integers, and by how much one value can move them apart."""
         grid = self.candidates(lattice)
         ordered = np.sort(values)
         first = np.searchsorted(ordered, grid, side="right").tolist()
-        parts = [_parts(ordered[at:], step) for at, step in zip(first, grid.tolist(), strict=True)]
+        parts = [
+            _scale_free_parts(ordered[at:], step)
+            for at, step in zip(first, grid.tolist(), strict=True)
+        ]
         above = np.array(parts, dtype=np.int64) * (_DENOMINATOR // _PARTS)
         if self.holdout < LONG or self.epsilon * self.holdout < LONG_EVIDENCE:
-            return grid, -(_prices(self.epsilon, PRICE, lattice.grains) + above), _DENOMINATOR
-        public = _prices(self.epsilon, LONG_PRICE, lattice.grains)
+            return (
+                grid,
+                -(_scale_free_prices(self.epsilon, PRICE, lattice.grains) + above),
+                _DENOMINATOR,
+            )
+        public = _scale_free_prices(self.epsilon, LONG_PRICE, lattice.grains)
         weight = math.ceil(BULK * _DENOMINATOR / (self.epsilon * self.holdout))
-        sums = _capped_sums(ordered, first, grid.tolist())
+        sums = _scale_free_sums(ordered, first, grid.tolist())
         bulk = [weight * capped // step for capped, step in zip(sums, grid.tolist(), strict=True)]
         above = np.maximum(above, round(LONG_TARGET * _DENOMINATOR / self.epsilon))
         return grid, np.array(bulk) - above - public, _DENOMINATOR + weight
@@ -128,39 +135,39 @@ class ScaleFree(Spec):
 
 
 @lru_cache(maxsize=64)
-def _grid(highest: int) -> IntArray:
+def _scale_free_grid(highest: int) -> IntArray:
     with localcontext(Context(prec=_DIGITS)):
         top = Decimal(highest)
         count = int(top.ln() / Decimal(RATIO).ln()) + 1
         grid = {round(top ** (Decimal(step) / count)) for step in range(count + 1)}
-    return _constant(np.array(sorted(grid), dtype=np.int64))
+    return _scale_free_constant(np.array(sorted(grid), dtype=np.int64))
 
 
 @lru_cache(maxsize=64)
-def _spread_grid(top: int, grain: int) -> IntArray:
-    return _constant(np.minimum(_grid(-(-top // grain)) * grain, top))
+def _spread_scale_free_grid(top: int, grain: int) -> IntArray:
+    return _scale_free_constant(np.minimum(_scale_free_grid(-(-top // grain)) * grain, top))
 
 
 @lru_cache(maxsize=64)
-def _prices(epsilon: Fraction, factor: int, highest: int) -> IntArray:
+def _scale_free_prices(epsilon: Fraction, factor: int, highest: int) -> IntArray:
     with localcontext(Context(prec=_DIGITS)):
         price = factor * _DENOMINATOR * Decimal(epsilon.denominator) / epsilon.numerator
-        steps = _grid(highest).tolist()
-        return _constant(np.array([round(price * Decimal(step).ln()) for step in steps]))
+        steps = _scale_free_grid(highest).tolist()
+        return _scale_free_constant(np.array([round(price * Decimal(step).ln()) for step in steps]))
 
 
-def _constant(numbers: IntArray) -> IntArray:
+def _scale_free_constant(numbers: IntArray) -> IntArray:
     numbers.flags.writeable = False
     return numbers
 
 
-def _parts(exceeding: IntArray, threshold: int) -> int:
+def _scale_free_parts(exceeding: IntArray, threshold: int) -> int:
     """Sum of the penalties of the values above a threshold, in 256ths."""
     excess = np.minimum(exceeding - threshold, -(-threshold // NEAR))
     return int(np.minimum(excess * (NEAR * _PARTS) // threshold, _PARTS).sum())
 
 
-def _capped_sums(ordered: IntArray, first: list[int], thresholds: list[int]) -> list[int]:
+def _scale_free_sums(ordered: IntArray, first: list[int], thresholds: list[int]) -> list[int]:
     """Sums of min(v, θ), exactly: in two halves of 27 bits, since those of many would overflow."""
     high, low = (np.cumsum(part).tolist() for part in (ordered >> 27, ordered & ((1 << 27) - 1)))
     below = [(high[at - 1] << 27) + low[at - 1] if at else 0 for at in first]

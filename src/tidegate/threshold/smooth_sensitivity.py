@@ -45,7 +45,7 @@ def smooth_sensitivity(ordered: IntArray, rank: int, top: int, decay: float) -> 
     once. (The authors' code lets t stop at k: then it is no upper bound.)
     """
     values = np.concatenate(([0], ordered, [top])).astype(np.float64)  # values[i] = V(i), 0…m+1
-    highs, lows = _ends(values, rank)
+    highs, lows = _sensitivity_ends(values, rank)
     best = 0.0
     # Each task: rows [first, last] of highs still to do; their best low lies in [left, right].
     first, last = np.array([0]), np.array([highs.size - 1])
@@ -57,7 +57,7 @@ def smooth_sensitivity(ordered: IntArray, rank: int, top: int, decay: float) -> 
         row = np.repeat(np.arange(middle.size), widths)
         column = np.arange(row.size) - begins[row] + left[row]
         high, low = highs[middle[row]], lows[column]
-        gains = _gain(values, high, low, decay)
+        gains = _sensitivity_gain(values, high, low, decay)
         peaks = np.maximum.reduceat(gains, begins)
         best = max(best, float(peaks.max()))
         hits = np.flatnonzero(gains == peaks[row])
@@ -73,7 +73,7 @@ def smooth_sensitivity(ordered: IntArray, rank: int, top: int, decay: float) -> 
     return best
 
 
-def _ends(values: FloatArray, rank: int) -> tuple[IntArray, IntArray]:
+def _sensitivity_ends(values: FloatArray, rank: int) -> tuple[IntArray, IntArray]:
     """The only ends that can matter: nearest to the rank among those with the same value."""
     highs = np.arange(rank, values.size)
     lows = np.arange(0, rank + 1)
@@ -82,7 +82,9 @@ def _ends(values: FloatArray, rank: int) -> tuple[IntArray, IntArray]:
     return highs[first_of_value], lows[last_of_value]
 
 
-def _gain(values: FloatArray, high: IntArray, low: IntArray, decay: float) -> FloatArray:
+def _sensitivity_gain(
+    values: FloatArray, high: IntArray, low: IntArray, decay: float
+) -> FloatArray:
     gains: FloatArray = values[high] - values[low]
     gains *= np.exp(-decay * np.maximum(high - low - 1, 0))
     return gains

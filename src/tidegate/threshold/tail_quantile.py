@@ -17,7 +17,7 @@ from tidegate.noise import permute_and_flip
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Exact, OptionalExact, Spec, Whole
 from tidegate.threshold.bulk_of_values import bulk_scores, sees_bulk
-from tidegate.threshold.price_of_thresholds import SCORE_PARTS, penalties
+from tidegate.threshold.price_of_thresholds import SCORE_PARTS, threshold_penalties
 
 # How many values of a whole horizon should lie above θ, in units of 1/ε of the stream. The best
 # number is √(6Tκ)/ε for a tree of range error T and a tail of index κ, 15 to 50 and hardly more
@@ -127,7 +127,7 @@ class TailQuantile(Spec):
         """The factor from the quantile that is aimed at to the one that is wanted, in 1024ths."""
         ratio = max(Fraction(1), self.target / self.wanted)
         with localcontext(Context(prec=_DIGITS)):
-            factor = _decimal(ratio) ** (1 / Decimal(TAIL_INDEX))
+            factor = _tail_decimal(ratio) ** (1 / Decimal(TAIL_INDEX))
             return Fraction(int((factor * 1024).to_integral_value(ROUND_FLOOR)), 1024)
 
     @cached_property
@@ -154,11 +154,11 @@ class TailQuantile(Spec):
 
     def candidates(self, lattice: Lattice) -> IntArray:
         """The thresholds to choose from: rounded geometric steps from 1 grain to the bound."""
-        return _spread_grid(lattice.top, lattice.grain, self._ratio)
+        return _spread_tail_grid(lattice.top, lattice.grain, self._ratio)
 
     def ladder(self, lattice: Lattice) -> IntArray:
         """The same in grains, which is what they cost by."""
-        return _grid(lattice.grains, self._ratio)
+        return _tail_grid(lattice.grains, self._ratio)
 
     @cached_property
     def _ratio(self) -> str:
@@ -206,7 +206,7 @@ class TailQuantile(Spec):
         counts = np.maximum(counts, round(self.target * SCORE_PARTS))
         end = None if climbing_to is None else -(-climbing_to // lattice.grain)
         facts = max(1, climbing_from // lattice.grain), end, positive, late_price
-        public = penalties(self, lattice.grains, *facts)[allowed]
+        public = threshold_penalties(self, lattice.grains, *facts)[allowed]
         return grid[allowed], -(public + counts), SCORE_PARTS
 
     def choose(
@@ -243,16 +243,16 @@ class TailQuantile(Spec):
 
     def outcome(self, candidate: int, lattice: Lattice) -> int:
         """The θ that a candidate leads to."""
-        return outcome_of(int(candidate), self.extrapolation, lattice)
+        return outcome_of_tail_quantile(int(candidate), self.extrapolation, lattice)
 
 
-def outcome_of(candidate: int, factor: Fraction, lattice: Lattice) -> int:
+def outcome_of_tail_quantile(candidate: int, factor: Fraction, lattice: Lattice) -> int:
     """The θ that a candidate leads to, larger by this factor; whole grains, rounded down."""
     grains = int(-(-candidate // lattice.grain) * factor)
     return min(lattice.top, grains * lattice.grain)
 
 
-def last_exceeded(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]:
+def last_exceeded_in_tail(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]:
     """The last candidate that each value exceeds (−1: none), and what it counts there, in 256ths.
 
     It counts in full before: `TailQuantile.above` in another form, for counts of many streams.
@@ -262,24 +262,24 @@ def last_exceeded(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]
     return last, np.minimum((values - steps) * (NEAR * PARTS) // steps, PARTS)
 
 
-def _decimal(number: Fraction) -> Decimal:
+def _tail_decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
 
 
-def all_grids(lattice: Lattice) -> list[IntArray]:
+def all_tail_grids(lattice: Lattice) -> list[IntArray]:
     """Every list of candidates that a choice can have."""
-    return [_spread_grid(lattice.top, lattice.grain, ratio) for _, ratio in RATIOS]
+    return [_spread_tail_grid(lattice.top, lattice.grain, ratio) for _, ratio in RATIOS]
 
 
 @lru_cache(maxsize=64)
-def _spread_grid(top: int, grain: int, ratio: str) -> IntArray:
-    found: IntArray = np.minimum(_grid(-(-top // grain), ratio) * grain, top)
+def _spread_tail_grid(top: int, grain: int, ratio: str) -> IntArray:
+    found: IntArray = np.minimum(_tail_grid(-(-top // grain), ratio) * grain, top)
     found.flags.writeable = False  # everyone gets this one
     return found
 
 
 @lru_cache(maxsize=64)
-def _grid(top: int, ratio: str) -> IntArray:
+def _tail_grid(top: int, ratio: str) -> IntArray:
     with localcontext(Context(prec=_DIGITS)):  # decimals have the same digits on every machine
         last = Decimal(top)
         count = int(last.ln() / Decimal(ratio).ln()) + 1

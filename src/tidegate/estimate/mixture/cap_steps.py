@@ -38,16 +38,16 @@ _PACE = 1.5  # times what the level moved by in the block before the trial
 _RISEN = 1.25  # a refused trial is repeated when the level is this much higher (`_again`)
 
 
-def multiple(cap_step: int) -> float:
+def cap_of_step(cap_step: int) -> float:
     """The cap of a step in θ: 1 on the first two, then √2 more on each."""
     if cap_step < 2:
         return 1.0
     return float(1 << (cap_step - 1) // 2) * (1.0 if cap_step % 2 else 1.4142135623730951)
 
 
-def moved(before: int, after: int) -> float:
+def moved_cap_step(before: int, after: int) -> float:
     """Expected relative change of the level from one cap step to another."""
-    return RESPONSE * abs(multiple(after) / multiple(before) - 1)
+    return RESPONSE * abs(cap_of_step(after) / cap_of_step(before) - 1)
 
 
 class CapSteps:
@@ -80,7 +80,7 @@ class CapSteps:
             self.pace = abs(level - self.before)
         self.before = level
         self.wait = max(0, self.wait - 1)
-        cap = multiple(self.step)
+        cap = cap_of_step(self.step)
         home = self.home if self.seen == HOME and self.home**2 * self.weight > 4 else 1.0
         if level + doubt < min(ROOMY, home) * cap:
             self.step = max(0, self.step - 1)
@@ -112,7 +112,7 @@ class CapSteps:
     def _judge(self, level: float, doubt: float) -> None:
         """Decide a trial: keep the higher cap, go back, or try again later."""
         risen = level - self.before
-        ratio = multiple(self.step) / multiple(self.step - self.tried)
+        ratio = cap_of_step(self.step) / cap_of_step(self.step - self.tried)
         if risen <= RESPONSE * self.before * (ratio - 1):
             self.step -= self.tried
             self.refused = level

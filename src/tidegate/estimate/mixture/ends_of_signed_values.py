@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.mixture.upper_ends import LEAST_HOME, weight_between
+from tidegate.estimate.mixture.upper_ends import LEAST_HOME, upper_end_weight
 from tidegate.lattice import FloatArray
 
 UNAIMED = 5.0  # U where nothing is known of the tail
@@ -20,7 +20,7 @@ _NARROWED, _LEANS = 0.7, 0.3
 _STILL, _AWAY = 0.06, 0.15
 
 
-def share_beyond(distances: FloatArray, home: float, aimed: float) -> FloatArray:
+def signed_share_beyond(distances: FloatArray, home: float, aimed: float) -> FloatArray:
     """The share of values beyond an end, by how far the level lies from it, now and at home.
 
     Home: the level nearest to it among those of the values that chose it.
@@ -31,7 +31,7 @@ def share_beyond(distances: FloatArray, home: float, aimed: float) -> FloatArray
     return found
 
 
-def signed_upper(ends: FloatArray, ratio: float, moved: float) -> FloatArray:
+def signed_upper_end(ends: FloatArray, ratio: float, moved: float) -> FloatArray:
     """U of an end, by its part of the scale and by how far the level lies on its side."""
     side = min(max(ratio / _LEANS, -1.0), 1.0)
     calm = np.where(ends < _NARROWED, _NARROW, _WHOLE) + _LEANING * side
@@ -39,7 +39,7 @@ def signed_upper(ends: FloatArray, ratio: float, moved: float) -> FloatArray:
     return found
 
 
-def moved_level(
+def moved_level_of_signed_values(
     levels: FloatArray, widths: FloatArray, lowest: float, highest: float, scale: FloatArray
 ) -> float:
     """How far levels lie from where they were when the ends were chosen: 0 to 1.
@@ -48,4 +48,4 @@ def moved_level(
     they tell little about what lies beyond an end.
     """
     squares = np.square((levels - np.clip(levels, lowest, highest)) / scale) * widths
-    return float(weight_between(np.sqrt(squares.sum() / widths.sum()), _STILL, _AWAY))
+    return float(upper_end_weight(np.sqrt(squares.sum() / widths.sum()), _STILL, _AWAY))

@@ -12,19 +12,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, cycle_of
-from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed
+from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, harmonics_of_periods
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed_filters
 from tidegate.estimate.mixture.kalman_filter.state_space_models import models
-from tidegate.estimate.mixture.mixture import Mixture, Periods, Share
+from tidegate.estimate.mixture.mixture import Mixture, MixturePeriods, Share
 from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.estimate.mixture.truncated_tail import (
-    Levels,
     Places,
     Tail,
-    before_edges,
-    between_places,
+    TailLevels,
+    tail_before_edges,
+    tail_between_places,
 )
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Exact, Flag
@@ -74,11 +74,11 @@ class EventPosterior(MixturePosterior):
         return self._tail_over(None, recorded, truncated)
 
     def _tail_over(
-        self, levels: Levels | None, recorded: Recorded, truncated: float
+        self, levels: TailLevels | None, recorded: Recorded, truncated: float
     ) -> Tail | None:
         """What truncation took away, in proportion to these levels; None: to those of sums."""
         if recorded.threshold >= recorded.ceiling:
-            return _Untruncated()  # all that lies within the public bound counts as it is
+            return _UntruncatedEvents()  # all that lies within the public bound counts as it is
         if not truncated:
             return None
         room = recorded.ceiling / recorded.threshold - 1.0
@@ -113,7 +113,7 @@ class EventPosterior(MixturePosterior):
         return found
 
 
-class _Untruncated:
+class _UntruncatedEvents:
     """What truncation took away where nothing was truncated."""
 
     def between(self, places: Places, unit: float) -> Excess:
@@ -132,7 +132,7 @@ class EventTail:
     """
 
     def __init__(
-        self, known: Levels, cap: float, truncated: float, room: float, *, fallen: bool = False
+        self, known: TailLevels, cap: float, truncated: float, room: float, *, fallen: bool = False
     ) -> None:
         edges = known.edges
         widths: FloatArray = np.diff(edges).astype(np.float64)
@@ -142,12 +142,12 @@ class EventTail:
         expected = _CUT_TIMES * truncated * cap * sums * (widths.sum() / sums.sum())
         self._edges = edges
         squares, most = _SQUARE * _EACH * cap * expected, np.maximum(room * sums, expected)
-        self._before = before_edges(np.stack((expected, squares, most)))
+        self._before = tail_before_edges(np.stack((expected, squares, most)))
         self._fallen = fallen
 
     def between(self, places: Places, unit: float) -> Excess:
         """The excess of the ticks of ranges; `unit`: that of the models, in the data's."""
-        sums, squares, room = between_places(places, self._edges, self._before)
+        sums, squares, room = tail_between_places(places, self._edges, self._before)
         nothing = np.zeros(sums.size)
         most = np.maximum(room, sums)
         upper = most if self._fallen else np.minimum(_UPPER * sums, most)
@@ -165,13 +165,13 @@ _LEAST_SCATTER = 1e-4
 _MOVED = 0.1
 
 
-def step_of(level: float, cap: int, highest: int) -> int:
+def step_of_event_unit(level: float, cap: int, highest: int) -> int:
     """The step k of the unit 2^k·θ for ticks of this mean: the nearest to ten means, at least θ."""
     exponent = math.frexp(max(_TIMES * level / cap, 1.0) * math.sqrt(0.5))[1]
     return min(max(0, exponent), highest)
 
 
-def scatter_of(spread: float, step: int) -> float:
+def scatter_of_events(spread: float, step: int) -> float:
     """Variance of a tick around its level, in units², where the level is a tenth of the unit.
 
     The sum of independent events of rate r has the variance r·E[v²] = level·θ·spread.
@@ -195,14 +195,14 @@ class EventMixture(Mixture):
     KIND: ClassVar[str] = "estimate.EventMixture"
     of_ticks: ClassVar[bool] = True  # a row is the sum of all events of a tick
     truncated: Share = Share(default=0)  # again: mypy does not see through inherited descriptors
-    period: Periods = Periods(default=None)
+    period: MixturePeriods = MixturePeriods(default=None)
     modulated: Flag = Flag(default=False)  # as records of earlier versions are read
     spread: Exact = Exact(default="1/5")
 
     @property
     def cycle(self) -> Cycle:
         """What is learnt of the periods."""
-        return cycle_of(self.period or (), modulated=self.modulated)
+        return harmonics_of_periods(self.period or (), modulated=self.modulated)
 
     def settings(self) -> dict[str, Any]:
         """The specification as plain data; `modulated` only where it is: noise keys stay."""
@@ -221,7 +221,7 @@ class EventMixture(Mixture):
     def posterior(self, recorded: Recorded, until: int) -> EventPosterior:
         """The models' posterior, given every leaf sum."""
         step = recorded.blocks[-1].layout.cap_step
-        scatter = scatter_of(float(self.spread), step)
+        scatter = scatter_of_events(float(self.spread), step)
         facts = self.truncated, step, scatter, float(self.spread), self.cycle
         return EventPosterior(recorded, until, *facts)
 
@@ -245,7 +245,7 @@ class EventMixtureRun(RescaledRun):
     ) -> None:
         self._cap, self._spread = cap, spread
         self.step: int = step if saved is None else saved.state["step"]
-        scatter = scatter_of(spread, self.step)
+        scatter = scatter_of_events(spread, self.step)
         facts = cap << self.step, truncated, perturber, saved
         super().__init__(*facts, scatter=scatter, cycle=cycle)
 
@@ -277,7 +277,7 @@ class EventMixtureRun(RescaledRun):
             scatter=self._scatter,
         )
         weights = self._careful_weights
-        expected = [mixed(weights, costs[options[index].nodes].tolist()) for index in here]
+        expected = [mixed_filters(weights, costs[options[index].nodes].tolist()) for index in here]
         return here[expected.index(min(expected))]
 
     def move(self, cap: int, step: int) -> None:
@@ -293,7 +293,7 @@ class EventMixtureRun(RescaledRun):
             self._cycle.rescale(ratio)
         self._filters.inflate_level(min(1.0, _MOVED * (higher - 1)))
         self._cap, self.step, self._threshold = cap, step, cap << step
-        self._scatter = scatter_of(self._spread, step)
+        self._scatter = scatter_of_events(self._spread, step)
         self._models = models(self._horizon, scatter=self._scatter)
         self._set_ends(0)
         self._transition = self._transition_over(1)

@@ -28,7 +28,7 @@ _RARE = 5
 _RISEN, _ROSE, _NEWEST_SURE = 1.5, 0.15, 2.5
 
 
-class MeasuredShares(NamedTuple):
+class FullLeafShares(NamedTuple):
     """What was released, as a share of what it would be if all values were cut; 0: not known.
 
     With a standard error more: noise must not close an end.
@@ -50,9 +50,9 @@ class MeasuredShares(NamedTuple):
         return found
 
 
-def measured_shares(
+def full_leaf_shares(
     recorded: Recorded, blocks: Sequence[Block], until: int, home: float
-) -> MeasuredShares:
+) -> FullLeafShares:
     """Of blocks and full leaves, by what was released `until` then.
 
     `home`: the level when θ was new, as a part of θ.
@@ -69,7 +69,7 @@ def measured_shares(
             counts = at, block.start, layout.length, layout.leaves, block.first, measured
             rows.append((*counts, layout.cap, variance, layout.variances[-1]))
     if not rows:
-        return MeasuredShares(whole, np.zeros(1, dtype=np.int64), np.zeros(1))
+        return FullLeafShares(whole, np.zeros(1, dtype=np.int64), np.zeros(1))
     columns = np.array(rows).T
     caps, variances, each = columns[6:]
     known, starts, lengths, every, firsts, done = columns[:6].astype(np.int64)
@@ -105,4 +105,4 @@ def measured_shares(
     ):
         newest = slice(last[-1] - done[-1], last[-1])
         found[newest] = np.maximum(found[newest], share + doubts[-1])
-    return MeasuredShares(whole, starts[of] + inside, found)
+    return FullLeafShares(whole, starts[of] + inside, found)

@@ -12,10 +12,10 @@ from tidegate.estimate.mixture.kalman_filter.harmonics import (
     LONGEST_PERIOD,
     MOST_PERIODS,
     Cycle,
-    cycle_of,
+    harmonics_of_periods,
 )
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import MOST_LEVELS
-from tidegate.estimate.mixture.kalman_filter.model_weights import check_packed
+from tidegate.estimate.mixture.kalman_filter.model_weights import check_packed_weights
 from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.exact_numbers import Number, exact, said, whole
@@ -37,7 +37,7 @@ class Share(Setting[float, Number]):
         return float(number)
 
 
-class Periods(Setting[tuple[int, ...] | None, int | Sequence[int] | None]):
+class MixturePeriods(Setting[tuple[int, ...] | None, int | Sequence[int] | None]):
     """None, or periods in rows: one, or a few of them."""
 
     def check(self, value: int | Sequence[int] | None) -> tuple[int, ...] | None:
@@ -85,7 +85,7 @@ class Mixture(EstimatorDefaults, Spec):
     KIND: ClassVar[str] = "estimate.Mixture"
 
     truncated: Share = Share(default=0)
-    period: Periods = Periods(default=None)
+    period: MixturePeriods = MixturePeriods(default=None)
 
     adds_up: ClassVar[bool] = False
 
@@ -97,7 +97,7 @@ class Mixture(EstimatorDefaults, Spec):
     @property
     def cycle(self) -> Cycle:
         """What is learnt of the periods."""
-        return cycle_of(self.period or ())
+        return harmonics_of_periods(self.period or ())
 
     def settings(self) -> dict[str, Any]:
         """The specification as plain data; `period` only where there is one: noise keys stay."""
@@ -107,7 +107,7 @@ class Mixture(EstimatorDefaults, Spec):
         return found
 
     def check(self, perturber: Perturber) -> None:
-        """Refuse trees of more than three levels: `noise_path` has state for no more."""
+        """Refuse trees of more than three levels: `leaf_noise_path` has state for no more."""
         for layout in perturber.layouts(perturber.lengths(0)[0], 1, 1):
             if not layout.consistent:
                 raise SettingError(
@@ -142,4 +142,4 @@ class Mixture(EstimatorDefaults, Spec):
 
     def check_model_weights(self, model_weights: int) -> None:
         """Refuse weights of unknown models, and of a cycle where no period was given."""
-        check_packed(model_weights, cycles=self.period is not None)
+        check_packed_weights(model_weights, cycles=self.period is not None)

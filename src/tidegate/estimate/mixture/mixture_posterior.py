@@ -21,13 +21,13 @@ from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle
 from tidegate.estimate.mixture.kalman_filter.state_space_models import SCATTER
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
 from tidegate.estimate.mixture.smoother.mixture_smoother import (
-    MixtureOf,
+    MixtureToSmooth,
     MixtureViews,
     Smoothed,
     mixture_variances_of_each,
     mixture_views,
 )
-from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import weighted
+from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import weighted_cycle_columns
 from tidegate.estimate.mixture.smoother.stored_views import restored_views, stored_views
 from tidegate.estimate.mixture.truncated_tail import Tail, TruncatedTail
 from tidegate.lattice import FloatArray, IntArray
@@ -67,7 +67,7 @@ class MixturePosterior(Posterior):
         self._largest = max((max(block.layout.variances) for block in begun), default=0.0)
 
     @cached_property
-    def _question(self) -> MixtureOf:
+    def _question(self) -> MixtureToSmooth:
         measured, until = [], self._until
         for block in self._begun:
             first, done = block.first - self._oldest, block.layout.leaves_by(until - block.start)
@@ -79,7 +79,7 @@ class MixturePosterior(Posterior):
                     min(block.start + block.layout.length, until),
                 )
             )
-        return MixtureOf(measured, self._recorded.perturber.horizon, *self._models)
+        return MixtureToSmooth(measured, self._recorded.perturber.horizon, *self._models)
 
     @cached_property
     def _known(self) -> PosteriorSums:
@@ -177,20 +177,23 @@ def _posterior_sums_of_each(
     """
     sizes, counts = [one[0].size for one in ranges], [one.edges.size for one in streams]
     firsts, ends = [0, *accumulate(counts[:-1])], [*accumulate(counts)]
-    begun, beyond = _of_each(firsts, sizes), _of_each(ends, sizes)
+    begun, beyond = _posterior_ranges_of_each(firsts, sizes), _posterior_ranges_of_each(ends, sizes)
     edges, sums, levels = (
-        _joined([getattr(one, name) for one in streams]) for name in ("edges", "sums", "levels")
+        _joined_posterior_sums([getattr(one, name) for one in streams])
+        for name in ("edges", "sums", "levels")
     )
     # From here on the first row is where ranges start, the second where they end.
     pairs = [np.stack(pair) for pair in ranges]
     every = zip(streams, pairs, strict=True)
-    within = _joined([np.searchsorted(one.edges, pair, side="right") for one, pair in every])
+    within = _joined_posterior_sums(
+        [np.searchsorted(one.edges, pair, side="right") for one, pair in every]
+    )
     within += begun - 1
     after = np.minimum(within + 1, beyond - 1)
     widths = np.maximum(edges[after] - edges[within], 1)
-    shares = (_joined(pairs) - edges[within]) / widths
+    shares = (_joined_posterior_sums(pairs) - edges[within]) / widths
     before, level = sums[within] + shares * (sums[after] - sums[within]), levels[after]
-    known = [_of_each(each, sizes) for each in zip(*facts, strict=True)]
+    known = [_posterior_ranges_of_each(each, sizes) for each in zip(*facts, strict=True)]
     scatter = spread(level, widths, shares, *known).sum(axis=0)
     # The nearer edge of the cell stands for a position inside it; a range inside one cell has its
     # share of the cell.
@@ -205,7 +208,7 @@ def _posterior_sums_of_each(
     estimate, last, noise = before[1] - before[0], 0, []
     within -= begun
     near -= begun
-    each = _variances_of_each(streams, near, sizes)
+    each = _posterior_variances_of_each(streams, near, sizes)
     for one, pair in zip(streams, pairs, strict=True):
         at = slice(last, last := last + pair.shape[1])
         under_each = [next(each) for _ in one.models]
@@ -214,11 +217,11 @@ def _posterior_sums_of_each(
             start, end = map(one.inside, pair, within[:, at], shares[:, at])
             estimate[at] += end
             estimate[at] -= start
-    variances = _joined(noise)
+    variances = _joined_posterior_sums(noise)
     return within, estimate, variances if factor is None else variances * factor, scatter
 
 
-def _variances_of_each(
+def _posterior_variances_of_each(
     streams: Sequence[PosteriorSums], near: IntArray, sizes: Sequence[int]
 ) -> Iterator[FloatArray]:
     """Under every model of every stream, between edges (indices)."""
@@ -231,11 +234,11 @@ def _variances_of_each(
     )
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _joined_posterior_sums(parts: Sequence[Any]) -> Any:
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
-def _of_each(numbers: Sequence[float], sizes: Sequence[int]) -> Any:
+def _posterior_ranges_of_each(numbers: Sequence[float], sizes: Sequence[int]) -> Any:
     """A number of each stream, for each of its ranges."""
     return numbers[0] if len(sizes) == 1 else np.repeat(np.array(numbers), sizes)
 
@@ -270,7 +273,7 @@ class PosteriorSums:
         after = np.minimum(cell + 1, edges.size - 1)
         part = share[:, np.newaxis]
         shape = before(positions) - (1 - part) * before(edges[cell]) - part * before(edges[after])
-        return weighted(shape, self._coefficients)
+        return weighted_cycle_columns(shape, self._coefficients)
 
     def mixed_variances(
         self, starts: IntArray, ends: IntArray, each: Sequence[FloatArray]

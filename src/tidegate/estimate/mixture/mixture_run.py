@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.estimate.mixture.cap_steps import CapSteps, moved
+from tidegate.estimate.mixture.cap_steps import CapSteps, moved_cap_step
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells as BlockCells
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
@@ -18,9 +18,9 @@ from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
     Weights,
-    mixed,
+    mixed_filters,
 )
-from tidegate.estimate.mixture.kalman_filter.model_weights import packed
+from tidegate.estimate.mixture.kalman_filter.model_weights import packed_weights
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SCATTER,
     SECOND_CHANCE,
@@ -140,7 +140,7 @@ class MixtureRun:
             level = max(0.0, self._measured) if self._above < self._threshold else self._measured
             steps.observe(level / self._above, self._doubt / self._above, highest)
         if steps.step != before:
-            self._filters.inflate_level(moved(before, steps.step))
+            self._filters.inflate_level(moved_cap_step(before, steps.step))
         # The lower caps of fine trees suit a tail above; they would cut into what ends near 0.
         least = int(self._above < self._threshold)
         steps.step = min(max(steps.step, least), options[-1].cap_step)
@@ -149,7 +149,7 @@ class MixtureRun:
             return here[0]
         costs = tree_costs(self._perturber, self._threshold, options[0].length, age=self._age)
         weights = self._careful_weights
-        expected = [mixed(weights, costs[options[index].nodes].tolist()) for index in here]
+        expected = [mixed_filters(weights, costs[options[index].nodes].tolist()) for index in here]
         return here[expected.index(min(expected))]
 
     @property
@@ -160,7 +160,7 @@ class MixtureRun:
     @property
     def model_weights(self) -> int:
         """The models' weights, in one number."""
-        return packed(self._weights, () if self._cycle is None else self._cycle.shares)
+        return packed_weights(self._weights, () if self._cycle is None else self._cycle.shares)
 
     def _weigh(self) -> None:
         """Weigh the models by their likelihoods; with a period, those with a cycle too."""

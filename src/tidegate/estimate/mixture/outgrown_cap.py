@@ -117,7 +117,7 @@ class CapWatch:
         trust = level * level / (level * level + 4 * doubt * doubt)
         return trust * min(1.0, max(0.0, part)) * (level - capped) * self.length
 
-    # `full_rows` is the same for many streams.
+    # `outgrown_cap_rows` is the same for many streams.
     def _full(self, mean: float, margin: float, cap: int) -> bool:
         home = self._home(cap)
         least = max((FULL + GROWN * home) * cap, min(_CERTAIN * cap, _HIGHER * self.fair))
@@ -132,7 +132,7 @@ class CapWatch:
         self.old = min(old, mean)
 
 
-def full_rows(
+def outgrown_cap_rows(
     home: FloatArray, fair: FloatArray, threshold: IntArray, cap: IntArray, mean: FloatArray
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """`CapWatch` of many streams: what a mean must surely exceed, and whether it looks full."""

@@ -43,7 +43,7 @@ def exp(values: FloatArray) -> FloatArray:
     places = inside * 256.0 + _CENTRE - _CENTRE
     rest = inside - places * 0.00390625
     series = rest + rest * rest * (0.5 + rest * (_SIXTH + rest * (_24TH + rest * _120TH)))
-    firsts, seconds = _float_tables()
+    firsts, seconds = _exp_and_log_tables()
     place = places.astype(np.intp)
     first = firsts[place]
     second = seconds[place] + first * series
@@ -74,7 +74,7 @@ _MIDDLE, _LN_MIDDLE = 0.7071067811865476, -_LN2 / 2
 _ODD = (15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0)
 
 
-def _fixed_point(value: Decimal) -> int:
+def _exp_fixed_point(value: Decimal) -> int:
     return int(value * (1 << _FIXED))
 
 
@@ -87,9 +87,9 @@ def _exp_powers(steps: int, count: int) -> list[Decimal]:
 
 
 with localcontext(Context(prec=2 * _DIGITS)):
-    _LN2_FIXED = _fixed_point(Decimal(2).ln())
+    _LN2_FIXED = _exp_fixed_point(Decimal(2).ln())
     # e^x for multiples of 1/64, and of 1/4096 below that.
-    _COARSE, _FINE = (list(map(_fixed_point, _exp_powers(steps, 64))) for steps in (64, 4096))
+    _COARSE, _FINE = (list(map(_exp_fixed_point, _exp_powers(steps, 64))) for steps in (64, 4096))
 _ONE, _2ND, _3RD, _4TH, _5TH = ((1 << _FIXED) // each for each in (1, 2, 6, 24, 120))
 _BELOW_STEP = (1 << _FIXED - 12) - 1
 _MANTISSA = float(1 << 53)
@@ -104,7 +104,7 @@ _FIRST_FLOATS: list[float] = []
 _SECOND_FLOATS: list[float] = []
 
 
-def _fill_floats() -> None:
+def _fill_exp_and_log_tables() -> None:
     """Another thread may do the same: lists are set as wholes, the one that is asked for last."""
     with localcontext(Context(prec=2 * _DIGITS)):
         up = _exp_powers(256, _PLACES + 1)
@@ -115,10 +115,10 @@ def _fill_floats() -> None:
 
 
 @cache
-def _float_tables() -> tuple[FloatArray, FloatArray]:
+def _exp_and_log_tables() -> tuple[FloatArray, FloatArray]:
     """Both tables as arrays."""
     if not _SECOND_FLOATS:
-        _fill_floats()
+        _fill_exp_and_log_tables()
     return np.array(_FIRST_FLOATS), np.array(_SECOND_FLOATS)
 
 
@@ -135,7 +135,7 @@ def one_exp(value: float) -> float:
         rest = value - places * 0.00390625
         series = rest + rest * rest * (0.5 + rest * (_SIXTH + rest * (_24TH + rest * _120TH)))
         if not _SECOND_FLOATS:
-            _fill_floats()
+            _fill_exp_and_log_tables()
         place = int(places)
         first = _FIRST_FLOATS[place]
         second = _SECOND_FLOATS[place] + first * series
@@ -149,7 +149,7 @@ def one_exp(value: float) -> float:
 def _exp_in_integers(value: float) -> float:
     """e^x correctly rounded; decimals only if integers are in doubt."""
     if -_FARTHEST < value < _FARTHEST:
-        found, doublings = _exp_of_fixed(_fixed_of_float(value))
+        found, doublings = _exp_of_fixed(_exp_fixed_of_float(value))
         rounded = float(found + _UNCERTAIN)
         if rounded == float(found - _UNCERTAIN):
             return math.ldexp(rounded, doublings - _FIXED)
@@ -169,7 +169,7 @@ def one_log(value: float) -> float:
         return 0.0
     if _LEAST < value < _MOST:
         mantissa, exponent = math.frexp(value)
-        near = _fixed_of_float(_near_log(mantissa) + exponent * _LN2)
+        near = _exp_fixed_of_float(_near_log(mantissa) + exponent * _LN2)
         power, doublings = _exp_of_fixed(-near)
         product, places = int(mantissa * _MANTISSA) * power, 53 - exponent - doublings
         off = (product >> places if places >= 0 else product << -places) - _ONE
@@ -189,7 +189,7 @@ def _near_log(mantissa: float) -> float:
     return 2 * ratio * series + _LN_MIDDLE
 
 
-def _fixed_of_float(value: float) -> int:
+def _exp_fixed_of_float(value: float) -> int:
     mantissa, exponent = math.frexp(value)
     whole, places = int(mantissa * _MANTISSA), exponent + _FIXED - 53
     return whole << places if places >= 0 else whole >> -places
@@ -222,7 +222,7 @@ _POWERS = np.array(POWERS)
 def halved_each(times: FloatArray) -> FloatArray:
     """2^−t for each t from 0 to `NOTHING`, to about 10⁻¹⁰: a table, and terms of the series.
 
-    `kalman_filters.normalised` has the same written out for single numbers, bit for bit.
+    `kalman_filters.filter_weights` has the same written out for single numbers, bit for bit.
 
     >>> halved_each(np.array([0.0, 3.0])).tolist()
     [1.0, 0.125]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from tidegate.estimate.mixture.cap_steps import CapSteps
-from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, noise_path
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed_filters
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf, leaf_noise_path
 from tidegate.estimate.mixture.kalman_filter.state_space_models import INNER, LEVEL
 from tidegate.estimate.mixture.mixture_run import MixtureRun
 from tidegate.stages import Layout, late_from
@@ -15,7 +15,7 @@ from tidegate.stages import Layout, late_from
 NEW_MEAN, NEW_VARIANCE = 0.2, 0.1
 
 # A measurement of all the noise that is left in a tree, and of nothing else.
-_REST = Leaf(outer=None, inner=None, inner_share=0.0, share=1.0, variance=0.0)
+_REST = NoisyLeaf(outer=None, inner=None, inner_share=0.0, share=1.0, variance=0.0)
 
 # How much the level may move, as a share of itself, where θ is doubled or halved: more or less of
 # the values is cut off. Without it the step looks like a level that moves, and everything that
@@ -80,7 +80,7 @@ class RescaledRun(MixtureRun):
         ended, with the next cell: `published` is what they add up to, and not published again.
         """
         filters, threshold, count = self._filters, self._threshold, layout.length
-        (leaf,) = noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
+        (leaf,) = leaf_noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
         over, part = self._transition_over(count), count / (self._age + count)
         cycle = self._cycle
         filters.open_leaf(leaf)
@@ -134,7 +134,7 @@ class RescaledRun(MixtureRun):
     @property
     def mean(self) -> float:
         """Expected level, in units."""
-        level = mixed(self._weights, self._filters.mean[LEVEL].tolist())
+        level = mixed_filters(self._weights, self._filters.mean[LEVEL].tolist())
         if self._cycle is not None:
             level += self._cycle.level()
         return level * self._threshold

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tidegate.estimate.mixture.event_mixture import EventMixture, EventPosterior, scatter_of
+from tidegate.estimate.mixture.event_mixture import EventMixture, EventPosterior, scatter_of_events
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
@@ -50,7 +50,7 @@ class SumsGivenCounts(EventPosterior):
         self._sums = left = self._left(recorded)
         found = []
         for part in SCATTERS:
-            run = RunOfTheRest(recorded, estimator.cycle, part * most)
+            run = RestGivenCountsRun(recorded, estimator.cycle, part * most)
             run.follow(self._begun, lambda block: left[self._leaves_of(block)])
             found.append((run.unlikely, part * most, run.model_weights))
         self.unlikely, self._scatter, weights = min(found)
@@ -79,7 +79,7 @@ class SumsGivenCounts(EventPosterior):
         # What is cut off goes with the level, and most of that was expected.
         edges, unit = self._known.edges, recorded.threshold * recorded.step
         before = np.concatenate(([0.0], np.cumsum(self._expected(edges[:-1], edges[1:]))))
-        levels = WholeLevels(edges, self._known.sums + before / unit)
+        levels = LevelsGivenCounts(edges, self._known.sums + before / unit)
         return self._tail_over(levels, recorded, truncated)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
@@ -97,18 +97,22 @@ _PER_LOG = 1.4426950408889634  # 1/ln 2
 
 
 @dataclass(frozen=True)
-class WholeLevels:
+class LevelsGivenCounts:
     """Cells and the sums before them, in θ."""
 
     edges: IntArray
     sums: FloatArray
 
 
-def unlikely_alone(recorded: Recorded, estimator: EventMixture) -> float:
+def unlikely_without_counts(recorded: Recorded, estimator: EventMixture) -> float:
     """The same of the sums alone, as `EventMixture` smooths them."""
     step = recorded.blocks[-1].layout.cap_step
-    run = RunOfTheRest(
-        recorded, estimator.cycle, scatter_of(float(estimator.spread), step), LEVEL_MEAN, step
+    run = RestGivenCountsRun(
+        recorded,
+        estimator.cycle,
+        scatter_of_events(float(estimator.spread), step),
+        LEVEL_MEAN,
+        step,
     )
     leaves = recorded.leaves
     sums = np.diff(leaves.sums(np.arange(leaves.oldest, leaves.closed + 1)))
@@ -122,7 +126,7 @@ def unlikely_alone(recorded: Recorded, estimator: EventMixture) -> float:
     return run.unlikely + sums.size * _log2(recorded.threshold << step)
 
 
-class RunOfTheRest(RescaledRun):
+class RestGivenCountsRun(RescaledRun):
     """The filters over leaf sums, for the weights of the models: in 2^step·θ, around `mean`."""
 
     def __init__(

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, noise_path
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf, leaf_noise_path
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     CELLS,
     ROUGHER,
@@ -84,7 +84,7 @@ class _CandidateTrees:
         The Riccati recursion: a filter's covariance does not depend on the data, so the filter is
         run over a few blocks that are all measured by this tree.
         """
-        path = noise_path(nodes, variances)
+        path = leaf_noise_path(nodes, variances)
         per_leaf = max(1, CELLS // nodes[-1])
         count = nodes[-1] * per_leaf
         width = self._length / count
@@ -114,7 +114,7 @@ class _CandidateTrees:
 
 
 def _tree_sum_variances(
-    filters: KalmanFilters, over: StateTransition, path: tuple[Leaf, ...], per_leaf: int
+    filters: KalmanFilters, over: StateTransition, path: tuple[NoisyLeaf, ...], per_leaf: int
 ) -> FloatArray:
     """The variance of the running sum after each cell of one block."""
     course = np.empty((len(path) * per_leaf, filters.mahalanobis.size))
@@ -144,7 +144,7 @@ def tree_costs(
     that the stage does not list costs as much as the nearest one that it does. Models count in
     `unit` caps, and noise is as much smaller in it.
     """
-    lengths, shapes = _choices(stage, threshold)
+    lengths, shapes = _tree_choices(stage, threshold)
     nearest = min(lengths, key=lambda one: max(one / length, length / one))
     contained = _contained_in_ranges(age + length / 2, stage.horizon)
     epsilon = float(stage.epsilon) * unit
@@ -172,10 +172,10 @@ def _log_costs_of_trees(
 
 
 @lru_cache(maxsize=256)
-def _choices(stage: Perturber, threshold: int) -> tuple[tuple[int, ...], tuple[Shape, ...]]:
+def _tree_choices(stage: Perturber, threshold: int) -> tuple[tuple[int, ...], tuple[Shape, ...]]:
     """All lengths that blocks can have, and all trees with their levels' shares of ε."""
     longest = stage.layouts(stage.horizon, threshold, threshold)
-    shapes = {tree.nodes: _shares(tree, stage.epsilon) for tree in longest}
+    shapes = {tree.nodes: _level_shares_of_trees(tree, stage.epsilon) for tree in longest}
     return tuple(sorted({*stage.lengths(0), *stage.lengths(1)})), tuple(shapes.items())
 
 
@@ -188,6 +188,6 @@ def _contained_in_ranges(position: float, horizon: int) -> float:
     return min(max(2 * part * (1 - part), _AT_LEAST), _ON_AVERAGE)
 
 
-def _shares(tree: Layout, epsilon: Fraction) -> tuple[float, ...]:
+def _level_shares_of_trees(tree: Layout, epsilon: Fraction) -> tuple[float, ...]:
     """The parts of ε that the levels got; to 1/1024, since scales are rounded."""
     return tuple(round(tree.cap / scale / epsilon * 1024) / 1024 for scale in tree.scales)

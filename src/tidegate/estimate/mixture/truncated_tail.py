@@ -33,7 +33,7 @@ further where more is known, or less:
 No more values can lie above the cap than the level has caps: that bounds all of it, and with all of
 them at the bound it is the most that can be said without assuming a tail (`Excess.most`). (Where
 all of the level may come from values that are cut, ends are open:
-`tidegate.record.values_no_choice_saw`.)
+`tidegate.record.unseen_values`.)
 Where values below 0 count, the scale was chosen by the rule, from the sizes of values, and then the
 shape of both ends. So what lies beyond an end is measured in scales, and not in what the end is: an
 end that is narrower than the scale by chance cuts as much as the other. The upper end is U scales
@@ -59,16 +59,16 @@ import numpy as np
 
 from tidegate.estimate.mixture.ends_of_signed_values import (
     UNAIMED,
-    moved_level,
-    share_beyond,
-    signed_upper,
+    moved_level_of_signed_values,
+    signed_share_beyond,
+    signed_upper_end,
 )
-from tidegate.estimate.mixture.full_leaves import measured_shares
+from tidegate.estimate.mixture.full_leaves import full_leaf_shares
 from tidegate.estimate.mixture.upper_ends import (
     LEAST_HOME,
-    logarithm,
     upper_end,
-    weight_between,
+    upper_end_logarithm,
+    upper_end_weight,
 )
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Aim, Block, Excess, Recorded
@@ -99,7 +99,7 @@ _CALM, _LEAST_CALM = 0.85, 0.2
 _MARGIN = 1.5
 
 
-class Levels(Protocol):
+class TailLevels(Protocol):
     """Cells and the posterior mean of the sums before them, in θ."""
 
     @property
@@ -128,7 +128,7 @@ class TruncatedTail:
 
     def __init__(
         self,
-        known: Levels,
+        known: TailLevels,
         recorded: Recorded,
         blocks: Sequence[Block],
         truncated: float,
@@ -155,28 +155,28 @@ class TruncatedTail:
             floor = below / threshold
             scale = np.maximum(caps, floor)
             beneath = max(recorded.depth / threshold - floor, 0.0)  # 0: the floor is the bound
-            ratio = home / float(scale[0]) * logarithm(aimed)
+            ratio = home / float(scale[0]) * upper_end_logarithm(aimed)
             light = min(max((_CALM / max(abs(ratio), LEAST_HOME)) ** 2, _LEAST_CALM), 1.0)
             lowest = float(np.fmin(home, aim.lowest / threshold))
             highest = float(np.fmax(home, aim.highest / threshold))
-            moved = moved_level(levels, widths, lowest, highest, scale)
+            moved = moved_level_of_signed_values(levels, widths, lowest, highest, scale)
             light += moved * (1.0 - light)
-            over = share_beyond(caps - levels, float(caps[0]) - highest, aimed)
-            under = share_beyond(levels + floor, lowest + floor, aimed)
+            over = signed_share_beyond(caps - levels, float(caps[0]) - highest, aimed)
+            under = signed_share_beyond(levels + floor, lowest + floor, aimed)
             share, each = over + under, _SCALE * light * scale
             expected, fallen = over * each, np.minimum(under * each, beneath)
             wider = math.sqrt(aim.wider)
             reach = light * (wider + moved * (aim.wider - wider)) * scale
             above = np.clip(_MARGIN * (levels + floor) / (caps + floor), 0.0, 1.0)
-            upper = over * reach * signed_upper(caps / scale, ratio, moved)
-            lower = under * reach * signed_upper(floor / scale, -ratio, moved)
+            upper = over * reach * signed_upper_end(caps / scale, ratio, moved)
+            lower = under * reach * signed_upper_end(floor / scale, -ratio, moved)
             lower = np.minimum(lower, beneath)
         else:
             level, home = home, max(home, LEAST_HOME)
-            rarity = home * logarithm(aimed)
+            rarity = home * upper_end_logarithm(aimed)
             light = max(min(1.0, _LIGHT / rarity) ** 2, _LEAST_LIGHT)
             growth = np.maximum(levels, _LEAST_LEVEL) / (home * caps)
-            share = _share(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
+            share = _share_in_tail(levels / caps, np.minimum(growth, _MOST_GROWTH), aimed)
             each = _SCALE * light * caps
             expected = share * each
             times = UNAIMED * light * share
@@ -185,22 +185,22 @@ class TruncatedTail:
                 times = upper_end(level, left, recorded.ceiling / threshold) * share * left / aimed
                 times *= light
             upper = times * aim.wider * caps
-            full = weight_between(levels / caps, _FULL, _FULL_UP)
-            grown = weight_between(growth, _GROWN, _GROWN_UP) * full
+            full = upper_end_weight(levels / caps, _FULL, _FULL_UP)
+            grown = upper_end_weight(growth, _GROWN, _GROWN_UP) * full
             # A jump fills a cap before the smoothed level knows: what was measured says so.
-            measured = measured_shares(recorded, blocks, int(edges[-1]), home)
+            measured = full_leaf_shares(recorded, blocks, int(edges[-1]), home)
             leaves = measured.of_leaves(edges[:-1])
             unknown = np.maximum(grown, leaves > 0)
             if aim.following:
                 hidden = np.maximum(aim.following / threshold - levels, 0.0)
                 # A calm level that happens to lie near its cap hid nothing before it grew.
-                grown = np.maximum(grown, weight_between(levels / caps, _CUT, _CUT_UP))
+                grown = np.maximum(grown, upper_end_weight(levels / caps, _CUT, _CUT_UP))
                 expected = np.maximum(expected, grown * hidden)
                 upper = np.maximum(upper, _FOLLOWED * full * hidden)
                 # Where nothing is hidden it was higher than what followed.
                 unknown = np.where(hidden > 0, 0.0, np.maximum(grown, leaves > 0))
             filled = np.maximum(np.maximum(levels / caps, measured.blocks[block_of]), leaves)
-            upper = np.maximum(upper, _HIDDEN * unknown * caps * _exponential(filled))
+            upper = np.maximum(upper, _HIDDEN * unknown * caps * _exponential_tail(filled))
             # Or a jump lies inside the leaf, and all that came after it may be at the bound.
             usual = np.minimum(home / caps, _CROWDED)
             upper = np.maximum(upper, room * np.minimum((leaves - usual) / (1.0 - usual), 1.0))
@@ -215,16 +215,16 @@ class TruncatedTail:
         self._edges = edges
         squares = np.where(room > 0, _SQUARE * share * each * each, 0.0)
         kinds = np.array((expected, fallen, squares, most, upper, lower))
-        self._before = before_edges(kinds * widths)
+        self._before = tail_before_edges(kinds * widths)
 
     def between(self, places: Places, unit: float) -> Excess:
         """The excess of the values of ranges, θ being `unit` in the unit of the data."""
-        parts = between_places(places, self._edges, self._before)
+        parts = tail_between_places(places, self._edges, self._before)
         found = Excess(*(part * unit for part in parts))
         return found._replace(variance=found.variance * unit)
 
 
-def between_places(places: Places, edges: IntArray, before: FloatArray) -> FloatArray:
+def tail_between_places(places: Places, edges: IntArray, before: FloatArray) -> FloatArray:
     """What lies in ranges, by what lies `before` each edge: in a line from one to the next.
 
     A row for each kind.
@@ -246,7 +246,7 @@ def between_places(places: Places, edges: IntArray, before: FloatArray) -> Float
     return found
 
 
-def _share(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:
+def _share_in_tail(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:
     """The share of values above the cap, by the level in caps and its growth since θ was new."""
     thinned = 1.0 + 1.0 / (8 * np.maximum(levels, _LEAST_LEVEL))
     thinned *= thinned  # to the eighth power, with the same bits on every machine
@@ -256,7 +256,7 @@ def _share(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:
     return found
 
 
-def _exponential(levels: FloatArray) -> FloatArray:
+def _exponential_tail(levels: FloatArray) -> FloatArray:
     """What exponential values lose above a cap if their mean below it is this part of the cap.
 
     With x caps in a mean, it is (1 − e^−x)/x, and 1/x less that part is lost; to within 0.02 for
@@ -267,7 +267,7 @@ def _exponential(levels: FloatArray) -> FloatArray:
     return found
 
 
-def before_edges(each: FloatArray) -> FloatArray:
+def tail_before_edges(each: FloatArray) -> FloatArray:
     """What lies before each edge, by what each cell has: a row for each kind."""
     found: FloatArray = np.zeros((len(each), each.shape[1] + 1))
     np.cumsum(each, axis=1, out=found[:, 1:])

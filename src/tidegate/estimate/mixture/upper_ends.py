@@ -34,40 +34,40 @@ _LEAST_HEAVY_HOME, _MOST_HEAVY_HOME = 1e-4, 0.5
 
 def upper_end(home: float, share: float, times: float) -> float:
     """U, by the level when θ was new in θ, the share above θ, and how many times θ the bound is."""
-    usual = _upper(max(home, LEAST_HOME) * logarithm(share))
-    return _heavy(home, share) * usual * _distance(times)
+    usual = _upper_end(max(home, LEAST_HOME) * upper_end_logarithm(share))
+    return _upper_end_if_heavy(home, share) * usual * _upper_end_by_distance(times)
 
 
-def _upper(rarity: float) -> float:
+def _upper_end(rarity: float) -> float:
     """U, by home·ln(1/t)."""
     return min(max(_RISE * rarity, _LEAST_UPPER), _MOST_UPPER)
 
 
-def _heavy(home: float, aimed: float) -> float:
+def _upper_end_if_heavy(home: float, aimed: float) -> float:
     """How much further an end reaches if θ lies so far above the level that the tail is heavy.
 
     A power law of index κ that is 1 at the level leaves t = (θ/level)^−κ above θ.
     """
     part = min(max(home, _LEAST_HEAVY_HOME), _MOST_HEAVY_HOME)
-    index = logarithm(aimed) / -float(log(np.array([part]))[0])
+    index = upper_end_logarithm(aimed) / -float(log(np.array([part]))[0])
     light = min(max((index - _HEAVY) / (_NOT_HEAVY - _HEAVY), 0.0), 1.0)
     return _HEAVY_TIMES + light * (1.0 - _HEAVY_TIMES)
 
 
 @lru_cache(maxsize=64)
-def _distance(times: float) -> float:
+def _upper_end_by_distance(times: float) -> float:
     """How much further an end reaches if the bound is this many times θ."""
     found = float(log(np.array([max(times, 1.0)]))[0]) / _LOG_USUAL
     return min(max(found, found * found, _NEAREST), _FARTHEST)
 
 
 @lru_cache(maxsize=64)
-def logarithm(share: float) -> float:
+def upper_end_logarithm(share: float) -> float:
     """ln(1/share), at least 1."""
     return max(1.0, -float(log(np.array([share]))[0]))
 
 
-def weight_between(values: FloatArray, low: float, high: float) -> FloatArray:
+def upper_end_weight(values: FloatArray, low: float, high: float) -> FloatArray:
     """0 up to `low`, 1 from `high` on."""
     found: FloatArray = np.minimum(np.maximum((values - low) / (high - low), 0.0), 1.0)
     return found

@@ -18,7 +18,7 @@ Messages that were deleted before they were read end the run, or are left out (`
 from __future__ import annotations
 
 from tidegate.io.brokers.address import Address, is_broker, open_broker_sink, open_reader
-from tidegate.io.brokers.contract import BrokerSink, Message, Reader
+from tidegate.io.brokers.broker_protocols import BrokerSink, Message, Reader
 from tidegate.io.brokers.gaps import Gaps
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tidegate.errors import SettingError
-from tidegate.io.brokers.contract import BrokerSink, Reader
+from tidegate.io.brokers.broker_protocols import BrokerSink, Reader
 from tidegate.io.brokers.gaps import Gaps
 from tidegate.tables import optional_libraries as libraries
 
@@ -90,18 +90,18 @@ def open_reader(address: str, *, client: str, gaps: Gaps | None = None) -> Reade
         gaps: what happens where messages were deleted before they were read; None: the run ends.
     """
     place = Address.read(address, "source")
-    reader: Reader = _module(place).open_reader(place, client, gaps or Gaps())
+    reader: Reader = _broker_module(place).open_reader(place, client, gaps or Gaps())
     return reader
 
 
 def open_broker_sink(address: str, *, epoch: str, client: str) -> BrokerSink:
     """A connection that writes the rows of an epoch."""
     place = Address.read(address, "output")
-    sink: BrokerSink = _module(place).open_sink(place, epoch, client)
+    sink: BrokerSink = _broker_module(place).open_sink(place, epoch, client)
     return sink
 
 
-def _module(place: Address) -> Any:
+def _broker_module(place: Address) -> Any:
     name, library = _MODULES[place.scheme]
-    libraries.require(library, f"{place.scheme}://", "brokers")
+    libraries.require_library(library, f"{place.scheme}://", "brokers")
     return import_module(f"tidegate.io.brokers.{name}")

@@ -53,7 +53,7 @@ class Gaps:
         self.warn(f"{place}: {what}")
 
 
-def begun_anew(place: str) -> SourceError:
+def gap_of_stream_begun_anew(place: str) -> SourceError:
     """What was read lies beyond the end of the stream: new messages may have old numbers."""
     return SourceError(
         None,

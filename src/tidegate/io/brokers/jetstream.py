@@ -19,8 +19,8 @@ from nats.js.errors import APIError, NotFoundError
 
 from tidegate.errors import SettingError
 from tidegate.io.brokers.address import Address
-from tidegate.io.brokers.contract import MOST, BrokerSink, Message
-from tidegate.io.brokers.gaps import Gaps, begun_anew
+from tidegate.io.brokers.broker_protocols import MOST, BrokerSink, Message
+from tidegate.io.brokers.gaps import Gaps, gap_of_stream_begun_anew
 from tidegate.io.errors import SinkError, SourceError
 
 _PATIENCE = 5.0  # seconds for an answer of the server
@@ -28,7 +28,7 @@ _BROKEN = (NatsError, APIError, OSError, asyncio.TimeoutError)
 Result = TypeVar("Result")
 
 
-class Connection:
+class JetStreamConnection:
     """A connection on an event loop of its own; library errors may quote data, so none leaves."""
 
     def __init__(self, address: Address) -> None:
@@ -52,7 +52,7 @@ class Connection:
                 allow_reconnect=False,  # we connect again, and say from where
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
-                error_cb=_ignore,
+                error_cb=_ignore_in_jetstream,
             )
         return self._client.jetstream(timeout=_PATIENCE)
 
@@ -70,7 +70,7 @@ class Connection:
             self.loop.close()
 
 
-async def _ignore(error: Exception) -> None:
+async def _ignore_in_jetstream(error: Exception) -> None:
     pass
 
 
@@ -80,7 +80,7 @@ class JetStreamReader:
     numbered = True
 
     def __init__(self, address: Address, gaps: Gaps) -> None:
-        self._connection, self._gaps = Connection(address), gaps
+        self._connection, self._gaps = JetStreamConnection(address), gaps
         self._stream, self._subject = address.path
         self._alone = False  # whether all sequence numbers of the stream are of this subject
         self._told = 0  # gaps up to this sequence number
@@ -162,7 +162,7 @@ class JetStreamReader:
             return
         last, first = int(after), info.state.first_seq
         if info.state.last_seq < last:
-            raise begun_anew(str(self._connection.address))
+            raise gap_of_stream_begun_anew(str(self._connection.address))
         self._missing(last, first)
 
     def _missing(self, last: int, first: int) -> None:
@@ -208,7 +208,7 @@ class JetStreamSink(BrokerSink):
 
     def __init__(self, address: Address, epoch: str) -> None:
         super().__init__(epoch)
-        self._connection = Connection(address)
+        self._connection = JetStreamConnection(address)
         self._stream, self._subject = address.path
 
     def written(self) -> int:

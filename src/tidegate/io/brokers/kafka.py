@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tidegate.errors import SettingError
 from tidegate.io.brokers.address import Address
-from tidegate.io.brokers.contract import MOST, BrokerSink, Message
-from tidegate.io.brokers.gaps import Gaps, begun_anew
+from tidegate.io.brokers.broker_protocols import MOST, BrokerSink, Message
+from tidegate.io.brokers.gaps import Gaps, gap_of_stream_begun_anew
 from tidegate.io.errors import SinkError, SourceError
 
 _PATIENCE = 10.0
@@ -33,7 +33,7 @@ def _kafka_settings(address: Address) -> dict[str, Any]:
     return found
 
 
-def _partition(address: Address) -> int:
+def _kafka_partition(address: Address) -> int:
     return int(address.path[1]) if len(address.path) > 1 else 0
 
 
@@ -44,7 +44,7 @@ class KafkaReader:
 
     def __init__(self, address: Address, name: str, gaps: Gaps) -> None:
         self._topic, self._place, self._gaps = address.path[0], str(address), gaps
-        self._partition = _partition(address)
+        self._partition = _kafka_partition(address)
         self._next: str | None = ""
         settings = {"group.id": name, "enable.auto.commit": False, "auto.offset.reset": "error"}
         self._consumer = Consumer({**_kafka_settings(address), **settings})
@@ -85,7 +85,7 @@ class KafkaReader:
         low, high = self._ends()
         start = low if after is None else int(after) + 1
         if start > high:
-            raise begun_anew(self._place)
+            raise gap_of_stream_begun_anew(self._place)
         if start < low:
             self._gaps.found(f"messages {start} to {low - 1} were", self._place)
         return max(start, low)
@@ -117,7 +117,7 @@ class KafkaSink(BrokerSink):
     def __init__(self, address: Address, epoch: str) -> None:
         super().__init__(epoch)
         self._address, self._topic = address, address.path[0]
-        self._partition = _partition(address)
+        self._partition = _kafka_partition(address)
         self._producer = Producer(
             {**_kafka_settings(address), "enable.idempotence": True, "delivery.timeout.ms": 10_000}
         )

@@ -18,7 +18,7 @@ from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from tidegate.io.brokers.address import Address
-from tidegate.io.brokers.contract import MOST, BrokerSink, Message
+from tidegate.io.brokers.broker_protocols import MOST, BrokerSink, Message
 from tidegate.io.brokers.gaps import Gaps
 from tidegate.io.errors import SinkError, SourceError
 

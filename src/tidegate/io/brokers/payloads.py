@@ -10,8 +10,8 @@ import numpy as np
 
 from tidegate.errors import InputError, SettingError
 from tidegate.io.batches import Batch, object_array
-from tidegate.io.brokers.contract import Message
-from tidegate.io.column_choice import Wanted
+from tidegate.io.brokers.broker_protocols import Message
+from tidegate.io.column_choice import WantedColumn
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.time_reader import TimeReader
 from tidegate.lattice import FloatArray
@@ -20,7 +20,7 @@ from tidegate.timestamps import Times
 _FORM = "is neither a number nor an array of numbers. Name the key of its value with --column"
 
 
-class Taken(NamedTuple):
+class TakenPayloads(NamedTuple):
     """The values of some messages, and how many each message has."""
 
     batch: Batch
@@ -50,23 +50,23 @@ class Payloads:
     ) -> None:
         if column is None and (time is not None or order is not None):
             raise SettingError("column", "is missing: the key of the value in a message")
-        wanted = [] if column is None else [Wanted(column)]
+        wanted = [] if column is None else [WantedColumn(column)]
         if time is not None:
-            wanted.append(Wanted(time, "time", numeric=False, time=True))
+            wanted.append(WantedColumn(time, "time", numeric=False, time=True))
         if order is not None:
-            wanted.append(Wanted(order, "order", numeric=False))
+            wanted.append(WantedColumn(order, "order", numeric=False))
         self._rows = None if column is None else JsonRows(wanted)
         self._times = None if time is None else TimeReader(zone, late)
         self._order = order
         self.numbered = order is not None  # by the producer
 
-    def read(self, messages: Sequence[Message], after: str | None) -> Taken:
+    def read(self, messages: Sequence[Message], after: str | None) -> TakenPayloads:
         """The values of messages that follow the offset `after`."""
         if self._rows is None:
             parts = [_payload_numbers(message) for message in messages]
             counts = [part.size for part in parts]
             whole = np.concatenate([np.zeros(0), *parts])
-            return Taken(Batch(whole), [one.offset for one in messages], counts)
+            return TakenPayloads(Batch(whole), [one.offset for one in messages], counts)
         rows = [self._row(message) for message in messages]
         offsets = [message.offset for message in messages]
         if self._order is not None:
@@ -84,7 +84,7 @@ class Payloads:
             times, problem = self._times.read(object_array([row[1] for row in rows]))
             if problem is not None:
                 raise problem
-        return Taken(Batch(values, times=times), offsets, [1] * len(rows))
+        return TakenPayloads(Batch(values, times=times), offsets, [1] * len(rows))
 
     def _row(self, message: Message) -> list[Any]:
         if self._rows is None:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import redis
 
 from tidegate.io.brokers.address import Address
-from tidegate.io.brokers.contract import MOST, BrokerSink, Message
-from tidegate.io.brokers.gaps import Gaps, begun_anew
+from tidegate.io.brokers.broker_protocols import MOST, BrokerSink, Message
+from tidegate.io.brokers.gaps import Gaps, gap_of_stream_begun_anew
 from tidegate.io.errors import SinkError, SourceError
 
 FIELD = b"value"  # of an entry: the payload
@@ -33,7 +33,7 @@ def _connected_to_redis(address: Address) -> Any:
     )
 
 
-class Extent(NamedTuple):
+class RedisStreamExtent(NamedTuple):
     """Which entries a stream holds, by what `XINFO STREAM` says.
 
     Attributes:
@@ -49,26 +49,28 @@ class Extent(NamedTuple):
     number: int | None
 
     @classmethod
-    def of(cls, info: Mapping[str, Any]) -> Extent:
+    def of(cls, info: Mapping[str, Any]) -> RedisStreamExtent:
         """The extent that an answer of the server tells."""
         first = None if info["first-entry"] is None else info["first-entry"][0].decode()
         deleted = info.get("max-deleted-entry-id", _FIRST.encode()).decode()
         added = info.get("entries-added")
-        counted = added is not None and (first is None or _order(deleted) < _order(first))
+        counted = added is not None and (
+            first is None or _redis_order(deleted) < _redis_order(first)
+        )
         number = added - info["length"] + 1 if counted else None
         return cls(first, info["last-generated-id"].decode(), deleted, number)
 
     def missing(self, after: str) -> str | None:
         """What was deleted after the entry that was read last; None: nothing."""
-        if _order(self.last) <= _order(after):
+        if _redis_order(self.last) <= _redis_order(after):
             return None
-        if _order(self.deleted) > _order(after):
+        if _redis_order(self.deleted) > _redis_order(after):
             return "entries were"
-        if self.first is not None and _order(self.first) <= _order(after):
+        if self.first is not None and _redis_order(self.first) <= _redis_order(after):
             return None
-        read = _number(after)
+        read = _redis_number(after)
         if read is None or self.number is None:
-            return f"entries after {_id(after)} were, it seems,"
+            return f"entries after {_redis_id(after)} were, it seems,"
         count = self.number - read - 1
         return None if count == 0 else f"{count} entries were" if count > 0 else "entries were"
 
@@ -88,7 +90,7 @@ class RedisReader:
 
     def read(self, after: str | None, wait: float) -> Sequence[Message]:
         """The next messages after an offset."""
-        start = {self._address.path[1]: _id(after or _FIRST)}
+        start = {self._address.path[1]: _redis_id(after or _FIRST)}
         try:
             if not (found := self._read(after)):
                 self._client.xread(start, count=1, block=max(1, int(1000 * wait)))
@@ -103,29 +105,31 @@ class RedisReader:
         stream = self._address.path[1]
         with self._client.pipeline(transaction=True) as together:
             together.xinfo_stream(stream)
-            together.xread({stream: _id(after or _FIRST)}, count=MOST)
+            together.xread({stream: _redis_id(after or _FIRST)}, count=MOST)
             info, found = together.execute(raise_on_error=False)
         if isinstance(info, redis.ResponseError):
             if "no such key" not in str(info):
                 problem = "is not a stream, or this user may not ask about it (XINFO STREAM)"
                 raise SourceError(None, problem, str(self._address))
             if after is not None:
-                raise begun_anew(str(self._address))
+                raise gap_of_stream_begun_anew(str(self._address))
             return []
-        here = Extent.of(info)
+        here = RedisStreamExtent.of(info)
         number = here.number if after is None else self._checked(here, after)
         return [
-            Message(_offset(id_, None if number is None else number + at), fields.get(FIELD, b""))
-            for at, (id_, fields) in enumerate(_entries(found))
+            Message(
+                _redis_offset(id_, None if number is None else number + at), fields.get(FIELD, b"")
+            )
+            for at, (id_, fields) in enumerate(_redis_entries(found))
         ]
 
-    def _checked(self, here: Extent, after: str) -> int | None:
+    def _checked(self, here: RedisStreamExtent, after: str) -> int | None:
         """Which of all entries comes next. Tell once if some are missing."""
-        if _order(here.last) < _order(after):
-            raise begun_anew(str(self._address))
+        if _redis_order(here.last) < _redis_order(after):
+            raise gap_of_stream_begun_anew(str(self._address))
         missing = here.missing(after)
         if missing is None:
-            read = _number(after)
+            read = _redis_number(after)
             return None if read is None else read + 1
         if self._told != after:
             self._gaps.found(missing, str(self._address))
@@ -138,7 +142,7 @@ class RedisReader:
             last = self._client.xrevrange(self._address.path[1], count=1)
         except redis.RedisError:
             return False
-        return not last or _order(last[0][0].decode()) <= _order(after or _FIRST)
+        return not last or _redis_order(last[0][0].decode()) <= _redis_order(after or _FIRST)
 
     def taken(self, messages: Sequence[Message]) -> None:
         """Do nothing: entries stay until the stream is trimmed."""
@@ -148,28 +152,28 @@ class RedisReader:
         self._client.close()
 
 
-def _entries(found: Any) -> Any:
+def _redis_entries(found: Any) -> Any:
     """Entries of the one stream asked for; the answer is a list, or a dictionary (RESP3)."""
     if isinstance(found, dict):
         return next(iter(found.values()))[0] if found else ()
     return found[0][1] if found else ()
 
 
-def _id(offset: str) -> str:
+def _redis_id(offset: str) -> str:
     return offset.partition("/")[0]
 
 
-def _number(offset: str) -> int | None:
+def _redis_number(offset: str) -> int | None:
     number = offset.partition("/")[2]
     return int(number) if number else None
 
 
-def _offset(id_: bytes, number: int | None) -> str:
+def _redis_offset(id_: bytes, number: int | None) -> str:
     return id_.decode() if number is None else f"{id_.decode()}/{number}"
 
 
-def _order(offset: str) -> tuple[int, int]:
-    first, _, second = _id(offset).partition("-")
+def _redis_order(offset: str) -> tuple[int, int]:
+    first, _, second = _redis_id(offset).partition("-")
     return int(first), int(second)
 
 
@@ -190,7 +194,7 @@ class RedisSink(BrokerSink):
             return 0
         if last[0][1].get(b"epoch", b"").decode("ascii", "replace") != self.epoch:
             raise self._error("holds rows of another epoch, or others: use another stream")
-        return _order(last[0][0].decode())[0]
+        return _redis_order(last[0][0].decode())[0]
 
     def publish(self, first: int, rows: Sequence[bytes]) -> None:
         """Publish rows from position `first` on, and wait until they are stored."""

@@ -12,8 +12,8 @@ from tidegate.lattice import FloatArray
 from tidegate.local.integer_weights import whole_weights
 from tidegate.local.mechanisms.piecewise import piecewise_probabilities, piecewise_variance
 from tidegate.local.mechanisms.stochastic_rounding import (
-    checked,
-    reach,
+    checked_for_rounding,
+    rounding_reach,
     stochastic_rounding,
     stochastic_rounding_variance,
 )
@@ -44,7 +44,7 @@ def hybrid(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> hybrid_variance(np.array([0.0, 0.5, 1.0]), Fraction(1)).round(2)
     array([4.29, 4.29, 4.29])
     """
-    if checked(epsilon) <= SWITCH:
+    if checked_for_rounding(epsilon) <= SWITCH:
         return stochastic_rounding(threshold, epsilon)
     return _hybrid_table(epsilon).at(threshold)
 
@@ -53,25 +53,25 @@ def hybrid_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
     """The variance of the mixture; for ε > 0.61 the paper's worst case, for every x.
 
     >>> root = math.exp(0.5)
-    >>> paper = (reach(Fraction(1)) ** 2 + (root + 3) / (3 * (root - 1))) / root
+    >>> paper = (rounding_reach(Fraction(1)) ** 2 + (root + 3) / (3 * (root - 1))) / root
     >>> bool(np.allclose(hybrid_variance(np.linspace(-1, 1, 5), Fraction(1)), paper))
     True
     """
     rounding = stochastic_rounding_variance(x, epsilon)
     if epsilon <= SWITCH:
         return rounding
-    share = _piecewise_share(epsilon)
+    share = _piecewise_share_of_hybrid(epsilon)
     return share * piecewise_variance(x, epsilon) + (1 - share) * rounding
 
 
-def _piecewise_share(epsilon: Fraction) -> float:
+def _piecewise_share_of_hybrid(epsilon: Fraction) -> float:
     return -math.expm1(-float(epsilon) / 2)
 
 
 @lru_cache(maxsize=16)
 def _hybrid_table(epsilon: Fraction) -> ValueQuestion:
     inputs, middles, cells = piecewise_probabilities(epsilon)
-    share, output = _piecewise_share(epsilon), reach(epsilon)
+    share, output = _piecewise_share_of_hybrid(epsilon), rounding_reach(epsilon)
     plus = 0.5 + inputs / (2 * output)
     coin = np.column_stack((1 - plus, plus))
     probabilities = np.hstack((share * cells, (1 - share) * coin))

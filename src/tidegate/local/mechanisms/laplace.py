@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.lattice import FloatArray
 from tidegate.local.integer_weights import whole_weights
-from tidegate.local.mechanisms.stochastic_rounding import checked
+from tidegate.local.mechanisms.stochastic_rounding import checked_for_rounding
 from tidegate.local.questions import ValueQuestion
 
 _ROWS, _CELLS = 33, 129
@@ -32,7 +32,7 @@ def laplace(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> question.variance(np.array([0.0, 1.0])).round(2)
     array([2., 2.])
     """
-    return _laplace_table(checked(epsilon)).at(threshold)
+    return _laplace_table(checked_for_rounding(epsilon)).at(threshold)
 
 
 def laplace_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:

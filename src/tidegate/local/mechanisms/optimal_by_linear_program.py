@@ -12,7 +12,11 @@ import numpy as np
 from tidegate.lattice import FloatArray
 from tidegate.local.integer_weights import whole_weights
 from tidegate.local.mechanisms.hybrid import SWITCH
-from tidegate.local.mechanisms.stochastic_rounding import checked, reach, stochastic_rounding
+from tidegate.local.mechanisms.stochastic_rounding import (
+    checked_for_rounding,
+    rounding_reach,
+    stochastic_rounding,
+)
 from tidegate.local.questions import ValueQuestion
 
 _STEPS = 100
@@ -56,9 +60,9 @@ def linear_program(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> L
             or min(point.min(), reduced.min()) <= 0
         ):
             break
-        lacking = sides - _times(matrix, point)
-        excess = cost - _transposed_times(matrix, multipliers) - reduced
-        value, bound = _inner(cost, point), _inner(sides, multipliers)
+        lacking = sides - _program_times(matrix, point)
+        excess = cost - _program_transposed_times(matrix, multipliers) - reduced
+        value, bound = _program_inner(cost, point), _program_inner(sides, multipliers)
         if (
             abs(value - bound) <= _TOLERANCE * max(1.0, abs(value))
             and np.abs(lacking).max() <= _TOLERANCE * max(1.0, np.abs(sides).max())
@@ -68,12 +72,15 @@ def linear_program(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> L
         newton = _LinearProgramNewton(matrix, point, reduced, lacking, excess)
         products = point * reduced
         ahead, _, ahead_reduced = newton.step(products)
-        far, far_reduced = _share(point, ahead), _share(reduced, ahead_reduced)
-        reached = _inner(point + far * ahead, reduced + far_reduced * ahead_reduced)
+        far, far_reduced = (
+            _share_of_program_step(point, ahead),
+            _share_of_program_step(reduced, ahead_reduced),
+        )
+        reached = _program_inner(point + far * ahead, reduced + far_reduced * ahead_reduced)
         centre = (reached / products.sum()) ** 3 * products.mean()
         step, turn, reduced_step = newton.step(products + ahead * ahead_reduced - centre)
-        point = point + _SHORT_OF_THE_WALL * _share(point, step) * step
-        share = _SHORT_OF_THE_WALL * _share(reduced, reduced_step)
+        point = point + _SHORT_OF_THE_WALL * _share_of_program_step(point, step) * step
+        share = _SHORT_OF_THE_WALL * _share_of_program_step(reduced, reduced_step)
         multipliers, reduced = multipliers + share * turn, reduced + share * reduced_step
     raise ArithmeticError("the linear program has no finite solution, or is badly scaled")
 
@@ -92,7 +99,7 @@ class _LinearProgramNewton:
         self._matrix, self._reduced = matrix, reduced
         self._lacking, self._excess = lacking, excess
         self._root = np.sqrt(point / reduced)
-        self._basis, self._corner = _orthogonal(matrix * self._root)
+        self._basis, self._corner = _program_orthogonal(matrix * self._root)
 
     def step(self, products: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The changes (dx, dy, ds) for p = `products`.
@@ -101,62 +108,62 @@ class _LinearProgramNewton:
         condition of C, not its square, decides how exact dy is: degenerate optima need that.
         """
         pull = products / (self._root * self._reduced) + self._root * self._excess
-        held = _solved(self._corner, self._lacking) + _times(self._basis, pull)
-        turn = _solved(self._corner.T, held)
-        forward = self._root * (_transposed_times(self._basis, held) - pull)
-        return forward, turn, self._excess - _transposed_times(self._matrix, turn)
+        held = _program_solved(self._corner, self._lacking) + _program_times(self._basis, pull)
+        turn = _program_solved(self._corner.T, held)
+        forward = self._root * (_program_transposed_times(self._basis, held) - pull)
+        return forward, turn, self._excess - _program_transposed_times(self._matrix, turn)
 
 
 # No BLAS for the long products: it would spread them over threads, which have to wait for each
 # other. On a busy machine that takes ten to fifty times as long as the arithmetic itself.
 
 
-def _times(matrix: FloatArray, column: FloatArray) -> FloatArray:
+def _program_times(matrix: FloatArray, column: FloatArray) -> FloatArray:
     product: FloatArray = np.einsum("ij,j->i", matrix, column)
     return product
 
 
-def _transposed_times(matrix: FloatArray, column: FloatArray) -> FloatArray:
+def _program_transposed_times(matrix: FloatArray, column: FloatArray) -> FloatArray:
     product: FloatArray = np.einsum("ij,i->j", matrix, column)
     return product
 
 
-def _inner(one: FloatArray, other: FloatArray) -> float:
+def _program_inner(one: FloatArray, other: FloatArray) -> float:
     return float(np.einsum("i,i->", one, other))
 
 
-def _solved(matrix: FloatArray, sides: FloatArray) -> FloatArray:
+def _program_solved(matrix: FloatArray, sides: FloatArray) -> FloatArray:
     return np.linalg.solve(matrix, sides).astype(np.float64, copy=False)
 
 
-def _orthogonal(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _program_orthogonal(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Q with orthonormal rows and a lower triangle C with matrix = C·Q.
 
     By Gram-Schmidt, and where rows are almost dependent twice: once leaves them not orthogonal.
     """
-    basis, corner = _gram_schmidt(matrix)
+    basis, corner = _program_gram_schmidt(matrix)
     lengths = corner.diagonal()
     if lengths.min() > _ALMOST * lengths.max():
         return basis, corner
-    basis, again = _gram_schmidt(basis)
+    basis, again = _program_gram_schmidt(basis)
     return basis, np.einsum("ij,jk->ik", corner, again)
 
 
-def _gram_schmidt(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _program_gram_schmidt(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     rows = len(matrix)
     basis, corner = matrix.copy(), np.zeros((rows, rows))
     for row in range(rows):
-        corner[row, row] = math.sqrt(_inner(basis[row], basis[row]))
+        corner[row, row] = math.sqrt(_program_inner(basis[row], basis[row]))
         if corner[row, row] == 0:
             raise ArithmeticError("the rows of the linear program are not independent")
         basis[row] /= corner[row, row]
         rest = basis[row + 1 :]
-        corner[row + 1 :, row] = _times(rest, basis[row])
+        corner[row + 1 :, row] = _program_times(rest, basis[row])
         rest -= corner[row + 1 :, row, None] * basis[row]
     return basis, corner
 
 
-def _share(point: FloatArray, step: FloatArray) -> float:
+def _share_of_program_step(point: FloatArray, step: FloatArray) -> float:
     """How much of the step, at most all, keeps the point from leaving x ≥ 0."""
     backwards = step < 0
     if not backwards.any():
@@ -168,13 +175,13 @@ def _start_of_program(
     cost: FloatArray, matrix: FloatArray, sides: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mehrotra's start: the least-squares point and multipliers, pushed away from the bounds."""
-    basis, corner = _orthogonal(matrix)
-    point = _transposed_times(basis, _solved(corner, sides))
-    multipliers = _solved(corner.T, _times(basis, cost))
-    reduced = cost - _transposed_times(matrix, multipliers)
+    basis, corner = _program_orthogonal(matrix)
+    point = _program_transposed_times(basis, _program_solved(corner, sides))
+    multipliers = _program_solved(corner.T, _program_times(basis, cost))
+    reduced = cost - _program_transposed_times(matrix, multipliers)
     point = point + max(-1.5 * float(point.min()), 0.0)
     reduced = reduced + max(-1.5 * float(reduced.min()), 0.0)
-    product = max(_inner(point, reduced), 1e-12)
+    product = max(_program_inner(point, reduced), 1e-12)
     point = point + 0.5 * product / max(float(reduced.sum()), 1e-12)
     reduced = reduced + 0.5 * product / max(float(point.sum()), 1e-12)
     return point, multipliers, reduced
@@ -209,12 +216,12 @@ def optimal(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> question.variance(np.array([-1.0, 0.0, 1.0])).round(2)  # the Hybrid Mechanism's is 1.04
     array([0.84, 0.96, 1.08])
     """
-    if checked(epsilon) <= SWITCH:
+    if checked_for_rounding(epsilon) <= SWITCH:
         return stochastic_rounding(threshold, epsilon)
     return _optimal_table(epsilon).at(threshold)
 
 
-def expected_shares(inputs: FloatArray) -> FloatArray:
+def expected_shares_for_optimal(inputs: FloatArray) -> FloatArray:
     """How often each of the inputs, on [−1, 1], is expected: what the variance is averaged with."""
     shares = np.exp(-_DECAY * (inputs + 1) / 2)
     shares *= (1 - _AT_THRESHOLD) / shares.sum()
@@ -231,9 +238,11 @@ def optimal_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray]:
     with the program over all P): for 61 outputs and 17 inputs 9,600 unknowns but only 34 equations.
     """
     inputs = np.linspace(-1.0, 1.0, INPUTS)
-    outputs = allowed_outputs(epsilon)
-    patterns = _patterns(INPUTS, math.exp(epsilon))
-    squares = expected_shares(inputs) @ patterns  # a pattern's cost, for an output of ±1
+    outputs = outputs_of_optimal(epsilon)
+    patterns = _program_patterns(INPUTS, math.exp(epsilon))
+    squares = (
+        expected_shares_for_optimal(inputs) @ patterns
+    )  # a pattern's cost, for an output of ±1
     cost = np.multiply.outer(outputs**2, squares).ravel()
     totals = np.tile(patterns, outputs.size)
     matrix = np.vstack((totals, totals * np.repeat(outputs, patterns.shape[1])))
@@ -244,14 +253,14 @@ def optimal_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray]:
     return outputs[used], probabilities[:, used]
 
 
-def allowed_outputs(epsilon: Fraction) -> FloatArray:
+def outputs_of_optimal(epsilon: Fraction) -> FloatArray:
     """Equidistant over the reach of the Piecewise Mechanism, and the two of stochastic rounding."""
     end = 1 / math.tanh(float(epsilon) / 4)
-    corner = reach(epsilon)
+    corner = rounding_reach(epsilon)
     return np.sort(np.concatenate((np.linspace(-end, end, OUTPUTS), [-corner, corner])))
 
 
-def _patterns(rows: int, ratio: float) -> FloatArray:
+def _program_patterns(rows: int, ratio: float) -> FloatArray:
     """All columns that are `ratio` in some neighbouring rows, or in none, and 1 in the others."""
     columns = [np.ones(rows)]
     for first in range(rows):

@@ -29,7 +29,7 @@ import numpy as np
 
 from tidegate.lattice import FloatArray
 from tidegate.local.integer_weights import whole_weights
-from tidegate.local.mechanisms.stochastic_rounding import checked
+from tidegate.local.mechanisms.stochastic_rounding import checked_for_rounding
 from tidegate.local.questions import ValueQuestion
 
 # Rows and columns of the table for ε up to a limit. Mixing two rows that are `gap` apart adds up
@@ -62,7 +62,7 @@ def piecewise(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> piecewise_variance(np.array([0.0, 1.0]), Fraction(2)).round(3)
     array([0.646, 1.228])
     """
-    return _piecewise_table(checked(epsilon)).at(threshold)
+    return _piecewise_table(checked_for_rounding(epsilon)).at(threshold)
 
 
 def piecewise_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
@@ -72,7 +72,7 @@ def piecewise_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
     return result
 
 
-def table_size(epsilon: Fraction) -> int:
+def piecewise_table_size(epsilon: Fraction) -> int:
     """Rows and columns."""
     return next(
         (size for limit, size in _PIECEWISE_SIZES if epsilon <= limit), _LARGEST_PIECEWISE_SIZE
@@ -81,7 +81,7 @@ def table_size(epsilon: Fraction) -> int:
 
 def piecewise_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The inputs x of the rows, the middles of the cells, and the probability of each cell."""
-    size = table_size(epsilon)
+    size = piecewise_table_size(epsilon)
     inputs = np.linspace(-1.0, 1.0, size)
     root = math.exp(float(epsilon) / 2)
     end = 1 / math.tanh(float(epsilon) / 4)  # s
@@ -114,10 +114,10 @@ def generalised_piecewise(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> question.variance(np.array([0.0, 1.0])).round(2)
     array([0.65, 1.23])
     """
-    return _generalised_table(checked(epsilon)).at(threshold)
+    return _generalised_piecewise_table(checked_for_rounding(epsilon)).at(threshold)
 
 
-def plateau(x: FloatArray, epsilon: Fraction) -> tuple[FloatArray, FloatArray, float]:
+def piecewise_plateau(x: FloatArray, epsilon: Fraction) -> tuple[FloatArray, FloatArray, float]:
     """Where the plateau for each x in [0, 1] begins and ends, and its density: as published."""
     root = math.exp(float(epsilon) / 2)
     length = 1 / (root + 1)
@@ -127,7 +127,7 @@ def plateau(x: FloatArray, epsilon: Fraction) -> tuple[FloatArray, FloatArray, f
 
 def published_error(x: FloatArray, epsilon: Fraction) -> FloatArray:
     """E(report − x)² of the biased report within [0, 1], in closed form."""
-    first, last, dense = plateau(x, epsilon)
+    first, last, dense = piecewise_plateau(x, epsilon)
     thin = dense * math.exp(-float(epsilon))
 
     def cubes(low: FloatArray, high: FloatArray) -> FloatArray:
@@ -140,10 +140,10 @@ def published_error(x: FloatArray, epsilon: Fraction) -> FloatArray:
 
 def generalised_piecewise_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray]:
     """The middles of the cells on [−1, 1], and the probability of each for every plateau."""
-    size = table_size(epsilon)
+    size = piecewise_table_size(epsilon)
     root = math.exp(float(epsilon) / 2)
     inner = np.linspace(0.5 / (root + 1), 1 - 0.5 / (root + 1), size)  # plateaus that are not moved
-    first, last, dense = plateau(inner, epsilon)
+    first, last, dense = piecewise_plateau(inner, epsilon)
     edges = np.linspace(0.0, 1.0, size + 1)
     inside = np.diff(np.clip(edges, first[:, None], last[:, None]), axis=1)
     probabilities = dense * (inside + (np.diff(edges) - inside) / root**2)
@@ -151,6 +151,6 @@ def generalised_piecewise_probabilities(epsilon: Fraction) -> tuple[FloatArray, 
 
 
 @lru_cache(maxsize=16)
-def _generalised_table(epsilon: Fraction) -> ValueQuestion:
+def _generalised_piecewise_table(epsilon: Fraction) -> ValueQuestion:
     outputs, probabilities = generalised_piecewise_probabilities(epsilon)
     return ValueQuestion.fitted(1, whole_weights(probabilities, epsilon), outputs.tolist())

@@ -34,7 +34,7 @@ def stochastic_rounding(threshold: int, epsilon: Fraction) -> ValueQuestion:
     >>> question.variance(np.array([0.0, 1.0])).round(3)
     array([4.683, 3.683])
     """
-    return _rounding_table(checked(epsilon)).at(threshold)
+    return _rounding_table(checked_for_rounding(epsilon)).at(threshold)
 
 
 def stochastic_rounding_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
@@ -43,16 +43,16 @@ def stochastic_rounding_variance(x: FloatArray, epsilon: Fraction) -> FloatArray
     >>> stochastic_rounding_variance(np.array([0.0, 1.0]), Fraction(1)).round(3)
     array([4.683, 3.683])
     """
-    result: FloatArray = reach(epsilon) ** 2 - np.square(x)
+    result: FloatArray = rounding_reach(epsilon) ** 2 - np.square(x)
     return result
 
 
-def reach(epsilon: Fraction) -> float:
+def rounding_reach(epsilon: Fraction) -> float:
     """What a report of stochastic rounding is worth, on [−1, 1]: (e^ε + 1)/(e^ε − 1)."""
     return 1 / math.tanh(float(epsilon) / 2)
 
 
-def checked(epsilon: Fraction) -> Fraction:
+def checked_for_rounding(epsilon: Fraction) -> Fraction:
     """An ε that the tables of this package are made for."""
     if not SMALLEST <= epsilon <= LARGEST:
         raise SettingError("epsilon", f"must be from {float(SMALLEST):g} to {float(LARGEST):g}")

@@ -26,7 +26,7 @@ MOST_STEPS = 1 << 53
 _SLICE = 1 << 14
 
 
-def whole_steps(values: NDArray[Any]) -> IntArray:
+def whole_steps_in_question(values: NDArray[Any]) -> IntArray:
     """The values as integers of 64 bits; refuses what is not a list of whole numbers."""
     if values.ndim != 1 or values.dtype.kind not in "iu":  # a float would be cut, True is no step
         raise InputError("values must be whole steps of the resolution, in one dimension")
@@ -35,36 +35,38 @@ def whole_steps(values: NDArray[Any]) -> IntArray:
     return values.astype(np.int64, copy=False)
 
 
-def slices(count: int) -> Iterator[slice]:
+def question_slices(count: int) -> Iterator[slice]:
     """Slices of `count` values whose intermediate arrays fit into a processor's second cache."""
     for start in range(0, count, _SLICE):
         yield slice(start, min(start + _SLICE, count))
 
 
-def word_pairs(count: int, total: int, words: WordSource) -> tuple[Word32Array, Word32Array]:
+def question_word_pairs(
+    count: int, total: int, words: WordSource
+) -> tuple[Word32Array, Word32Array]:
     """Draw a word for each of `count` devices, and one that is uniform below `total`.
 
     Both are halves of one word of 64 bits. Where the second is not below the total it is drawn
     again, each time from a new word of 64 bits, until it is.
     """
-    high, second = halves(words.take(count))
+    high, second = question_word_halves(words.take(count))
     if total == WORDS:
         return high, second
     second = second.copy()
     again = np.flatnonzero(second >= total)
     while again.size:
-        second[again] = halves(words.take(again.size))[1]
+        second[again] = question_word_halves(words.take(again.size))[1]
         again = again[second[again] >= total]
     return high, second
 
 
-def packed(high: IntArray, low: IntArray) -> PackedArray:
+def packed_question_words(high: IntArray, low: IntArray) -> PackedArray:
     """Two numbers of 32 bits in one of 64: a table of them costs one look instead of two."""
     result: PackedArray = high.astype(np.uint64) << np.uint64(WORD_BITS) | low.astype(np.uint64)
     return result
 
 
-def halves(pairs: PackedArray) -> tuple[Word32Array, Word32Array]:
+def question_word_halves(pairs: PackedArray) -> tuple[Word32Array, Word32Array]:
     """The high and the low 32 bits, as views."""
     ends = np.ascontiguousarray(pairs).astype("<u8", copy=False).view("<u4")
     return ends[1::2], ends[0::2]

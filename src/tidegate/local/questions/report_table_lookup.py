@@ -9,7 +9,12 @@ import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.integer_weights import WORD_BITS, WORDS
-from tidegate.local.questions.question import PackedArray, Word32Array, halves, packed
+from tidegate.local.questions.question import (
+    PackedArray,
+    Word32Array,
+    packed_question_words,
+    question_word_halves,
+)
 
 _MOST_SLOTS = 1 << 16
 
@@ -35,7 +40,7 @@ class ColumnLookup:
         starts = np.arange(1 << self._bits, dtype=np.int64) << (WORD_BITS - self._bits)
         first = np.array([np.searchsorted(row, starts) for row in last])
         first = np.minimum(first, self._columns - 1)
-        self._slots = packed(first, np.take_along_axis(last, first, axis=1)).ravel()
+        self._slots = packed_question_words(first, np.take_along_axis(last, first, axis=1)).ravel()
         self._last = last.astype(np.uint32).ravel()
         finish = starts + ((1 << (WORD_BITS - self._bits)) - 1)
         beyond = np.array([np.searchsorted(row, finish) for row in last])
@@ -46,7 +51,7 @@ class ColumnLookup:
         slots = rows << self._bits
         if self._bits:
             slots += words >> np.uint32(WORD_BITS - self._bits)
-        first, last = halves(self._slots[slots])
+        first, last = question_word_halves(self._slots[slots])
         np.add(first, words > last, out=into, casting="unsafe")
         if self._one_step:
             return
@@ -92,7 +97,7 @@ class RowLookup:
             again = again[x[again] >= self._ends[rows[again]]]
         chances = np.floor((x - self._means[rows]) / self._gaps[rows] * WORDS).astype(np.int64)
         whole = chances >> WORD_BITS  # a chance of 1 does not fit: it is the next row, and none
-        return packed(rows + whole, chances - whole * WORDS)
+        return packed_question_words(rows + whole, chances - whole * WORDS)
 
     @cached_property
     def _means(self) -> FloatArray:

@@ -11,9 +11,15 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
-from tidegate.local.canonical_json import number, whole_field
-from tidegate.local.integer_weights import WORDS, check_loss, coin_weights
-from tidegate.local.questions.question import MOST_STEPS, Words, slices, whole_steps, word_pairs
+from tidegate.local.canonical_json import finite_json_number, whole_field
+from tidegate.local.integer_weights import WORDS, check_weight_loss, coin_weights
+from tidegate.local.questions.question import (
+    MOST_STEPS,
+    Words,
+    question_slices,
+    question_word_pairs,
+    whole_steps_in_question,
+)
 from tidegate.randomness import WordSource
 
 ABOVE, BELOW = "tail", "tail-below"  # the forms of a message
@@ -80,7 +86,7 @@ class TailQuestion:
     def check(self, epsilon: Fraction) -> None:
         """Refuse unless truth ≤ e^ε·lie."""
         truth = WORDS - self.lie
-        check_loss([(min(self.lie, truth), max(self.lie, truth))], epsilon)
+        check_weight_loss([(min(self.lie, truth), max(self.lie, truth))], epsilon)
 
     def answer(self, value: int, words: Words) -> int:
         """The dither, then the coin."""
@@ -92,10 +98,10 @@ class TailQuestion:
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The answers of many devices."""
-        values = whole_steps(values)
+        values = whole_steps_in_question(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
-        for part in slices(values.size):
-            first, second = word_pairs(part.stop - part.start, WORDS, words)
+        for part in question_slices(values.size):
+            first, second = question_word_pairs(part.stop - part.start, WORDS, words)
             dithered = first * (1 / WORDS)  # as exact as a division: a power of two
             dithered -= 0.5
             dithered *= self.dither
@@ -118,8 +124,8 @@ class TailQuestion:
     def from_plain(cls, plain: Mapping[str, Any]) -> TailQuestion:
         """Read the question from a message, strictly."""
         return cls(
-            level=number(plain.get("level"), "level", LARGEST),
-            dither=number(plain.get("dither"), "dither", LARGEST),
+            level=finite_json_number(plain.get("level"), "level", LARGEST),
+            dither=finite_json_number(plain.get("dither"), "dither", LARGEST),
             lie=whole_field(plain, "lie", 1, WORDS // 2),
             below=plain.get("form") == BELOW,
         )

@@ -14,15 +14,15 @@ import numpy as np
 
 from tidegate.errors import SettingError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.local.canonical_json import number, whole_field
-from tidegate.local.integer_weights import WORDS, check_loss, drawn
+from tidegate.local.canonical_json import finite_json_number, whole_field
+from tidegate.local.integer_weights import WORDS, check_weight_loss, drawn_weight
 from tidegate.local.questions.question import (
     LEAST_TOTAL,
     Words,
-    halves,
-    slices,
-    whole_steps,
-    word_pairs,
+    question_slices,
+    question_word_halves,
+    question_word_pairs,
+    whole_steps_in_question,
 )
 from tidegate.local.questions.report_table_lookup import ColumnLookup, RowLookup
 from tidegate.randomness import WordSource
@@ -93,12 +93,20 @@ class ValueQuestion:
     ) -> ValueQuestion:
         """The question with outputs stretched such that the means reach just from −1 to 1."""
         rows = tuple(tuple(int(weight) for weight in row) for row in weights)
-        reach = min(-_mean(rows[0], outputs), _mean(rows[-1], outputs))
+        reach = min(
+            -_mean_of_value_reports(rows[0], outputs), _mean_of_value_reports(rows[-1], outputs)
+        )
         if not reach > 0:
             raise SettingError("weights", "the means of the rows must grow through 0")
         while True:
             stretched = tuple(output / reach for output in outputs)
-            if min(-_mean(rows[0], stretched), _mean(rows[-1], stretched)) >= 1:
+            if (
+                min(
+                    -_mean_of_value_reports(rows[0], stretched),
+                    _mean_of_value_reports(rows[-1], stretched),
+                )
+                >= 1
+            ):
                 return cls(threshold=threshold, weights=rows, outputs=stretched)
             reach = math.nextafter(reach, 0.0)  # the division rounded to the wrong side
 
@@ -124,12 +132,13 @@ class ValueQuestion:
     @cached_property
     def means(self) -> tuple[float, ...]:
         """What each row's reports are worth on average, on [−1, 1]."""
-        return tuple(_mean(row, self.outputs) for row in self.weights)
+        return tuple(_mean_of_value_reports(row, self.outputs) for row in self.weights)
 
     @cached_property
     def _squares(self) -> tuple[float, ...]:
         return tuple(
-            _mean(row, [output * output for output in self.outputs]) for row in self.weights
+            _mean_of_value_reports(row, [output * output for output in self.outputs])
+            for row in self.weights
         )
 
     def variance(self, x: FloatArray) -> FloatArray:
@@ -145,13 +154,13 @@ class ValueQuestion:
     def check(self, epsilon: Fraction) -> None:
         """Refuse unless largest ≤ e^ε·least in every column."""
         columns = zip(*self.weights, strict=True)
-        check_loss(((min(column), max(column)) for column in columns), epsilon)
+        check_weight_loss(((min(column), max(column)) for column in columns), epsilon)
 
     def answer(self, value: int, words: Words) -> int:
         """A coin takes the row, a word below the total takes the column."""
         row, coin = self.place(min(max(value, self.lowest), self.threshold))
         row += words() < coin
-        word = drawn(self.total, words)
+        word = drawn_weight(self.total, words)
         for column, weight in enumerate(self.weights[row]):
             if word < weight:
                 return column
@@ -182,13 +191,13 @@ class ValueQuestion:
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The answers of many devices."""
-        values = whole_steps(values)
+        values = whole_steps_in_question(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
         find = self._places.finder(values.size)
-        for part in slices(values.size):
-            first, second = word_pairs(part.stop - part.start, self.total, words)
+        for part in question_slices(values.size):
+            first, second = question_word_pairs(part.stop - part.start, self.total, words)
             cut = np.clip(values[part], self.lowest, self.threshold)
-            rows, coins = halves(find(cut - self.lowest if self.lowest else cut))
+            rows, coins = question_word_halves(find(cut - self.lowest if self.lowest else cut))
             chosen = np.add(rows, first < coins, dtype=np.int64)
             self._guide.columns(chosen, second, reports[part])
         return reports
@@ -221,7 +230,7 @@ class ValueQuestion:
         question = cls(
             threshold=whole_field(plain, "threshold", 1, 2**53),
             weights=tuple(tuple(row) for row in rows),
-            outputs=tuple(number(output, "outputs", LARGEST) for output in outputs),
+            outputs=tuple(finite_json_number(output, "outputs", LARGEST) for output in outputs),
             lowest=whole_field(plain, "lowest", -(2**53), -1) if "lowest" in plain else 0,
         )
         if question.total < LEAST_TOTAL:
@@ -229,7 +238,7 @@ class ValueQuestion:
         return question
 
 
-def _mean(row: Sequence[int], outputs: Sequence[float]) -> float:
+def _mean_of_value_reports(row: Sequence[int], outputs: Sequence[float]) -> float:
     """Σ weight·output/total, added from left to right: the same bits in every client."""
     total = 0.0
     for weight, output in zip(row, outputs, strict=True):

@@ -12,8 +12,14 @@ import numpy as np
 from tidegate.errors import SettingError
 from tidegate.lattice import IntArray
 from tidegate.local.canonical_json import whole_field
-from tidegate.local.integer_weights import WORDS, check_loss, drawn
-from tidegate.local.questions.question import LEAST_TOTAL, Words, slices, whole_steps, word_pairs
+from tidegate.local.integer_weights import WORDS, check_weight_loss, drawn_weight
+from tidegate.local.questions.question import (
+    LEAST_TOTAL,
+    Words,
+    question_slices,
+    question_word_pairs,
+    whole_steps_in_question,
+)
 from tidegate.randomness import WordSource
 
 MOST_STEPS = 1 << 37  # times the number of bins, exact as a float: what a browser computes with
@@ -67,12 +73,12 @@ class WaveQuestion:
 
     def check(self, epsilon: Fraction) -> None:
         """Refuse unless high ≤ e^ε·low."""
-        check_loss([(self.low, self.high)], epsilon)
+        check_weight_loss([(self.low, self.high)], epsilon)
 
     def answer(self, value: int, words: Words) -> int:
         """One word below the total picks the cell."""
         start = min(max(value, 0), self.top) * self.bins // (self.top + 1)
-        word = drawn(self.total, words)
+        word = drawn_weight(self.total, words)
         before, plateau = start * self.low, (2 * self.half + 1) * self.high
         if word < before:
             return word // self.low
@@ -82,12 +88,12 @@ class WaveQuestion:
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
         """The answers of many devices."""
-        values = whole_steps(values)
+        values = whole_steps_in_question(values)
         reports: IntArray = np.empty(values.size, dtype=np.int64)
         width = 2 * self.half + 1
         plateau = width * self.high
-        for part in slices(values.size):
-            _, second = word_pairs(part.stop - part.start, self.total, words)
+        for part in question_slices(values.size):
+            _, second = question_word_pairs(part.stop - part.start, self.total, words)
             start = np.clip(values[part], 0, self.top)
             start *= self.bins
             start //= self.top + 1

@@ -12,11 +12,11 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.series.randomized_response import (
     Bits,
-    as_signs,
-    contrast,
     picked,
-    share_of_ones,
-    share_variance,
+    response_contrast,
+    response_variance,
+    responses_as_signs,
+    share_of_responses,
 )
 from tidegate.local.series.schemes import Changes, Patterns, PopulationDivision, Updates
 from tidegate.randomness import WordSource
@@ -28,14 +28,14 @@ class ChangeCollector:
     """The means of `Changes`: running sums over nodes of a binary tree."""
 
     def __init__(self, scheme: Changes, users: int) -> None:
-        self._factor = scheme.levels * scheme.changes / contrast(scheme.epsilon) / users
+        self._factor = scheme.levels * scheme.changes / response_contrast(scheme.epsilon) / users
         self._nodes = np.zeros(scheme.levels)  # the last complete node of each level
         self._step = 0
 
     def collect(self, levels: IntArray, plus: Bits) -> float:
         """The signs of one step, with the levels of those who sent them; gives the mean."""
         self._step += 1
-        sums = np.bincount(levels, as_signs(plus), minlength=self._nodes.size)
+        sums = np.bincount(levels, responses_as_signs(plus), minlength=self._nodes.size)
         ended = self._step % (1 << np.arange(self._nodes.size)) == 0
         self._nodes[ended] = sums[ended]
         # The prefix [0, step) is made of the last node of every level whose bit is set.
@@ -53,14 +53,14 @@ class UpdateCollector:
 
     def wanted(self, votes: Bits) -> bool:
         """Whether enough users say that the mean is out of date; the first epoch always updates."""
-        yes = share_of_ones(int(votes.sum()), votes.size, self._scheme.vote_epsilon)
+        yes = share_of_responses(int(votes.sum()), votes.size, self._scheme.vote_epsilon)
         return self.updates < self._scheme.updates and (
             not self.updates or yes > self._scheme.quorum
         )
 
     def collect(self, reports: Bits) -> None:
         """An update."""
-        mean = share_of_ones(int(reports.sum()), reports.size, self._scheme.report_epsilon)
+        mean = share_of_responses(int(reports.sum()), reports.size, self._scheme.report_epsilon)
         self.published = Fraction(round(min(max(mean, 0.0), 1.0) * _GRAIN), _GRAIN)
         self.updates += 1
 
@@ -100,8 +100,8 @@ class PopulationCollector:
             self._owed -= 1
             return self._take(0)
         self._absorbed = min(self._absorbed + 1, self._scheme.window)
-        moved = (seen - self.mean) ** 2 - share_variance(reports.size, epsilon)
-        if moved <= share_variance(self._absorbed * self.group, epsilon):
+        moved = (seen - self.mean) ** 2 - response_variance(reports.size, epsilon)
+        if moved <= response_variance(self._absorbed * self.group, epsilon):
             return self._take(0)
         asked = self._take(self._absorbed * self.group)
         self._owed, self._absorbed = self._absorbed - 1, 0
@@ -113,7 +113,7 @@ class PopulationCollector:
             self.mean = self._mean(reports)
 
     def _mean(self, reports: Bits) -> float:
-        return share_of_ones(int(reports.sum()), reports.size, self._scheme.epsilon)
+        return share_of_responses(int(reports.sum()), reports.size, self._scheme.epsilon)
 
     def _take(self, count: int) -> IntArray:
         asked, self._free = self._free[:count], self._free[count:]

@@ -9,12 +9,12 @@ import numpy as np
 
 from tidegate.errors import InputError, RefusedError
 from tidegate.lattice import IntArray
-from tidegate.local.series.randomized_response import Bits, fair, picked, told
+from tidegate.local.series.randomized_response import Bits, fair_response, picked, randomized_bits
 from tidegate.local.series.schemes import REPORTS, Changes, Patterns, PopulationDivision, Updates
 from tidegate.randomness import WordSource
 
 
-class Signs(NamedTuple):
+class DeviceSigns(NamedTuple):
     """Who reports at a step, and whether its sign is +1."""
 
     users: IntArray
@@ -33,9 +33,9 @@ class ChangeDevices:
         self._node = np.zeros(users, dtype=np.int64)  # the kept change, if it is in the open node
         self._step = 0
 
-    def push(self, values: Bits) -> Signs:
+    def push(self, values: Bits) -> DeviceSigns:
         """The bits of one step; gives the signs of the nodes that end with it."""
-        now = _bits(values, self._last.size)
+        now = _bits_of_devices(values, self._last.size)
         changed = now != self._last
         kept = changed & (self._seen == self._kept)
         self._node[kept] = np.where(now[kept], 1, -1)
@@ -44,13 +44,13 @@ class ChangeDevices:
         self._step += 1
         users = np.flatnonzero(self._step % (1 << self.levels) == 0)
         change = self._node[users]
-        plus = fair(users.size, self._words)
+        plus = fair_response(users.size, self._words)
         held = np.flatnonzero(change)
         # Coins of users without a change are drawn too: how many words are read tells nothing.
-        signed = told(change > 0, self._scheme.epsilon, self._words)
+        signed = randomized_bits(change > 0, self._scheme.epsilon, self._words)
         plus[held] = signed[held]
         self._node[users] = 0
-        return Signs(users, plus)
+        return DeviceSigns(users, plus)
 
 
 class UpdateDevices:
@@ -71,7 +71,7 @@ class UpdateDevices:
         """
         if self._steps == self._scheme.epoch:
             raise RefusedError(f"an epoch has {self._steps} steps: close it before the next one")
-        self._sums += _bits(values, self._sums.size)
+        self._sums += _bits_of_devices(values, self._sums.size)
         self._steps += 1
 
     def vote(self, published: Fraction) -> Bits:
@@ -85,16 +85,16 @@ class UpdateDevices:
         )
         yes = far[self._sums] & (self._yes < self._scheme.votes)
         self._yes += yes
-        return told(yes, self._scheme.vote_epsilon, self._words)
+        return randomized_bits(yes, self._scheme.vote_epsilon, self._words)
 
     def report(self) -> Bits:
         """In an update: the mean of the epoch, rounded at random to a bit, by coins."""
         epoch = self._scheme.epoch
         bits = picked(self._sums.size, epoch, self._words) < self._sums
-        reports = told(bits, self._scheme.report_epsilon, self._words)
+        reports = randomized_bits(bits, self._scheme.report_epsilon, self._words)
         self._updates += 1
         if self._updates > self._scheme.updates:
-            return fair(self._sums.size, self._words)
+            return fair_response(self._sums.size, self._words)
         return reports
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class PopulationDevices:
 
     def push(self, values: Bits) -> None:
         """The bits of one step."""
-        self._values = _bits(values, self._asked.size)
+        self._values = _bits_of_devices(values, self._asked.size)
         self._step += 1
 
     def report(self, users: IntArray) -> Bits:
@@ -123,17 +123,17 @@ class PopulationDevices:
         Raises:
             RefusedError: one of them has reported within the window.
         """
-        if not each_once(users, self._asked.size) or np.any(
+        if not each_device_once(users, self._asked.size) or np.any(
             self._step - self._asked[users] < self._scheme.window
         ):
             raise RefusedError(
                 f"a user may report once in {self._scheme.window} steps: ask another one"
             )
         self._asked[users] = self._step
-        return told(self._values[users], self._scheme.epsilon, self._words)
+        return randomized_bits(self._values[users], self._scheme.epsilon, self._words)
 
 
-def each_once(asked: IntArray, users: int) -> bool:
+def each_device_once(asked: IntArray, users: int) -> bool:
     """Whether these are users, each once.
 
     Of an array −1 would be the last one a second time. Of a column, coins would be drawn for each
@@ -145,7 +145,7 @@ def each_once(asked: IntArray, users: int) -> bool:
     return bool(known.all()) and np.unique(asked).size == asked.size
 
 
-def _bits(values: Bits, users: int) -> Bits:
+def _bits_of_devices(values: Bits, users: int) -> Bits:
     """A copy: the caller may write the next step into the same array."""
     array = np.array(values)
     if array.shape != (users,) or array.dtype != np.bool_:
@@ -182,7 +182,7 @@ class PatternDevices:
         """
         now = self._reported[self._step % self._scheme.window]
         if (
-            not each_once(users, self._values.size)
+            not each_device_once(users, self._values.size)
             or np.any(now[users])
             or np.any(self._reported[:, users].sum(axis=0) >= REPORTS)
         ):

@@ -15,13 +15,13 @@ Bits = NDArray[np.bool_]
 _HALF = np.uint64(32)
 
 
-def contrast(epsilon: Fraction) -> float:
+def response_contrast(epsilon: Fraction) -> float:
     """How much the share of ones rises with a bit, for the weights as they are."""
     lie, truth = coin_weights(epsilon)
     return (truth - lie) / WORDS
 
 
-def told(bits: Bits, epsilon: Fraction, words: WordSource) -> Bits:
+def randomized_bits(bits: Bits, epsilon: Fraction, words: WordSource) -> Bits:
     """Each bit by randomized response at ε: true with `truth` of 2**32, from the upper half of a
     word.
 
@@ -33,7 +33,7 @@ def told(bits: Bits, epsilon: Fraction, words: WordSource) -> Bits:
     return np.asarray(drawn < chance)
 
 
-def fair(count: int, words: WordSource) -> Bits:
+def fair_response(count: int, words: WordSource) -> Bits:
     """Coins that tell nothing."""
     return (words.take(count) >> np.uint64(63)).astype(np.bool_)
 
@@ -47,17 +47,17 @@ def picked(count: int, among: int, words: WordSource) -> IntArray:
     return (drawn % np.uint64(among)).astype(np.int64)
 
 
-def share_of_ones(ones: int, reports: int, epsilon: Fraction) -> float:
+def share_of_responses(ones: int, reports: int, epsilon: Fraction) -> float:
     """The unbiased estimate of the share of bits that are set."""
     lie, _ = coin_weights(epsilon)
-    return (ones / reports - lie / WORDS) / contrast(epsilon)
+    return (ones / reports - lie / WORDS) / response_contrast(epsilon)
 
 
-def share_variance(reports: float, epsilon: Fraction) -> float:
+def response_variance(reports: float, epsilon: Fraction) -> float:
     """Largest variance of that estimate by noise alone: ¼/(reports·contrast²)."""
-    return 0.25 / (reports * contrast(epsilon) ** 2)
+    return 0.25 / (reports * response_contrast(epsilon) ** 2)
 
 
-def as_signs(bits: Bits) -> FloatArray:
+def responses_as_signs(bits: Bits) -> FloatArray:
     """−1 and 1."""
     return np.where(bits, 1.0, -1.0)

@@ -23,7 +23,7 @@ _FALL = 1.5  # how they fall: between an exponential and a normal distribution
 _UNLIKELY = 7.0  # nats below the likeliest, by the prior
 
 
-def visible_shares(bits: TailBits, top_share: float) -> list[float]:
+def visible_second_scales(bits: TailBits, top_share: float) -> list[float]:
     """Shares that the answers about the upper half of the levels can tell from none."""
     upper = np.argsort(bits.level, kind="stable")[bits.level.size // 2 :]
     told = float((4 * bits.count[upper] * np.square(1 - 2 * bits.lie[upper])).sum())

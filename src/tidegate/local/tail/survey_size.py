@@ -48,17 +48,21 @@ class PlannedSurvey:
     copies: int = 1
 
 
-def held_out(holdout: int, in_stream: int, horizon: int) -> tuple[PlannedSurvey, ...]:
+def survey_of_hold_out(holdout: int, in_stream: int, horizon: int) -> tuple[PlannedSurvey, ...]:
     """The rounds of a hold-out of a given size, and of the questions in the stream after it."""
     before = [
         PlannedSurvey(
-            participants=_part(holdout, index, _PARTS), horizon=horizon, locates=index == 0
+            participants=_part_of_survey(holdout, index, _PARTS),
+            horizon=horizon,
+            locates=index == 0,
         )
         for index in range(_PARTS)
     ]
     later = [
         PlannedSurvey(
-            participants=_part(in_stream, index, _STREAM_PARTS), horizon=horizon, in_stream=True
+            participants=_part_of_survey(in_stream, index, _STREAM_PARTS),
+            horizon=horizon,
+            in_stream=True,
         )
         for index in range(_STREAM_PARTS if in_stream else 0)
     ]
@@ -80,7 +84,9 @@ def growing_survey(
     rounds = _LOCATING + _REFINING
     plan = [
         PlannedSurvey(
-            participants=_part(first, index, rounds), horizon=aim, locates=index < _LOCATING
+            participants=_part_of_survey(first, index, rounds),
+            horizon=aim,
+            locates=index < _LOCATING,
         )
         for index in range(rounds)
     ]
@@ -98,7 +104,7 @@ def growing_survey(
     return tuple(plan)
 
 
-def halved(planned: PlannedSurvey) -> PlannedSurvey:
+def halved_survey(planned: PlannedSurvey) -> PlannedSurvey:
     """The part of one side of 0, if both are asked about: half of the devices that are asked."""
     if not planned.asks:
         return planned
@@ -118,14 +124,14 @@ def survey_size(epsilon: Fraction, fleet: int | None, sides: int = 1) -> int:
     return _ROUNDED * max(1, math.floor(wanted / _ROUNDED))
 
 
-def least_fleet(epsilon: Fraction, survey_epsilon: Fraction) -> int:
+def least_survey_fleet(epsilon: Fraction, survey_epsilon: Fraction) -> int:
     """How many reports a first answer needs at least, whatever the values are.
 
     With a mean of an eighth of θ, the sum over N reports of variance V on [−1, 1] has a relative
     error of 4·√(V/N): 16·V are as good as none. And one device in four chooses θ: with fewer than
     32 honest bits' worth of answers its order of magnitude would be chance.
 
-    >>> [least_fleet(Fraction(one), Fraction(one)) for one in ("1/10", "1/2", "1", "4")]
+    >>> [least_survey_fleet(Fraction(one), Fraction(one)) for one in ("1/10", "1/2", "1", "4")]
     [12790, 502, 118, 100]
     """
     worst = float(hybrid_variance(np.zeros(1), epsilon)[0])
@@ -133,6 +139,6 @@ def least_fleet(epsilon: Fraction, survey_epsilon: Fraction) -> int:
     return max(math.ceil(16 * worst), math.ceil(bits), _LEAST_FLEET)
 
 
-def _part(total: int, index: int, parts: int) -> int:
+def _part_of_survey(total: int, index: int, parts: int) -> int:
     """How many of `total` belong to this part, as evenly as possible."""
     return total * (index + 1) // parts - total * index // parts

@@ -62,14 +62,14 @@ class TailBits:
         return likelihood
 
 
-def normalised(log_weights: FloatArray) -> FloatArray:
+def normalised_tail_weights(log_weights: FloatArray) -> FloatArray:
     """Weights that add up to 1, from logarithms up to a constant."""
     weights = np.exp(log_weights - log_weights.max())
     result: FloatArray = weights / weights.sum()
     return result
 
 
-def weighted_quantiles(
+def weighted_tail_quantiles(
     columns: FloatArray, weights: FloatArray, quantiles: tuple[float, ...]
 ) -> FloatArray:
     """The least value in each column below which such a part of the weights lies."""

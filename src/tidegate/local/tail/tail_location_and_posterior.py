@@ -1,7 +1,7 @@
 """Tails of which answers tell: where they begin, and how they fall.
 
 First: where, in orders of magnitude, does the tail begin (`located_tail`)? Second: how fast does it
-fall from there? A posterior over a family of tails (`posterior`).
+fall from there? A posterior over a family of tails (`tail_posterior`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.local.tail.second_scales import (
     SECOND_CHANCE,
     tails_of_two_scales,
-    visible_shares,
+    visible_second_scales,
     with_second_scale,
 )
-from tidegate.local.tail.tail_bits import TailBits, normalised, weighted_quantiles
+from tidegate.local.tail.tail_bits import TailBits, normalised_tail_weights, weighted_tail_quantiles
 
 _SLOPES = np.geomspace(0.004, 40.0, 42)
 _CURVATURES = np.array([0, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.3, 1.7, 2.2, 3, 4, 6, 9])
 _LEAST_CURVATURE = 0.1  # what a power law counts as in logarithms: as good as straight
-# Median of slope and curvature, and the scale of their logarithms (see `posterior`).
+# Median of slope and curvature, and the scale of their logarithms (see `tail_posterior`).
 _SLOPE, _SLOPE_SCALE = 1.8, 0.6
 _CURVATURE, _CURVATURE_SD = 0.8, 0.8
 _TAIL, _BULK = 0.12, 0.7  # up to this share above the anchor; the largest there is
@@ -95,7 +95,7 @@ def _log_shares_of_tail(
     return np.minimum(0.0, log_share[:, None] - slope[:, None] * shape)
 
 
-def posterior(bits: TailBits, anchor: float, top_share: float, mass: float = 1.0) -> Tails:
+def tail_posterior(bits: TailBits, anchor: float, top_share: float, mass: float = 1.0) -> Tails:
     """The posterior over tails, given the bits and the prior.
 
     Prior: ln(S0/top_share) ~ N(0, 1.2), since the anchor was found by bits too; h is around 1.8,
@@ -119,21 +119,21 @@ def posterior(bits: TailBits, anchor: float, top_share: float, mass: float = 1.0
     ratios = bits.level / anchor
     shares = np.exp(_log_shares_of_tail(log_share, slope, curvature, ratios))
     likely = prior + bits.log_likelihood(shares)
-    which = _likeliest(likely)
+    which = _likeliest_tails(likely)
     second, reach, likely = np.zeros(which.size), np.ones(which.size), likely[which]
-    if parts := visible_shares(bits, top_share):
+    if parts := visible_second_scales(bits, top_share):
         grid = _OFFSETS, _SLOPES.size, _CURVATURES.size
         two = tails_of_two_scales(bits, ratios, shares, prior.reshape(grid), parts)
-        kept = _likeliest(two.log_weights)
+        kept = _likeliest_tails(two.log_weights)
         which = np.concatenate((which, two.first[kept]))
         second = np.concatenate((second, two.share[kept]))
         reach = np.concatenate((reach, two.reach[kept]))
         likely = np.concatenate((likely + math.log(1 - SECOND_CHANCE), two.log_weights[kept]))
-    weights = normalised(likely)
+    weights = normalised_tail_weights(likely)
     return Tails(anchor, log_share[which], slope[which], curvature[which], weights, second, reach)
 
 
-def _likeliest(log_weights: FloatArray) -> IntArray:
+def _likeliest_tails(log_weights: FloatArray) -> IntArray:
     """The places of tails that are kept, the likeliest first."""
     best: IntArray = np.argsort(-log_weights, kind="stable")[:_KEPT]
     kept: IntArray = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
@@ -152,17 +152,19 @@ def _grid_of_tails(
     expected = _SLOPE * min(1.0, math.log(relative) / math.log(_TAIL))
     slope_deviations = (np.log(_SLOPES) - math.log(expected)) / _SLOPE_SCALE
     slope_prior = -2 * np.log1p(np.square(slope_deviations) / 3)
-    curvature_prior = _normal((straight - math.log(_CURVATURE)) / _CURVATURE_SD) + width
+    curvature_prior = (
+        _normal_tail_density((straight - math.log(_CURVATURE)) / _CURVATURE_SD) + width
+    )
     offsets = np.linspace(-3.2, 3.2, _OFFSETS)
     offset, slope, curvature = (
         grid.ravel() for grid in np.meshgrid(offsets, _SLOPES, _CURVATURES, indexing="ij")
     )
-    anchor_prior = _normal(offsets / _ANCHOR_SD)
+    anchor_prior = _normal_tail_density(offsets / _ANCHOR_SD)
     prior = anchor_prior[:, None, None] + slope_prior[:, None] + curvature_prior
     return math.log(top_share) + offset, slope, curvature, prior.ravel()
 
 
-def _normal(deviations: FloatArray) -> FloatArray:
+def _normal_tail_density(deviations: FloatArray) -> FloatArray:
     """ln of the normal density, up to a constant."""
     density: FloatArray = -np.square(deviations) / 2
     return density
@@ -225,7 +227,7 @@ def located_tail(
         above: FloatArray = mass[:, None] / (1 + np.exp(np.minimum(ratio, 700.0)))
         return above
 
-    weights = normalised(prior + bits.log_likelihood(shares_above(bits.level)))
+    weights = normalised_tail_weights(prior + bits.log_likelihood(shares_above(bits.level)))
     kept = weights > 1e-9  # of the posterior; what is left out moves no level
     mass, median, slope, weights = mass[kept], median[kept], slope[kept], weights[kept]
     levels = np.geomspace(0.25, top, medians.size).clip(max=top)
@@ -234,12 +236,12 @@ def located_tail(
     wanted = tuple(scale * share for share in shares)
     ratio = np.maximum(mass / wanted[0] - 1, 1e-6)  # of a side with fewer values: next to 0
     own = np.minimum(median * ratio ** (1 / slope), top)
-    low, high = weighted_quantiles(own[:, None], weights, (0.05, 0.95))[:, 0]
-    found = crossings(levels, weights @ shares_above(levels), wanted)
+    low, high = weighted_tail_quantiles(own[:, None], weights, (0.05, 0.95))[:, 0]
+    found = crossings_of_tail(levels, weights @ shares_above(levels), wanted)
     return TailLocation(found, float(high / low), whole, scale)
 
 
-def crossings(
+def crossings_of_tail(
     levels: FloatArray, falling: FloatArray, shares: tuple[float, ...]
 ) -> tuple[float, ...]:
     """Where a falling curve over `levels` takes the values `shares`, in logarithms."""

@@ -23,12 +23,17 @@ from tidegate.local.tail.tail_location_and_posterior import (
     BODY,
     TailLocation,
     Tails,
-    crossings,
+    crossings_of_tail,
     located_tail,
     location_levels,
-    posterior,
+    tail_posterior,
 )
-from tidegate.local.tail.threshold_decision import best_share, candidates, decide, ladder_shares
+from tidegate.local.tail.threshold_decision import (
+    best_share_above_threshold,
+    candidates_for_decision,
+    decide_threshold,
+    shares_to_decide_threshold,
+)
 
 # Where a second look at the order of magnitude asks: shares of the values above, as far as known.
 _AROUND = (0.7, 0.4, 0.2)
@@ -61,8 +66,8 @@ class TailSurvey:
         """The shares whose levels are asked about in a round."""
         planned = self.rounds[number]
         worst = float(hybrid_variance(np.zeros(1), self.stream_epsilon)[0])
-        seen = _spread(self.epsilon) / math.sqrt(max(planned.participants, 1))
-        return ladder_shares(best_share(worst, planned.horizon), seen)
+        seen = _spread_of_survey(self.epsilon) / math.sqrt(max(planned.participants, 1))
+        return shares_to_decide_threshold(best_share_above_threshold(worst, planned.horizon), seen)
 
     def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
         """What was planned."""
@@ -81,7 +86,7 @@ class TailSurvey:
 
     def decide(self, tallies: Sequence[SurveyTally], other: int = 0) -> SurveyDecision:
         """Decide from all bits about the tail; `other`: how far reports reach to the other side."""
-        return decide(
+        return decide_threshold(
             _tails(self, tuple(tallies)),
             self.top,
             horizon=self.rounds[len(tallies) - 1].horizon,
@@ -96,14 +101,14 @@ class TailSurvey:
         if number == 0:
             return location_levels(self.top)
         if self.rounds[number].locates:
-            return _located(self, tuple(tallies), _AROUND).levels
+            return _survey_location(self, tuple(tallies), _AROUND).levels
         if self.rounds[number - 1].locates:
-            return _located(self, tuple(tallies), self.shares(number)).levels
+            return _survey_location(self, tuple(tallies), self.shares(number)).levels
         tails = _tails(self, tuple(tallies))
-        levels = candidates(tails, self.top)
+        levels = candidates_for_decision(tails, self.top)
         scale = self._location(tallies).scale
         shares = tuple(scale * share for share in self.shares(number))
-        return crossings(levels, tails.mean_shares(levels), shares)
+        return crossings_of_tail(levels, tails.mean_shares(levels), shares)
 
     @property
     def locating(self) -> int:
@@ -118,14 +123,14 @@ class TailSurvey:
         first = self.locating
         used = tallies if self.relocate else tallies[:first]
         asked = tuple(tally for tally in used if tally.questions)
-        return _located(self, asked, self.shares(first))
+        return _survey_location(self, asked, self.shares(first))
 
 
 # Functions of public data, kept since rounds ask for the same ones again.
 
 
 @lru_cache(maxsize=16)
-def _located(
+def _survey_location(
     survey: TailSurvey, tallies: tuple[SurveyTally, ...], shares: tuple[float, ...]
 ) -> TailLocation:
     return located_tail(TailBits.of(tallies), survey.top, shares, partial=survey.partial)
@@ -140,10 +145,10 @@ def _tails(survey: TailSurvey, tallies: tuple[SurveyTally, ...]) -> Tails:
         bits = bits.above(BODY * answered[-1].level[0])  # the top rung of the last round
     location = survey._location(tallies)
     top_share = location.scale * survey.shares(survey.locating)[0]
-    return posterior(bits, location.levels[0], top_share, location.mass)
+    return tail_posterior(bits, location.levels[0], top_share, location.mass)
 
 
-def _spread(epsilon: Fraction) -> float:
+def _spread_of_survey(epsilon: Fraction) -> float:
     """The standard deviation of a small share, times the root of the number of answers."""
     return 1 / (2 * math.sinh(epsilon / 2))
 
@@ -197,13 +202,13 @@ class TwoSidedTailSurvey:
             lower = self.below.decide(below, other=upper.threshold)
             upper = self.above.decide(above, other=lower.threshold)
         if self.below.mass(below) < _FEW:
-            lower = _no_farther(lower, upper.threshold)
+            lower = _survey_no_farther(lower, upper.threshold)
         elif self.above.mass(above) < _FEW:
-            upper = _no_farther(upper, lower.threshold)
+            upper = _survey_no_farther(upper, lower.threshold)
         return replace(upper, below=lower)
 
 
-def _no_farther(chosen: SurveyDecision, threshold: int) -> SurveyDecision:
+def _survey_no_farther(chosen: SurveyDecision, threshold: int) -> SurveyDecision:
     """The decision, or a smaller threshold; nothing is added for what is then cut."""
     if chosen.threshold <= threshold:
         return chosen

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.lattice import FloatArray
 from tidegate.local.survey import SurveyDecision
-from tidegate.local.tail.tail_bits import weighted_quantiles
+from tidegate.local.tail.tail_bits import weighted_tail_quantiles
 from tidegate.local.tail.tail_location_and_posterior import Tails
 
 _HIGHEST_TOP = 0.12
@@ -19,20 +19,20 @@ _VISIBLE = 2.0  # standard deviations from which on a share can be told from non
 _MIDDLE = 0.5
 
 
-def best_share(variance: float, horizon: int) -> float:
+def best_share_above_threshold(variance: float, horizon: int) -> float:
     """s*: the share of values above the best threshold.
 
     With a mean excess of θ/3, a share s of values above θ costs (r²/6)·(sθ/3)², and reports of
     variance V on [−1, 1] cost (r/3)·V·θ²/4. As θ moves out, s falls as θ^(−k), and the sum is
     least near s* = sqrt(3V/(2r)), for any tail that thins out about like θ^(−3).
 
-    >>> round(best_share(100.7, 2**20), 4)  # ε = 0.2
+    >>> round(best_share_above_threshold(100.7, 2**20), 4)  # ε = 0.2
     0.012
     """
     return min(0.25, math.sqrt(1.5 * variance / horizon))
 
 
-def ladder_shares(best: float, seen: float = 0.0) -> tuple[float, ...]:
+def shares_to_decide_threshold(best: float, seen: float = 0.0) -> tuple[float, ...]:
     """The shares whose levels are worth asking about: from where a bit still tells something, down
     to three times the best share.
 
@@ -40,9 +40,9 @@ def ladder_shares(best: float, seen: float = 0.0) -> tuple[float, ...]:
     round has few answers, only larger shares can be told from none: `seen` is the standard
     deviation of a small share.
 
-    >>> [round(share, 4) for share in ladder_shares(0.0025)]
+    >>> [round(share, 4) for share in shares_to_decide_threshold(0.0025)]
     [0.075, 0.0237, 0.0075, 0.0075]
-    >>> [round(share, 2) for share in ladder_shares(0.1, seen=0.2)]
+    >>> [round(share, 2) for share in shares_to_decide_threshold(0.1, seen=0.2)]
     [0.4, 0.3, 0.3]
     """
     top = min(max(min(30 * best, _HIGHEST_TOP), _VISIBLE * seen), _MIDDLE)
@@ -60,7 +60,7 @@ _ADDED = 0.8  # of the median excess: all of it would be too much if reports wer
 _UNKNOWN = 0.5  # of the median excess: what the family of tails does not know of itself
 
 
-def decide(
+def decide_threshold(
     tails: Tails,
     top: int,
     *,
@@ -84,20 +84,22 @@ def decide(
     share at the anchor open, the anchor itself is no better known than the first round knew it:
     the range is widened by that part of `location_span`.
     """
-    levels = candidates(tails, top)
-    excess = excesses(tails, levels)
-    median = weighted_quantiles(excess, tails.weights, (0.5,))[0]
+    levels = candidates_for_decision(tails, top)
+    excess = excesses_above_thresholds(tails, levels)
+    median = weighted_tail_quantiles(excess, tails.weights, (0.5,))[0]
     offset = _ADDED * median
     noise = horizon / 3 * variance * (levels + other) ** 2 / 4
     unknown = np.square(excess - offset) + np.square(_UNKNOWN * median)
     errors = tails.weights @ np.sqrt(np.sqrt(noise + horizon**2 / 6 * unknown))
     chosen = int(np.argmin(errors))
     if (simple := tails.of_one_scale()) is not tails:
-        usual = decide(simple, top, horizon=horizon, variance=variance, other=other).threshold
+        usual = decide_threshold(
+            simple, top, horizon=horizon, variance=variance, other=other
+        ).threshold
         far = int(np.searchsorted(levels, _FARTHEST * usual, side="right")) - 1
         chosen = min(chosen, max(far, 0))
     own = np.argmin(noise + horizon**2 / 6 * np.square(excess), axis=1)
-    low, high = weighted_quantiles(levels[own][:, None], tails.weights, (0.05, 0.95))[:, 0]
+    low, high = weighted_tail_quantiles(levels[own][:, None], tails.weights, (0.05, 0.95))[:, 0]
     widened = location_span ** (tails.unknown_anchor / 2)
     return SurveyDecision(
         threshold=max(1, round(levels[chosen])),
@@ -107,14 +109,14 @@ def decide(
     )
 
 
-def candidates(tails: Tails, top: int) -> FloatArray:
+def candidates_for_decision(tails: Tails, top: int) -> FloatArray:
     """16 an octave, from half the level where the tail begins to the bound."""
     lowest = min(max(1.0, tails.anchor / 2), float(top))
     octaves = math.log2(top / lowest)
     return np.geomspace(lowest, top, math.ceil(_PER_OCTAVE * octaves) + 1).clip(max=top)
 
 
-def excesses(tails: Tails, levels: FloatArray) -> FloatArray:
+def excesses_above_thresholds(tails: Tails, levels: FloatArray) -> FloatArray:
     """∫_level^B S for each tail and level, by trapezoids between the levels."""
     shares = tails.shares_above(levels)
     cells = (shares[:, 1:] + shares[:, :-1]) / 2 * np.diff(levels)

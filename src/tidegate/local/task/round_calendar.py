@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.clock import SECOND, Clock, zone_of
+from tidegate.clock import SECOND, Clock, clock_zone_of
 from tidegate.errors import QueryError, SettingError
-from tidegate.record.times.time_ranges_and_tables import length_of
+from tidegate.record.times.time_ranges_and_tables import length_of_time
 
 _DAY = 86_400
 _MINUTE = 60
@@ -42,7 +42,7 @@ class RoundCalendar:
     grace: str = ""
 
     def __post_init__(self) -> None:
-        zone_of(self.zone)
+        clock_zone_of(self.zone)
         length = self._seconds("every", self.every)
         if length < _SHORTEST or (length > _DAY and length % _DAY):
             raise SettingError("every", "must be whole days, or from 1min to 1d")
@@ -52,7 +52,7 @@ class RoundCalendar:
     @staticmethod
     def _seconds(setting: str, length: str) -> int:
         try:
-            return length_of(length) // SECOND
+            return length_of_time(length) // SECOND
         except QueryError:
             raise SettingError(setting, "must be a length of time, such as 1d or 15min") from None
 
@@ -79,7 +79,7 @@ class RoundCalendar:
             raise SettingError("time", "must lie between 1970 and 2242")
         if not self._by_day:
             return int(now) // self.length
-        return _day_number(self, int(now) // _MINUTE)
+        return _calendar_day_number(self, int(now) // _MINUTE)
 
     def _looked_up(self, now: int) -> int:
         local = int(self._clock.local(np.array([now * SECOND]))[0])
@@ -90,7 +90,7 @@ class RoundCalendar:
         start = number * self.length
         if not self._by_day:
             return start
-        return _day_opens(self, number)
+        return _calendar_day_opens(self, number)
 
     def _begins(self, number: int) -> int:
         start = number * self.length
@@ -114,11 +114,11 @@ class RoundCalendar:
 
 
 @lru_cache(maxsize=256)  # asked for every report
-def _day_number(calendar: RoundCalendar, minute: int) -> int:
+def _calendar_day_number(calendar: RoundCalendar, minute: int) -> int:
     """Days begin at whole minutes, in every zone since 1970."""
     return calendar._looked_up(minute * _MINUTE)
 
 
 @lru_cache(maxsize=256)
-def _day_opens(calendar: RoundCalendar, number: int) -> int:
+def _calendar_day_opens(calendar: RoundCalendar, number: int) -> int:
     return calendar._begins(number)

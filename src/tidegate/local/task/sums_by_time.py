@@ -22,12 +22,12 @@ import numpy as np
 
 from tidegate.errors import QueryError
 from tidegate.lattice import IntArray
-from tidegate.local.collected_sums import noise_variance
+from tidegate.local.collected_sums import noise_variance_collected
 from tidegate.local.questions import ValueQuestion
-from tidegate.local.report_variance import worst_case
+from tidegate.local.report_variance import worst_report_variance
 from tidegate.local.task.task_round import RoundPart, TaskRound
 from tidegate.record.range_queries_and_answers import Answers, normal_quantile
-from tidegate.record.record import checked_confidence
+from tidegate.record.record import record_confidence
 
 
 @dataclass(frozen=True)
@@ -72,18 +72,20 @@ class RoundSums:
             population: how many devices there are, of which those that answered are a sample.
         """
         parts = [_CountsByTime.of(part) for part in opened.parts]
-        devices = _devices(parts)
+        devices = _devices_by_time(parts)
         heard = [part for part in parts if part.reports]
         if population is not None and heard and population < devices:
             raise QueryError(
                 f"population: {devices} devices answered in a round: it cannot be smaller than that"
             )
         represented = devices if population is None else population
-        factor = represented / max(_devices(heard), 1)
-        return sum((part.sums(step, factor) for part in heard), cls(devices - _devices(heard)))
+        factor = represented / max(_devices_by_time(heard), 1)
+        return sum(
+            (part.sums(step, factor) for part in heard), cls(devices - _devices_by_time(heard))
+        )
 
 
-def _devices(parts: Iterable[_CountsByTime]) -> int:
+def _devices_by_time(parts: Iterable[_CountsByTime]) -> int:
     return sum(part.devices for part in parts)
 
 
@@ -129,9 +131,9 @@ class _CountsByTime:
         worth = value.decoded * step
         first, second = float(self.counts @ worth), float(self.counts @ np.square(worth))
         # What a report says of values that sent none is as far off as values are apart.
-        of_report, of_values = worst_case(value)
+        of_report, of_values = worst_report_variance(value)
         worst = of_report + (1 - 1 / weight) * of_values
-        variance = noise_variance(
+        variance = noise_variance_collected(
             count=reports,
             mean=first / reports,
             squared=reports,
@@ -157,7 +159,7 @@ def sums_by_time(groups: Sequence[Iterable[RoundSums]], confidence: float = 0.95
     The interval holds the sum of the values as they were cut; where the estimate allows for what
     cutting took away, it reaches down by as much, as in `CollectedSums.queries`.
     """
-    confidence = checked_confidence(confidence)
+    confidence = record_confidence(confidence)
     found = [sum(group, RoundSums()) for group in groups]
     columns = np.array([(one.estimate, one.variance, one.allowance) for one in found])
     estimate, variance, allowance = columns.reshape(-1, 3).T

@@ -66,7 +66,7 @@ class Task:
 
     def number_of(self, name: str) -> int | None:
         """The number of the round of this name; None: it is none of this task's."""
-        return _number_in(name, self.task_id)
+        return _round_number_in_task(name, self.task_id)
 
     def hand_out(self, now: float) -> tuple[int, int] | None:
         """Number and slot for a device that was not asked in this round; None: nobody is asked now.
@@ -192,7 +192,7 @@ class Task:
 
 
 @lru_cache(maxsize=256)  # all reports of a day name the same few rounds
-def _number_in(name: str, task_id: str) -> int | None:
+def _round_number_in_task(name: str, task_id: str) -> int | None:
     task, _, number = name.rpartition(".")
     if task != task_id or not number.isdecimal() or str(int(number[:18])) != number:
         return None

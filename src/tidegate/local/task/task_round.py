@@ -10,9 +10,14 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 from tidegate.local.announcements_and_reports import question_from_plain
-from tidegate.local.canonical_json import digest, exact_of, number, whole_field
+from tidegate.local.canonical_json import (
+    canonical_digest,
+    exact_json_fraction,
+    finite_json_number,
+    whole_field,
+)
 from tidegate.local.server_collection import Slot
-from tidegate.local.survey import MOST, counts_of
+from tidegate.local.survey import MOST, survey_counts_of
 
 MOST_SLOTS = 1 << 16  # a message can name no more
 BESIDE = -1  # the survey of devices that are asked while a survey waits for others
@@ -44,7 +49,7 @@ class RoundPart:
         made: dict[int, str] = {}  # the question for the value comes many times
         for slot in self.slots:
             if id(slot.question) not in made:
-                made[id(slot.question)] = name_of_slot(slot)
+                made[id(slot.question)] = round_slot_name(slot)
         self.names = tuple(made[id(slot.question)] for slot in self.slots)
 
     @property
@@ -116,20 +121,20 @@ class TaskRound:
             part = made.open(
                 whole_field(one, "survey", BESIDE, MOST),
                 slots,
-                number(one["offset"], "offset", 1e300),
+                finite_json_number(one["offset"], "offset", 1e300),
             )
             part.handed = whole_field(one, "handed", 0, MOST)
-            rows = counts_of(one["counts"], [slot.question for slot in slots])
+            rows = survey_counts_of(one["counts"], [slot.question for slot in slots])
             part.counts = [np.array(row, dtype=np.int64) for row in rows]
         return made
 
 
-def name_of_slot(slot: Slot) -> str:
+def round_slot_name(slot: Slot) -> str:
     """What a question is called in a database: by its content, phase and cost."""
-    return digest(slot_plain(slot))
+    return canonical_digest(round_slot_as_plain(slot))
 
 
-def slot_plain(slot: Slot) -> dict[str, Any]:
+def round_slot_as_plain(slot: Slot) -> dict[str, Any]:
     """A question, its phase and its cost as plain data."""
     return {
         "question": slot.question.plain(),
@@ -138,7 +143,7 @@ def slot_plain(slot: Slot) -> dict[str, Any]:
     }
 
 
-def slot_from_plain(plain: Mapping[str, Any]) -> Slot:
-    """The slot that `slot_plain` was taken of."""
+def round_slot_from_plain(plain: Mapping[str, Any]) -> Slot:
+    """The slot that `round_slot_as_plain` was taken of."""
     question = question_from_plain(plain["question"])
-    return Slot(question, plain["phase"], exact_of(plain, "epsilon"))
+    return Slot(question, plain["phase"], exact_json_fraction(plain, "epsilon"))

@@ -83,7 +83,7 @@ class AdaptiveRun:
             "total": self._total,
             "filled": 0
             if self._open is None
-            else _width_of_tree(self._open, self.leaf) - self.room,
+            else _width_of_adaptive_tree(self._open, self.leaf) - self.room,
         }
 
     @property
@@ -101,7 +101,7 @@ class AdaptiveRun:
         self._open_block(self.options[choice])
 
     def _open_block(self, tree: Layout) -> None:
-        self._open, self._cap, self.room = tree, tree.cap, _width_of_tree(tree, self.leaf)
+        self._open, self._cap, self.room = tree, tree.cap, _width_of_adaptive_tree(tree, self.leaf)
 
     def push(self, values: IntArray) -> Noisy:
         """Take raw units, not beyond the block's end; give the noisy sums of completed leaves."""
@@ -158,7 +158,7 @@ class AdaptiveRun:
         self._total = 0
         self.leaf += completed
         if self.leaf < tree.leaves:
-            self.room = _width_of_tree(tree, self.leaf)
+            self.room = _width_of_adaptive_tree(tree, self.leaf)
             return
         self._open = self._choice = self._noise = None
         self.leaf = self._cap = self.room = 0
@@ -173,12 +173,12 @@ class AdaptiveRun:
     def _leaf_noise(self, tree: Layout) -> IntArray:
         """The consistent noise of the present block's leaves, made when first needed."""
         if self._noise is None:
-            self._noise = consistent_noise(self.nodes(tree), tree)
+            self._noise = consistent_adaptive_noise(self.nodes(tree), tree)
         return self._noise
 
     def nodes(self, tree: Layout) -> list[IntArray]:
         """Independent noise of every node of the present block, coarsest level first."""
-        place, first = noise_place(tree, self.number)
+        place, first = adaptive_noise_place(tree, self.number)
         return [
             discrete_laplace(
                 self.keystream.at(chunk=self.chunk, tree=place, level=first + level),
@@ -189,23 +189,23 @@ class AdaptiveRun:
         ]
 
 
-def _width_of_tree(tree: Layout, leaf: int) -> int:
+def _width_of_adaptive_tree(tree: Layout, leaf: int) -> int:
     return tree.edge(leaf + 1) - tree.edge(leaf)
 
 
-def noise_place(tree: Layout, number: int) -> tuple[int, int]:
+def adaptive_noise_place(tree: Layout, number: int) -> tuple[int, int]:
     """Where the noise of block `number` of a horizon is: the tree of its address, and the level."""
     first = list(RANGE_ERROR).index(tree.nodes) * _MOST_LEVELS
     return tree.cap_step * _MOST_BLOCKS + number, first
 
 
-def consistent_noise(nodes: list[IntArray], tree: Layout) -> IntArray:
+def consistent_adaptive_noise(nodes: list[IntArray], tree: Layout) -> IntArray:
     """Leaves that agree best with all the nodes (noise, or noisy sums), coarsest level first."""
-    leaves: IntArray = consistent_rows(nodes, tree, 1)[0]
+    leaves: IntArray = consistent_adaptive_rows(nodes, tree, 1)[0]
     return leaves
 
 
-def consistent_rows(nodes: list[IntArray], tree: Layout, rows: int) -> IntArray:
+def consistent_adaptive_rows(nodes: list[IntArray], tree: Layout, rows: int) -> IntArray:
     """Consistent leaves of many blocks that are measured by this tree: a row for each."""
     fanouts = [after // before for before, after in pairwise(tree.nodes)][::-1]
     weights = own_weights(fanouts, tree.variances[::-1])

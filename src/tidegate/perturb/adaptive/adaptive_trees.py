@@ -17,7 +17,12 @@ from typing import ClassVar
 from tidegate.errors import SettingError
 from tidegate.guarantee import Guarantee
 from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
-from tidegate.perturb.adaptive.tree_shapes import BLIND, RANGE_ERROR, all_trees, shares
+from tidegate.perturb.adaptive.tree_shapes import (
+    BLIND,
+    RANGE_ERROR,
+    all_trees,
+    shares_of_tree_levels,
+)
 from tidegate.perturb.level_scales import check_headroom
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon, Setting, Spec, Whole
@@ -84,7 +89,7 @@ class AdaptiveTrees(Spec):
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
         """Block lengths of a horizon; at least 16 values each, unless the horizon is shorter."""
-        return _lengths(self.horizon, chunk == 0)
+        return _adaptive_block_lengths(self.horizon, chunk == 0)
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
         """The shapes that fit into `length` values, coarsest first; for every cap step."""
@@ -103,7 +108,7 @@ class AdaptiveTrees(Spec):
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to."""
-        return _noise_identity(self, threshold, ceiling)
+        return _adaptive_noise_identity(self, threshold, ceiling)
 
     def check(self, ceiling: int) -> Fraction | int:
         """Refuse settings that could overflow 64-bit integers."""
@@ -111,7 +116,7 @@ class AdaptiveTrees(Spec):
             check_headroom(
                 ceiling,
                 self.epsilon,
-                shares(shape),
+                shares_of_tree_levels(shape),
                 draws=2 * shape[-1] * len(shape),
                 values=2 * self.horizon,
             )
@@ -126,7 +131,7 @@ class AdaptiveTrees(Spec):
 
 
 @lru_cache(maxsize=16)
-def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
+def _adaptive_noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
     lengths = sorted({*stage.lengths(0), *stage.lengths(1)})
     options = []
     for length in lengths:
@@ -136,7 +141,7 @@ def _noise_identity(stage: AdaptiveTrees, threshold: int, ceiling: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _lengths(horizon: int, first: bool) -> tuple[int, ...]:
+def _adaptive_block_lengths(horizon: int, first: bool) -> tuple[int, ...]:
     edges = [0]
     for end in _FIRST_ENDS if first else _LATER_ENDS:
         edge = math.floor(horizon * end)

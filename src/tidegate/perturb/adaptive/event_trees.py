@@ -55,17 +55,22 @@ class EventTrees(AdaptiveTrees):
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
         """The shapes that fit into `length` ticks, for every unit of the models; cap θ for all."""
-        return _groups(self, length, threshold)[0]
+        return _event_tree_groups(self, length, threshold)[0]
 
     def every_layout(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
         """All layouts of blocks and of warm-ups; a record names one by its number."""
-        return tuple(layout for group in _groups(self, length, threshold) for layout in group)
+        return tuple(
+            layout for group in _event_tree_groups(self, length, threshold) for layout in group
+        )
 
     def group(
         self, part: Fraction, length: int, threshold: int, ceiling: int
     ) -> tuple[int, tuple[Layout, ...]]:
         """The options of a block that is measured with this part of ε, and the first's number."""
-        groups, at = _groups(self, length, threshold), (Fraction(1), *self._left).index(part)
+        groups, at = (
+            _event_tree_groups(self, length, threshold),
+            (Fraction(1), *self._left).index(part),
+        )
         return sum(map(len, groups[:at])), groups[at]
 
     @property
@@ -74,7 +79,7 @@ class EventTrees(AdaptiveTrees):
 
     def warm_up_layout(self, length: int, threshold: int, step: int) -> tuple[int, Layout]:
         """How the sum of a warm-up of `length` ticks is measured, and its number."""
-        *blocks, warm_ups = _groups(self, length, threshold)
+        *blocks, warm_ups = _event_tree_groups(self, length, threshold)
         return sum(map(len, blocks)) + step, warm_ups[step]
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
@@ -115,19 +120,21 @@ class EventTrees(AdaptiveTrees):
 
 
 @lru_cache(maxsize=64)
-def _groups(stage: EventTrees, length: int, threshold: int) -> tuple[tuple[Layout, ...], ...]:
+def _event_tree_groups(
+    stage: EventTrees, length: int, threshold: int
+) -> tuple[tuple[Layout, ...], ...]:
     """The options of blocks, for each part of ε that they can have; and of a warm-up."""
     shapes = tuple(shape for shape in RANGE_ERROR if shape != BLIND)
     wanted = shapes if stage.nodes is None else (tuple(stage.nodes),)
     fitting = tuple(shape for shape in wanted if shape[-1] <= length) or (BLIND,)
     blocks = [
-        _every_step(fitting, stage.epsilon * part, length, threshold)
+        _every_event_step(fitting, stage.epsilon * part, length, threshold)
         for part in (Fraction(1), *stage._left)
     ]
-    return *blocks, _every_step((BLIND,), stage.epsilon * stage.warm_up, length, threshold)
+    return *blocks, _every_event_step((BLIND,), stage.epsilon * stage.warm_up, length, threshold)
 
 
-def _every_step(
+def _every_event_step(
     shapes: tuple[tuple[int, ...], ...], epsilon: Fraction, length: int, threshold: int
 ) -> tuple[Layout, ...]:
     # Twice θ with a ceiling of θ: every shape has the cap θ, and there is one step.
@@ -135,7 +142,7 @@ def _every_step(
     return tuple(replace(tree, cap_step=step) for step in range(STEPS) for tree in trees)
 
 
-def noisy_total(total: int, scale: Fraction, keystream: Keystream, look: int = 0) -> int:
+def noisy_event_total(total: int, scale: Fraction, keystream: Keystream, look: int = 0) -> int:
     """A sum of truncated events, or their number, with exact discrete Laplace noise."""
     noise: int = discrete_laplace(keystream.at(chunk=look), 1, scale).item()
     return total + noise

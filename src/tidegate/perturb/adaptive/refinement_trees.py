@@ -18,7 +18,7 @@ from tidegate.lattice import IntArray
 from tidegate.noise import discrete_laplace
 from tidegate.perturb.adaptive.adaptive_run import AdaptiveRun
 from tidegate.perturb.adaptive.adaptive_trees import AdaptiveTrees
-from tidegate.perturb.adaptive.tree_shapes import BLIND, all_laws, all_trees
+from tidegate.perturb.adaptive.tree_shapes import BLIND, all_trees, laws_of_all_shapes
 from tidegate.randomness import Keystream
 from tidegate.settings import Epsilon
 from tidegate.stages import NO_SUMS, Layout
@@ -33,13 +33,13 @@ _SHORTEST, _LONGEST = 16, 16
 _DOUBLINGS = 6
 
 
-def block_length(horizon: int, age: int, position: int) -> int:
+def refinement_block_length(horizon: int, age: int, position: int) -> int:
     """How long a block is that begins `age` values after the warm-up did; public.
 
     Blocks grow with the age of θ, so that no length of a stream is special, and end where the
     horizon ends (`position` counts from the beginning of the release).
 
-    >>> [block_length(1024, age, age) for age in (8, 40, 500, 1000)]
+    >>> [refinement_block_length(1024, age, age) for age in (8, 40, 500, 1000)]
     [16, 40, 64, 24]
     """
     length = max(_SHORTEST, min(horizon // _LONGEST, age))
@@ -47,11 +47,11 @@ def block_length(horizon: int, age: int, position: int) -> int:
     return room if room - length < _SHORTEST else length
 
 
-def block_lengths(horizon: int, ages: IntArray, positions: IntArray) -> IntArray:
-    """`block_length` of many streams.
+def refinement_block_lengths(horizon: int, ages: IntArray, positions: IntArray) -> IntArray:
+    """`refinement_block_length` of many streams.
 
     >>> ages = np.array([8, 40, 500, 1000])
-    >>> block_lengths(1024, ages, ages)
+    >>> refinement_block_lengths(1024, ages, ages)
     array([16, 40, 64, 24])
     """
     lengths = np.maximum(_SHORTEST, np.minimum(horizon // _LONGEST, ages))
@@ -92,7 +92,7 @@ class RefinementTrees(AdaptiveTrees):
 
     def every_layout(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
         """All options for all budgets; a record names one by its number."""
-        return _every_layout(self, length, threshold, ceiling)
+        return _every_refinement_layout(self, length, threshold, ceiling)
 
     def group(
         self, part: Fraction, length: int, threshold: int, ceiling: int
@@ -101,7 +101,7 @@ class RefinementTrees(AdaptiveTrees):
 
         For the part of a warm-up, given below 0: one node, whose cap is θ.
         """
-        return _group(self, part, length, threshold, ceiling)
+        return _refinement_group(self, part, length, threshold, ceiling)
 
     @cached_property
     def parts(self) -> tuple[Fraction, ...]:
@@ -117,7 +117,7 @@ class RefinementTrees(AdaptiveTrees):
 
     def part_of(self, choice: int, length: int, threshold: int, ceiling: int) -> Fraction:
         """The part of ε that an option of `every_layout` is measured with; below 0: a warm-up's."""
-        return _part_of(self, choice, length, threshold, ceiling)
+        return _part_of_refinement(self, choice, length, threshold, ceiling)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """All caps and scales that any choice can lead to; they are the same for every length."""
@@ -146,7 +146,7 @@ class RefinementTrees(AdaptiveTrees):
 
 
 @lru_cache(maxsize=64)  # a record asks for each of its blocks
-def _every_layout(
+def _every_refinement_layout(
     stage: RefinementTrees, length: int, threshold: int, ceiling: int
 ) -> tuple[Layout, ...]:
     groups = _groups(stage, length, threshold, ceiling)
@@ -157,11 +157,13 @@ def _every_layout(
 def _groups(
     stage: RefinementTrees, length: int, threshold: int, ceiling: int
 ) -> tuple[tuple[Layout, ...], ...]:
-    return tuple(_group(stage, part, length, threshold, ceiling)[1] for part in stage.parts)
+    return tuple(
+        _refinement_group(stage, part, length, threshold, ceiling)[1] for part in stage.parts
+    )
 
 
 @lru_cache(maxsize=4096)  # every answer asks, about every threshold of every key
-def _part_of(
+def _part_of_refinement(
     stage: RefinementTrees, choice: int, length: int, threshold: int, ceiling: int
 ) -> Fraction:
     ends = accumulate(map(len, _groups(stage, length, threshold, ceiling)))
@@ -169,14 +171,14 @@ def _part_of(
 
 
 @lru_cache(maxsize=1024)  # every block asks, and keys have thresholds of their own
-def _group(
+def _refinement_group(
     stage: RefinementTrees, part: Fraction, length: int, threshold: int, ceiling: int
 ) -> tuple[int, tuple[Layout, ...]]:
     at, count, shapes = stage.parts.index(part), len(stage.blocks), stage.shapes(length)
     if at < count:  # caps do not depend on ε: every part has as many options
         options = all_trees(shapes, stage.epsilon * part, length, threshold, ceiling)
         return at * len(options), options
-    before = len(all_laws(shapes, stage.epsilon, threshold, ceiling))
+    before = len(laws_of_all_shapes(shapes, stage.epsilon, threshold, ceiling))
     # A ceiling of θ leaves one option, whose cap is θ.
     single = all_trees((BLIND,), stage.epsilon * -part, length, threshold, threshold)
     return count * before + (at - count) * len(single), single
@@ -238,7 +240,7 @@ class RefinementTreesRun(AdaptiveRun):
     def _group(self) -> tuple[int, tuple[Layout, ...]]:
         horizon, position = self._trees.horizon, self.position
         if self._known is None or self._known[0] != position:
-            length = block_length(horizon, position - self._warm_up_start, position)
+            length = refinement_block_length(horizon, position - self._warm_up_start, position)
             found = self._trees.group(self.part, length, self._threshold, self._ceiling)
             self._known = position, found
         return self._known[1]

@@ -53,12 +53,14 @@ def all_trees(
     """These shapes for a block of `length` values, for every cap step up to `ceiling`."""
     return tuple(
         Layout(length, shape, cap, scales, variances, cap_step=cap_step)
-        for shape, cap, scales, variances, cap_step in all_laws(shapes, epsilon, threshold, ceiling)
+        for shape, cap, scales, variances, cap_step in laws_of_all_shapes(
+            shapes, epsilon, threshold, ceiling
+        )
     )
 
 
 @lru_cache(maxsize=256)
-def all_laws(
+def laws_of_all_shapes(
     shapes: tuple[tuple[int, ...], ...], epsilon: Fraction, threshold: int, ceiling: int
 ) -> list[tuple[tuple[int, ...], int, tuple[Fraction, ...], tuple[float, ...], int]]:
     """Shape, cap, scales, variances, cap step of every tree: the same for blocks of any length.
@@ -68,14 +70,14 @@ def all_laws(
     """
     found = []
     least = ceiling if threshold >= ceiling else 1
-    budgets = [level_budgets(epsilon, shares(shape)) for shape in shapes]
+    budgets = [level_budgets(epsilon, shares_of_tree_levels(shape)) for shape in shapes]
     for cap_step in range(_CAP_STEPS):
         caps = [
-            min(ceiling, max(least, _scaled(threshold, cap_factor(shape, cap_step))))
+            min(ceiling, max(least, _scaled_cap(threshold, cap_factor_of_shape(shape, cap_step))))
             for shape in shapes
         ]
         found += [
-            (shape, cap, *_law(cap, levels), cap_step)
+            (shape, cap, *_law_of_shape(cap, levels), cap_step)
             for shape, cap, levels in zip(shapes, caps, budgets, strict=True)
         ]
         if min(caps) == ceiling:  # no higher cap would differ
@@ -84,7 +86,7 @@ def all_laws(
 
 
 @lru_cache(maxsize=256)
-def cap_factor(shape: tuple[int, ...], cap_step: int = 0) -> Fraction:
+def cap_factor_of_shape(shape: tuple[int, ...], cap_step: int = 0) -> Fraction:
     """φ = (T/40)^(−1/24): finer trees have more noise, so a lower cap pays.
 
     So it is at cap step 0. At step 1 it is at least 1, for values that crowd just below θ; on each
@@ -96,20 +98,22 @@ def cap_factor(shape: tuple[int, ...], cap_step: int = 0) -> Fraction:
     return Fraction(round(factor * _CAP_GRAIN), _CAP_GRAIN)
 
 
-def _scaled(threshold: int, factor: Fraction) -> int:
+def _scaled_cap(threshold: int, factor: Fraction) -> int:
     """round(threshold * factor), half to even, without making fractions."""
     whole, rest = divmod(threshold * factor.numerator, factor.denominator)
     return whole + (2 * rest > factor.denominator - (whole & 1))
 
 
-def _law(cap: int, budgets: tuple[Fraction, ...]) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
+def _law_of_shape(
+    cap: int, budgets: tuple[Fraction, ...]
+) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
     """Scales and variances per level, coarsest first."""
-    each = [_level_law(cap, budget.numerator, budget.denominator) for budget in budgets]
+    each = [_level_law_of_shape(cap, budget.numerator, budget.denominator) for budget in budgets]
     return tuple(scale for scale, _ in each), tuple(variance for _, variance in each)
 
 
 @lru_cache(maxsize=4096)  # by whole numbers: the hash of a fraction takes as long as a scale
-def _level_law(cap: int, above: int, below: int) -> tuple[Fraction, float]:
+def _level_law_of_shape(cap: int, above: int, below: int) -> tuple[Fraction, float]:
     scale = level_scale(cap, Fraction(above, below))
     return scale, _variance_of_shape(scale)
 
@@ -127,6 +131,6 @@ def _variance_of_shape(scale: Fraction) -> float:
         return max(float(2 * kept / (1 - kept) ** 2), 1e-150)
 
 
-def shares(shape: tuple[int, ...]) -> tuple[Fraction, ...]:
+def shares_of_tree_levels(shape: tuple[int, ...]) -> tuple[Fraction, ...]:
     """The parts of ε that the levels get, coarsest first; they sum to 1."""
     return SHARES.get(shape, (Fraction(1, len(shape)),) * len(shape))

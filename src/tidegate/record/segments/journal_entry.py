@@ -11,7 +11,7 @@ from tidegate.stages import NO_NUMBERS, NO_SUMS
 
 
 @dataclass
-class Trace:
+class JournalTrace:
     """The released numbers behind some published values, in lattice units. None of it is secret.
 
     Attributes:
@@ -28,10 +28,10 @@ class Trace:
     widths: IntArray = field(default_factory=lambda: NO_SUMS)
     marks: IntArray = field(default_factory=lambda: NO_SUMS)
 
-    def joined(self, later: Trace) -> Trace:
+    def joined(self, later: JournalTrace) -> JournalTrace:
         """This trace joined with the one that follows it."""
         pairs = zip(vars(self).values(), vars(later).values(), strict=True)
-        return Trace(*(np.concatenate(pair) for pair in pairs))
+        return JournalTrace(*(np.concatenate(pair) for pair in pairs))
 
 
 @dataclass
@@ -43,5 +43,5 @@ class JournalEntry:
     phase_start: int  # where the phase began: tells a new phase from a continued one
     first: float  # the phase's first prediction; of withheld values, what was published
     measured: bool  # False: the values were withheld
-    trace: Trace
+    trace: JournalTrace
     times: IntArray = field(default_factory=lambda: NO_SUMS)  # of the values, if they have any

@@ -21,13 +21,13 @@ _FIRST_CAPACITY = 64  # of every phase of every key
 _FITS, _WRAP = float(1 << 61), float(1 << 64)
 
 
-def _check_whole(*columns: NDArray[Any]) -> None:
+def _check_whole_leaves(*columns: NDArray[Any]) -> None:
     """Refuse numbers that an integer column would cut: 2.5 becomes 2 there, and a NaN anything."""
     if any(column.dtype.kind not in "iu" for column in columns):
         raise ValueError("sums, edges and marks of a record are whole numbers")
 
 
-class RingBuffer:
+class LeafBuffer:
     """For each leaf t that is still known: the running sum before it, the prediction of one of its
     values, and the running sum of squared residuals before it (leaves of one value need only sums).
 
@@ -53,7 +53,7 @@ class RingBuffer:
         self._since = 0  # leaves that were completed before these
 
     @classmethod
-    def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> RingBuffer:
+    def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> LeafBuffer:
         """All leaves from the first on, in columns that are used in place: read-only."""
         buffer = cls(block=block, most=1)
         buffer.closed = columns[0].size - 1
@@ -117,7 +117,7 @@ class RingBuffer:
 
     def append(self, sums: IntArray, following: FloatArray) -> None:
         """Add completed leaves, and the prediction for the leaf after each."""
-        _check_whole(sums)
+        _check_whole_leaves(sums)
         self._grow(sums.size)
         size = self._sums.size
         if self._viewed is not None and self.closed + sums.size >= self._viewed + size:
@@ -197,11 +197,11 @@ class RingBuffer:
         """Continue from the last entries up to leaf `closed`, which is included.
 
         Raises:
-            ValueError: a number does not fit its column (`_check_whole`).
+            ValueError: a number does not fit its column (`_check_whole_leaves`).
         """
         for column, values in zip(self._stored(), columns, strict=True):
             if column.dtype.kind == "i":
-                _check_whole(values)
+                _check_whole_leaves(values)
         self._part()
         self.closed, self.oldest = closed, closed + 1 - columns[0].size
         if columns[0].size > self._sums.size:
@@ -248,8 +248,8 @@ class RingBuffer:
             self._predictions, self._squares = columns[1:]
 
 
-class SpanBuffer(RingBuffer):
-    """As `RingBuffer`, and of every leaf: where it begins, the mark of the one before, its level.
+class LeafSpanBuffer(LeafBuffer):
+    """As `LeafBuffer`, and of every leaf: where it begins, the mark of the one before, its level.
 
     Nothing is forgotten but by `forget`, block by block; a leaf ends where its block ends.
     """
@@ -271,7 +271,7 @@ class SpanBuffer(RingBuffer):
         self, sums: IntArray, following: FloatArray, widths: IntArray, marks: IntArray
     ) -> None:
         """Completed leaves: their sums, the level after each, their widths and marks."""
-        _check_whole(sums, widths, marks)
+        _check_whole_leaves(sums, widths, marks)
         since = self._edges[self.closed % self._sums.size]
         first = self.closed + 1
         self.append(sums, following)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.segments.journal_entry import Trace
-from tidegate.record.segments.leaf_buffers import RingBuffer, SpanBuffer
+from tidegate.record.segments.journal_entry import JournalTrace
+from tidegate.record.segments.leaf_buffers import LeafBuffer, LeafSpanBuffer
 from tidegate.record.segments.unmeasured_values import UnmeasuredPosterior
 from tidegate.stages import (
     NO_AIM,
@@ -86,8 +86,8 @@ class Segment:
         self._regular = regular = method.estimator.adds_up
         self._width = method.perturber.block if regular else 1
         most = max(2, -(-method.history // self._width) + 2) if regular else None
-        self._spans = SpanBuffer(origin) if method.perturber.irregular else None
-        self._buffer = self._spans or RingBuffer(block=self._width, most=most)
+        self._spans = LeafSpanBuffer(origin) if method.perturber.irregular else None
+        self._buffer = self._spans or LeafBuffer(block=self._width, most=most)
         # Of the last query: the posterior, and what all segments up to this one tell of each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
         # A table is often asked again, or its totals: the last question, and what was found.
@@ -111,18 +111,18 @@ class Segment:
         return Recorded(*facts, self.leaves, self.blocks, *below)
 
     @property
-    def leaves(self) -> RingBuffer:
+    def leaves(self) -> LeafBuffer:
         """The released sums."""
         if self._buffer.pending:
             self._buffer = self._buffer.taken_in()
         return self._buffer
 
     @leaves.setter
-    def leaves(self, buffer: RingBuffer) -> None:
+    def leaves(self, buffer: LeafBuffer) -> None:
         self._buffer = buffer
 
     @property
-    def spans(self) -> SpanBuffer | None:
+    def spans(self) -> LeafSpanBuffer | None:
         """The leaves, where the method decides what they span; else None."""
         return self._spans
 
@@ -215,18 +215,18 @@ class Segment:
     def keep(self, block: Block) -> None:
         """Add a block."""
         self.blocks.append(block)
-        self.cells += _cells(block)
+        self.cells += _segment_cells(block)
 
     def forget_oldest(self) -> int:
         """Drop the oldest block, unless it is open; return how many cells it had."""
         if len(self.blocks) < 2:
             return 0
-        count = _cells(self.blocks.popleft())
+        count = _segment_cells(self.blocks.popleft())
         self.cells -= count
         self.leaves.forget(self.blocks[0].first)
         return count
 
-    def follow(self, trace: Trace, end: int) -> None:
+    def follow(self, trace: JournalTrace, end: int) -> None:
         """Repeat what led up to `end`, the position after the last value."""
         rows = trace.begun.reshape(-1, 4).tolist()
         first = 0 if self.blocks else 1  # a record begins with a block
@@ -296,5 +296,5 @@ class Segment:
         return self.method.estimator.posterior(self.recorded, until)
 
 
-def _cells(block: Block) -> int:
+def _segment_cells(block: Block) -> int:
     return max(_LEAST_CELLS, block.layout.leaves)

@@ -78,8 +78,8 @@ def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment
         edges = state["blocks"][0] + np.concatenate(
             ([0], np.cumsum(state["spans"], dtype=np.int64))
         )
-    _restore_blocks(segment, state, edges)
-    _restore_leaves(segment, state, edges)
+    _restore_segment_blocks(segment, state, edges)
+    _restore_segment_leaves(segment, state, edges)
     if not _complete_segment(segment, state["first"]):
         raise ValueError("its leaves do not belong to its blocks")
     return segment
@@ -101,7 +101,9 @@ def _segment_of_facts(method: SegmentMethod, state: Mapping[str, Any]) -> Segmen
     return segment
 
 
-def _restore_blocks(segment: Segment, state: Mapping[str, Any], edges: IntArray | None) -> None:
+def _restore_segment_blocks(
+    segment: Segment, state: Mapping[str, Any], edges: IntArray | None
+) -> None:
     first = state["first"]
     layouts: dict[tuple[int, int], Layout] = {}  # thousands of blocks have a few of them
     for start, length, choice, model_weights in state["blocks"].reshape(-1, 4).tolist():
@@ -118,7 +120,9 @@ def _restore_blocks(segment: Segment, state: Mapping[str, Any], edges: IntArray 
         raise ValueError("a record begins with a block")
 
 
-def _restore_leaves(segment: Segment, state: Mapping[str, Any], edges: IntArray | None) -> None:
+def _restore_segment_leaves(
+    segment: Segment, state: Mapping[str, Any], edges: IntArray | None
+) -> None:
     sums = state["sums"]
     running: IntArray = np.empty(sums.size + 1, dtype=np.int64)
     running[0] = 0
@@ -153,7 +157,7 @@ def _complete_segment(segment: Segment, first: int) -> bool:
     return leaves.oldest == first and leaves.closed == last.first + last.layout.leaves_by(values)
 
 
-def as_text(state: Mapping[str, Any]) -> dict[str, Any]:
+def segment_array_as_text(state: Mapping[str, Any]) -> dict[str, Any]:
     """Encode for text files: an array as numbers separated by spaces.
 
     (Indented JSON would have a line for each number.)
@@ -164,8 +168,8 @@ def as_text(state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def from_text(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `as_text`."""
+def segment_array_from_text(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `segment_array_as_text`."""
     arrays: dict[str, Any] = {}
     for names, number, kind in ((_WHOLE, int, np.int64), (_REAL, float, np.float64)):
         for name in names:

@@ -52,7 +52,7 @@ def _unmeasured(segment: Segment, as_of: int | None) -> bool:
     return first.start == segment.origin and not first.layout.leaves_by(until - first.start)
 
 
-def expected_as_before(
+def unmeasured_as_before(
     parts: Parts,
     starts: IntArray,
     ends: IntArray,

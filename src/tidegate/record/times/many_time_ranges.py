@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate.errors import QueryError
-from tidegate.record.answer_text import with_notes
+from tidegate.record.answer_text import text_with_notes
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.times.sums_over_time import between_cuts, check_known
+from tidegate.record.times.sums_over_time import check_times_are_known, cuts_between_times
 from tidegate.record.times.ticks_cut_by_ranges import cut_ticks
-from tidegate.record.times.time_ranges_and_tables import moments
+from tidegate.record.times.time_ranges_and_tables import times_asked_for
 
 if TYPE_CHECKING:
     from tidegate.record.record import Record
 
 
-def by_time(
+def sums_of_many_time_ranges(
     record: Record, starts: Any, ends: Any, confidence: float, as_of: int | None
 ) -> Answers:
     """The sums over many ranges of time, start ≤ time < end.
@@ -28,7 +28,10 @@ def by_time(
         QueryError: a range has no row: 0 would be taken for an answer.
     """
     index = record.time_index
-    first, last = moments(index.clock, starts, "starts"), moments(index.clock, ends, "ends")
+    first, last = (
+        times_asked_for(index.clock, starts, "starts"),
+        times_asked_for(index.clock, ends, "ends"),
+    )
     if first.size != last.size:
         raise QueryError("starts and ends must have the same length")
     if (last < first).any():
@@ -38,14 +41,14 @@ def by_time(
     if index.late.places.size:  # each range counts late rows of its own
         pairs = zip(first.tolist(), last.tolist(), strict=True)
         return joined_ranges(
-            [between_cuts(record, np.array(pair), confidence, as_of) for pair in pairs]
+            [cuts_between_times(record, np.array(pair), confidence, as_of) for pair in pairs]
         )
-    check_known([record], int(first.min()))
+    check_times_are_known([record], int(first.min()))
     begin, end = index.positions(first), index.positions(last)
     for number in np.flatnonzero(begin == end)[:1].tolist():
         raise QueryError(f"no row lies in range {number}, counted from 0")
     cuts = np.concatenate((first, last))
-    return with_notes(record.answers(begin, end, confidence, as_of), cut_ticks([record], cuts))
+    return text_with_notes(record.answers(begin, end, confidence, as_of), cut_ticks([record], cuts))
 
 
 def joined_ranges(parts: Sequence[Answers]) -> Answers:

@@ -24,18 +24,18 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_text import with_notes
+from tidegate.record.answer_text import text_with_notes
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.ticks_cut_by_ranges import check_part_length, cut_ticks
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges_and_tables import (
     Moment,
     TimeTable,
-    asked,
-    beyond_rows,
-    check_rows,
-    edges,
+    check_rows_in_time_range,
+    edges_of_time_range,
     shortest_part,
+    time_range_asked_for,
+    time_range_beyond_rows,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Ask = Callable[[IntArray, IntArray], Answers]
 
 
-class Moves(NamedTuple):
+class TimeMoves(NamedTuple):
     """Ranges of positions that count in another part than the one they stand in."""
 
     start: IntArray
@@ -54,12 +54,12 @@ class Moves(NamedTuple):
 
 
 _NONE: IntArray = np.zeros(0, dtype=np.int64)
-_NOTHING = Moves(_NONE, _NONE, _NONE, _NONE)
+_NOTHING = TimeMoves(_NONE, _NONE, _NONE, _NONE)
 
 
 def sums_of_moves(
     index: TimeIndex, cuts: IntArray, places: IntArray, known: tuple[int, int]
-) -> Moves:
+) -> TimeMoves:
     """What late rows move between the parts that `cuts` (times) and `places` (positions) bound.
 
     Only rows at the positions [known[0], known[1]) are looked at.
@@ -76,10 +76,10 @@ def sums_of_moves(
     joined = (np.diff(at) == 1) & (np.diff(source) == 0) & (np.diff(target) == 0)
     first = np.flatnonzero(np.concatenate(([True], ~joined))) if at.size else at
     last = np.append(first[1:], at.size) - 1 if at.size else at
-    return Moves(at[first], at[last] + 1, source[first], target[first])
+    return TimeMoves(at[first], at[last] + 1, source[first], target[first])
 
 
-def counted_by_time(sums: Answers, moved: Moves, ask: Ask) -> tuple[Answers, IntArray]:
+def counted_by_time(sums: Answers, moved: TimeMoves, ask: Ask) -> tuple[Answers, IntArray]:
     """The sums of the parts with late rows where their times lie, and how many rows each wins."""
     parts = len(sums)
     if not moved.start.size:
@@ -137,20 +137,23 @@ def sum_between_times(
         QueryError: there is no such row.
     """
     index = record.time_index
-    cuts = asked(index, from_, to)
+    cuts = time_range_asked_for(index, from_, to)
     return replace(
-        between_cuts(record, cuts, confidence, as_of), span=time_range_in_words(index, cuts, to)
+        cuts_between_times(record, cuts, confidence, as_of),
+        span=time_range_in_words(index, cuts, to),
     )
 
 
-def between_cuts(record: Record, cuts: IntArray, confidence: float, as_of: int | None) -> Answers:
+def cuts_between_times(
+    record: Record, cuts: IntArray, confidence: float, as_of: int | None
+) -> Answers:
     """The cuts between two times in nanoseconds."""
     index = record.time_index
-    check_known([record], int(cuts[0]))
+    check_times_are_known([record], int(cuts[0]))
     places = index.positions(cuts)
     sums = record.answers(places[:-1], places[1:], confidence, as_of)
-    found, rows = with_late_rows(sums, [record], cuts, [places], as_of)
-    check_rows(index, rows)
+    found, rows = sums_with_late_rows(sums, [record], cuts, [places], as_of)
+    check_rows_in_time_range(index, rows)
     return found
 
 
@@ -170,12 +173,12 @@ def table_by_time(
         QueryError: there is no row in all of it, or the record has forgotten some of its rows.
     """
     cuts, note = known_edges_of_sums([record], record.time_index, every, from_, to)
-    found = table_between(record, cuts, confidence, note)
-    check_rows(record.time_index, found.rows)
+    found = table_between_times(record, cuts, confidence, note)
+    check_rows_in_time_range(record.time_index, found.rows)
     return found
 
 
-def table_between(
+def table_between_times(
     record: Record,
     cuts: IntArray,
     confidence: float,
@@ -185,7 +188,7 @@ def table_between(
     """The sums between these times, all of which the record must know; `places`: `places_of`."""
     places = places_of(record, cuts) if places is None else places
     sums = record.answers(places[:-1], places[1:], confidence, None)
-    found, rows = with_late_rows(with_notes(sums, note), [record], cuts, [places])
+    found, rows = sums_with_late_rows(text_with_notes(sums, note), [record], cuts, [places])
     return TimeTable(found, cuts, record.time_index.clock, rows)
 
 
@@ -202,16 +205,16 @@ def known_edges_of_sums(
             tick.
     """
     check_part_length(records, shortest_part(every))
-    begin = forgotten_until(records)
-    cuts = edges(index, every, from_, to, begin)
+    begin = time_forgotten_until(records)
+    cuts = edges_of_time_range(index, every, from_, to, begin)
     if begin is None:
         return cuts, ""
     if from_ is not None:
-        check_known(records, int(cuts[0]))
+        check_times_are_known(records, int(cuts[0]))
         return cuts, ""
     whole = np.ones(cuts.size, dtype=np.bool_)
     for record in records:
-        if _forgets(record):
+        if _forgets_times(record):
             whole &= record.time_index.positions(cuts) >= record.start
     if int(whole.sum()) < 2:
         raise QueryError(
@@ -225,22 +228,22 @@ def known_edges_of_sums(
     return kept, f"Parts before {first} are left out: {_begins(index, begin)}."
 
 
-def check_known(records: Sequence[Record], first: int) -> None:
+def check_times_are_known(records: Sequence[Record], first: int) -> None:
     """Refuse a range of time that begins before the rows that a record still has."""
     for record in records:
         index = record.time_index
-        if _forgets(record) and int(index.positions(np.array([first]))[0]) < record.start:
-            begin = forgotten_until([record])
+        if _forgets_times(record) and int(index.positions(np.array([first]))[0]) < record.start:
+            begin = time_forgotten_until([record])
             raise QueryError(
                 f"the range is older than the record: {_begins(index, begin or 0)}. Ask from later "
                 "on, keep more with `history`, or ask a stored record or the released file"
             )
 
 
-def forgotten_until(records: Sequence[Record]) -> int | None:
+def time_forgotten_until(records: Sequence[Record]) -> int | None:
     """The time of the first row that all of these still know; None: they know every row."""
     found = []
-    for record in filter(_forgets, records):
+    for record in filter(_forgets_times, records):
         index = record.time_index
         known = record.start < index.end
         found.append(
@@ -249,7 +252,7 @@ def forgotten_until(records: Sequence[Record]) -> int | None:
     return max(found) if found else None
 
 
-def _forgets(record: Record) -> bool:
+def _forgets_times(record: Record) -> bool:
     return record.start > record.time_index.start
 
 
@@ -267,7 +270,7 @@ def places_of(record: Record, cuts: IntArray) -> IntArray:
     return found
 
 
-def with_late_rows(
+def sums_with_late_rows(
     sums: Answers,
     records: Sequence[Record],
     cuts: IntArray,
@@ -291,5 +294,5 @@ def with_late_rows(
         notes.append(f"{late:,} late rows count where their own time lies.")
     notes.append(cut_ticks(records, cuts))
     if len(records) == 1:
-        notes.append(beyond_rows(records[0].time_index, cuts))
-    return with_notes(sums, *notes), rows
+        notes.append(time_range_beyond_rows(records[0].time_index, cuts))
+    return text_with_notes(sums, *notes), rows

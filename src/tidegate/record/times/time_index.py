@@ -81,14 +81,14 @@ class TimeIndex:
     def late(self) -> TimeKnots:
         """Places and own times of late rows, in order of place."""
         if len(self._late) != 1:
-            self._late = [_joined(self._late)]
+            self._late = [_joined_time_index(self._late)]
         return self._late[0]
 
     @property
     def knots(self) -> TimeKnots:
         """The knots, in order."""
         if len(self._pieces) > 1:
-            self._pieces = [_joined(self._pieces)]
+            self._pieces = [_joined_time_index(self._pieces)]
         return self._pieces[0]
 
     @property
@@ -148,7 +148,7 @@ class TimeIndex:
         if at.size:
             self._late.append(TimeKnots(at + first, ticks[at]))
             if len(self._late) > _MOST_PIECES:
-                self._late = [_joined(self._late)]
+                self._late = [_joined_time_index(self._late)]
 
     def brief(self) -> TimeKnots:
         """What is needed to continue."""
@@ -189,14 +189,14 @@ class TimeIndex:
 _MOST_PIECES = 256
 
 
-def _joined(pieces: Sequence[TimeKnots]) -> TimeKnots:
+def _joined_time_index(pieces: Sequence[TimeKnots]) -> TimeKnots:
     if not pieces:
         return TimeKnots(NO_SUMS, NO_SUMS)
     places, ticks = zip(*pieces, strict=True)
     return TimeKnots(np.concatenate(places), np.concatenate(ticks))
 
 
-def check_order(ticks: IntArray, last: int | None, position: int, late: str) -> None:
+def check_time_order(ticks: IntArray, last: int | None, position: int, late: str) -> None:
     """Refuse times that go back, unless late rows are kept.
 
     Raises:
@@ -206,7 +206,7 @@ def check_order(ticks: IntArray, last: int | None, position: int, late: str) -> 
         raise QueryError(f"late must be one of {', '.join(LATE)}")
     if late == "keep" or not ticks.size:
         return
-    place = first_late(ticks, last)
+    place = first_late_time(ticks, last)
     if place is not None:
         raise InputError(
             f"time at position {position + place} is before the one before it. Sort the rows by "
@@ -215,7 +215,7 @@ def check_order(ticks: IntArray, last: int | None, position: int, late: str) -> 
         )
 
 
-def first_late(ticks: IntArray, last: int | None) -> int | None:
+def first_late_time(ticks: IntArray, last: int | None) -> int | None:
     """Which of these is the first that lies before the one before it; None: none."""
     before = ticks[0] if last is None else last
     wrong = np.flatnonzero(np.diff(ticks, prepend=before) < 0)

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import InputError, QueryError
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.answer_text import SHOWN, cautions, numbers, six_digits
+from tidegate.record.answer_text import SHOWN, six_digit_text, text_of_cautions, text_of_numbers
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.tables import html, plain_text
-from tidegate.tables.from_numpy import Tabular
+from tidegate.tables.tables_from_numpy import Tabular
 from tidegate.timestamps import read_times
 
 _EVERY = re.compile(r"(\d{1,6})?\s*([a-z]+)")
@@ -36,15 +36,15 @@ _EARLIEST = 10**8 * SECOND  # 1973: where times are dates, a smaller number is n
 Moment = str | int | float | date | datetime | np.datetime64
 
 
-def moment(clock: Clock, when: Moment, name: str) -> int:
+def time_asked_for(clock: Clock, when: Moment, name: str) -> int:
     """A time that a user asks for: in nanoseconds, by the clock of the stream.
 
     A text without a zone lies in the zone of the stream.
     """
-    return int(moments(clock, [when], name)[0])
+    return int(times_asked_for(clock, [when], name)[0])
 
 
-def moments(clock: Clock, when: Any, name: str) -> IntArray:
+def times_asked_for(clock: Clock, when: Any, name: str) -> IntArray:
     """Times that a user asks for: in nanoseconds, by the clock of the stream."""
     zone = clock.zone if clock.zone != "UTC" else "UTC"
     try:
@@ -65,14 +65,14 @@ def moments(clock: Clock, when: Any, name: str) -> IntArray:
     return found.ticks
 
 
-def asked(index: TimeIndex, from_: Moment | None, to: Moment | None) -> IntArray:
+def time_range_asked_for(index: TimeIndex, from_: Moment | None, to: Moment | None) -> IntArray:
     """The two ends of a range of time; None: from the first row, to the last."""
     if index.end == index.start:
         raise QueryError("nothing is released yet")
-    first = index.first_time if from_ is None else moment(index.clock, from_, "from")
-    last = index.last_time + 1 if to is None else moment(index.clock, to, "to")
+    first = index.first_time if from_ is None else time_asked_for(index.clock, from_, "from")
+    last = index.last_time + 1 if to is None else time_asked_for(index.clock, to, "to")
     if last < first and (from_ is None or to is None):
-        begins, ends = _ends(index)
+        begins, ends = _ends_of_time_range(index)
         place = (
             f"to is before the first row, {begins}" if to else f"from is after the last row, {ends}"
         )
@@ -82,16 +82,16 @@ def asked(index: TimeIndex, from_: Moment | None, to: Moment | None) -> IntArray
     return np.array([first, last])
 
 
-def check_rows(index: TimeIndex, rows: IntArray) -> None:
+def check_rows_in_time_range(index: TimeIndex, rows: IntArray) -> None:
     """Refuse a range of time without rows: 0 would be taken for an answer."""
     if not rows.any():
-        first, last = _ends(index)
+        first, last = _ends_of_time_range(index)
         raise QueryError(
             f"no row lies between from and to: the times of this release run from {first} to {last}"
         )
 
 
-def beyond_rows(index: TimeIndex, cuts: IntArray) -> str:
+def time_range_beyond_rows(index: TimeIndex, cuts: IntArray) -> str:
     """Whether ranges of time reach beyond the rows, in words; may be empty."""
     rows = index.end - index.start
     slack = 2 * (index.last_time - index.first_time) // max(1, rows - 1)
@@ -99,23 +99,23 @@ def beyond_rows(index: TimeIndex, cuts: IntArray) -> str:
     late = int(cuts[-1]) - index.last_time > slack
     if not early and not late:
         return ""
-    first, last = _ends(index)
+    first, last = _ends_of_time_range(index)
     found = [f"the first row is at {first}"] * early + [f"the last row is at {last}"] * late
     what = "The range reaches beyond the data" if cuts.size == 2 else "Not every part is full"
     return f"{what}: {' and '.join(found)}."
 
 
-def _ends(index: TimeIndex) -> tuple[str, str]:
-    return _texts(index.clock.zone, index.first_time, index.last_time)
+def _ends_of_time_range(index: TimeIndex) -> tuple[str, str]:
+    return _texts_of_times(index.clock.zone, index.first_time, index.last_time)
 
 
 @lru_cache(maxsize=64)  # keys that are asked together often begin and end together
-def _texts(zone: str | None, first: int, last: int) -> tuple[str, str]:
+def _texts_of_times(zone: str | None, first: int, last: int) -> tuple[str, str]:
     begins, ends = Clock(zone).texts(np.array([first, last]))
     return begins, ends
 
 
-def edges(
+def edges_of_time_range(
     index: TimeIndex,
     every: str,
     from_: Moment | None,
@@ -129,17 +129,17 @@ def edges(
     `from_`, they begin with the part that holds `known`; where parts begin does not depend on it.
     """
     clock = index.clock
-    first, last = asked(index, from_, to).tolist()
+    first, last = time_range_asked_for(index, from_, to).tolist()
     if last == first:
         raise QueryError("from must be before to")
-    count, unit = _parsed(every)
+    count, unit = _parsed_time(every)
     later = first if known is None or from_ is not None else max(first, min(known, last))
     local = clock.local(np.array([first, last, later]))
     if unit in _SECONDS:
         length = count * _SECONDS[unit] * SECOND
         midnight = int(clock.universal(local[:1] // _DAY * _DAY)[0])
         begin = midnight + (later - midnight) // length * length
-        _check_rows((last - begin) // length)
+        _check_rows_of_time_table((last - begin) // length)
         cuts = np.arange(begin, last + length, length)
     else:
         days = local // _DAY
@@ -147,7 +147,7 @@ def edges(
             length = count * _DAYS[unit]
             origin = _MONDAY if unit in ("w", "week") else int(days[0])
             begin = origin + (int(days[2]) - origin) // length * length
-            _check_rows((int(days[1]) - begin) // length)
+            _check_rows_of_time_table((int(days[1]) - begin) // length)
             cut_days = np.arange(begin, int(days[1]) + length + 1, length)
         else:
             months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
@@ -162,7 +162,7 @@ def edges(
     return np.concatenate(([start], inside, [end])).astype(np.int64)
 
 
-def _parsed(every: str) -> tuple[int, str]:
+def _parsed_time(every: str) -> tuple[int, str]:
     found = _EVERY.fullmatch(str(every).strip().lower())
     if found is not None:
         count, unit = int(found[1] or 1), found[2]
@@ -172,13 +172,13 @@ def _parsed(every: str) -> tuple[int, str]:
     raise QueryError("every must be a length of time: 15min, 1h, 1d, 1w, 1mo, 1y")
 
 
-def length_of(every: str) -> int:
+def length_of_time(every: str) -> int:
     """A length of time that is always the same, in nanoseconds: seconds to weeks.
 
     Raises:
         QueryError: it is none, or the calendar decides how long it is.
     """
-    count, unit = _parsed(every)
+    count, unit = _parsed_time(every)
     if unit in _MONTHS:
         raise QueryError("every must be a fixed length of time, up to weeks: 1s, 15min, 1h, 1d")
     return count * (_SECONDS[unit] * SECOND if unit in _SECONDS else _DAYS[unit] * _DAY)
@@ -189,11 +189,11 @@ def shortest_part(every: str) -> int:
 
     Days count 24 hours: one that is shorter because clocks change does not make them shorter.
     """
-    count, unit = _parsed(every)
-    return 28 * count * _MONTHS[unit] * _DAY if unit in _MONTHS else length_of(every)
+    count, unit = _parsed_time(every)
+    return 28 * count * _MONTHS[unit] * _DAY if unit in _MONTHS else length_of_time(every)
 
 
-def _check_rows(count: int) -> None:
+def _check_rows_of_time_table(count: int) -> None:
     if count > _MOST_ROWS:
         raise QueryError(f"every is too short: more than {_MOST_ROWS:,} rows")
 
@@ -228,14 +228,14 @@ class TimeTable(Tabular):
         return self.clock.zone
 
     def __repr__(self) -> str:
-        said = filter(None, (*cautions(self.answers), self.note))
+        said = filter(None, (*text_of_cautions(self.answers), self.note))
         return "\n".join([self._about, plain_text.table(*self._cells()), *said])
 
     def _repr_html_(self) -> str:
         answers, times, about = self.answers, self.times, self._about
         ends = (times[0], times[-1]) if times else ("", "")
         picture = html.band(answers.estimate, answers.low, answers.high, ends, about)
-        said = html.lines([*cautions(answers), self.note])
+        said = html.lines([*text_of_cautions(answers), self.note])
         return f"<div><strong>{about}</strong>{picture}{html.table(*self._cells())}{said}</div>"
 
     @property
@@ -246,7 +246,7 @@ class TimeTable(Tabular):
         """The head and the first rows of a table."""
         answers, times = self.answers, self.times
         rows = [
-            (times[at], f"{self.rows[at]:,}", *map(six_digits, numbers(answers[at])))
+            (times[at], f"{self.rows[at]:,}", *map(six_digit_text, text_of_numbers(answers[at])))
             for at in range(min(len(self), SHOWN))
         ]
         more = len(self) - len(rows)
@@ -265,10 +265,10 @@ class TimeTable(Tabular):
         `time` is when a part begins, in universal time if the times have a zone. A mean over no
         values is NaN. A rate is a sum over the seconds of the part.
         """
-        return joined_columns([self])
+        return joined_time_columns([self])
 
 
-def joined_columns(tables: Sequence[TimeTable]) -> dict[str, Any]:
+def joined_time_columns(tables: Sequence[TimeTable]) -> dict[str, Any]:
     """The columns of these tables, one after the other: of many keys in one go."""
     rows = _joined_tables([one.rows for one in tables])
     seconds = _joined_tables([(one.edges[1:] - one.edges[:-1]) / SECOND for one in tables])
@@ -281,7 +281,7 @@ def joined_columns(tables: Sequence[TimeTable]) -> dict[str, Any]:
     for name, size in (("sum", np.ones(rows.size)), ("mean", rows), ("rate", seconds)):
         for end, column in ends.items():
             label = name if end == "estimate" else f"{name}_{end}"
-            found[label] = _divided(column, size)
+            found[label] = _divided_time_range(column, size)
     return found
 
 
@@ -289,7 +289,7 @@ def _joined_tables(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return columns[0] if len(columns) == 1 else np.concatenate(columns)
 
 
-def _divided(numbers: FloatArray, by: Any) -> FloatArray:
+def _divided_time_range(numbers: FloatArray, by: Any) -> FloatArray:
     out: FloatArray = np.full(numbers.size, np.nan)
     np.divide(numbers, by, out=out, where=np.asarray(by) > 0)
     return out

@@ -48,7 +48,7 @@ class _UnansweredError(ServiceError):
     """The service cannot be reached, broke off, or asks to come back later."""
 
 
-class Http:
+class HttpClient:
     """The service at an address.
 
     Args:
@@ -99,7 +99,7 @@ class Http:
         if content is not None:
             body, headers = json.dumps(content).encode(), {"Content-Type": "application/json"}
         safe = method == "GET" if repeat is None else repeat
-        sent = {**_headers(token), **(headers or {})}
+        sent = {**_http_headers(token), **(headers or {})}
         for attempt in range(_TRIES):
             last = attempt == _TRIES - 1
             if not safe:  # the service may have closed the old connection while it was idle
@@ -109,11 +109,11 @@ class Http:
             except _LOST as error:
                 if last or not (safe or isinstance(error, ConnectionRefusedError)):
                     raise ServiceError(f"{self.url} cannot be reached, or broke off") from None
-                time.sleep(_wait(attempt))
+                time.sleep(_http_wait(attempt))
                 continue
             status, text, after = answer
             if safe and status in _AGAIN and not last:
-                time.sleep(_wait(attempt, after))
+                time.sleep(_http_wait(attempt, after))
                 continue
             return _http_content(status, text)
         raise AssertionError("the last try returns or raises")
@@ -128,7 +128,7 @@ class Http:
         while True:
             try:
                 with self._stream(path, token, seen) as lines:
-                    for name, data in _events_in(lines):
+                    for name, data in _http_events_in(lines):
                         seen = seen if name is None else {"Last-Event-ID": name}
                         attempt = 0
                         if data is not None:
@@ -136,14 +136,14 @@ class Http:
             except _UnansweredError:
                 if attempt == _TRIES - 1:
                     raise
-            time.sleep(_wait(attempt))
+            time.sleep(_http_wait(attempt))
             attempt += 1
 
     @contextmanager
     def _stream(self, path: str, token: str | None, more: Mapping[str, str]) -> Iterator[Any]:
         """An answer that is read line by line, on a connection of its own."""
         connection = self._connect()
-        headers = {**_headers(token), "Accept": "text/event-stream", **more}
+        headers = {**_http_headers(token), "Accept": "text/event-stream", **more}
         try:
             connection.request("GET", self._prefix + path, headers=headers)
             response = connection.getresponse()
@@ -188,7 +188,7 @@ class Http:
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
 
 
-def _events_in(lines: Iterable[bytes]) -> Iterator[tuple[str | None, bytes | None]]:
+def _http_events_in(lines: Iterable[bytes]) -> Iterator[tuple[str | None, bytes | None]]:
     """Id and data of each event that is whole: one that broke off does not count as seen."""
     name: str | None = None
     data: bytes | None = None
@@ -203,11 +203,11 @@ def _events_in(lines: Iterable[bytes]) -> Iterator[tuple[str | None, bytes | Non
             name = data = None
 
 
-def _headers(token: str | None) -> dict[str, str]:
+def _http_headers(token: str | None) -> dict[str, str]:
     return {} if token is None else {"Authorization": f"Bearer {token}"}
 
 
-def _wait(attempt: int, after: str | None = None) -> float:
+def _http_wait(attempt: int, after: str | None = None) -> float:
     """Seconds to wait: longer each time, and as long as the service asks for."""
     asked = float(after) if after and after.isascii() and after.isdigit() else 0.0
     return min(max(_FIRST_WAIT * float(1 << attempt), asked), _LONGEST_WAIT)

@@ -11,8 +11,8 @@ import numpy as np
 from tidegate.errors import InputError, SettingError
 from tidegate.keyed.key_names import key_texts
 from tidegate.lattice import FloatArray, Lattice
-from tidegate.tables.table_input import refuse_numbers, refuse_times
-from tidegate.tables.to_numpy import MISSING
+from tidegate.tables.columns_to_numpy import MISSING
+from tidegate.tables.table_input import refuse_numbers_in_table, refuse_times_in_table
 from tidegate.timestamps import Times, read_times
 
 _LATTICE = Lattice(Fraction(1), Fraction(1))  # what is a number does not depend on bounds
@@ -34,14 +34,14 @@ class PushedColumns(NamedTuple):
         return {name: column[start:end] for name, column in self.content.items()}
 
 
-def single(values: Any) -> bool:
+def is_single_push(values: Any) -> bool:
     """Whether this is one value, and not a column."""
     if isinstance(values, np.ndarray):
         return values.ndim == 0
     return isinstance(values, _SCALARS) or type(values).__name__ in MISSING
 
 
-def columns(
+def pushed_columns(
     form: str,
     values: Any,
     times: Any,
@@ -60,23 +60,23 @@ def columns(
     if events:
         if times is None:
             raise InputError(f"an event has a time: write {form}")
-        refuse_numbers(times, form)
-    refuse_times(values, form)
+        refuse_numbers_in_table(times, form)
+    refuse_times_in_table(values, form)
     if values is not None or not events:
         numbers = _LATTICE.numbers(values)
-        content["values"], size = _plain(numbers.astype(np.float64)), numbers.size
+        content["values"], size = _plain_pushed(numbers.astype(np.float64)), numbers.size
     if times is not None:
-        when = _times(times, by_order=not events)
-        size = _checked(size, when.ticks.size, "times")
+        when = _pushed_times(times, by_order=not events)
+        size = _checked_push(size, when.ticks.size, "times")
         content["times"], zone = when.clock.texts(when.ticks), when.clock.zone
     if keyed:
-        names = _keys(keys)
-        size = _checked(size, len(names), "keys")
+        names = _pushed_keys(keys)
+        size = _checked_push(size, len(names), "keys")
         content["keys"] = names
     return PushedColumns(content, size or 0, zone)
 
 
-def _keys(keys: Any) -> list[str | None]:
+def _pushed_keys(keys: Any) -> list[str | None]:
     for method in ("to_pylist", "to_list", "tolist"):  # of pyarrow, of pandas and polars, of numpy
         if hasattr(keys, method):
             keys = getattr(keys, method)()
@@ -90,30 +90,30 @@ def _keys(keys: Any) -> list[str | None]:
         raise InputError(problem) from None
 
 
-def refuse_users(users: Any) -> None:
+def refuse_pushed_users(users: Any) -> None:
     """A service protects events, and takes no names of users."""
     if users is not None:
         raise SettingError("users", "must be left out: streams of a service take no users")
 
 
-def refuse_late(late: str) -> None:
+def refuse_pushed_late(late: str) -> None:
     """A service takes rows in their order."""
     if late != "refuse":
         raise SettingError("late", "must be left out: a service takes rows in the order of time")
 
 
-def _times(times: Any, *, by_order: bool) -> Times:
+def _pushed_times(times: Any, *, by_order: bool) -> Times:
     listed = times if hasattr(times, "__len__") and not isinstance(times, str) else [times]
     return read_times(listed, by_order=by_order)
 
 
-def _checked(size: int | None, count: int, name: str) -> int:
+def _checked_push(size: int | None, count: int, name: str) -> int:
     if size is not None and size != count:
         raise InputError(f"{size} values but {count} {name}")
     return count
 
 
-def _plain(numbers: FloatArray) -> list[float | None]:
+def _plain_pushed(numbers: FloatArray) -> list[float | None]:
     """Values for JSON, which knows no infinity: it lies beyond every bound, as does the largest."""
     most = np.finfo(np.float64).max
     return [None if value != value else value for value in np.clip(numbers, -most, most).tolist()]

@@ -14,13 +14,13 @@ from tidegate._context_managers import Closed
 from tidegate.errors import RefusedError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.randomness import random_bytes
-from tidegate.service.client.http import Http, ServiceError
+from tidegate.service.client.http import HttpClient, ServiceError
 from tidegate.service.client.remote_keyed import KeyedEventStream, KeyedStream
 from tidegate.service.client.remote_stream import EventStream, Stream
-from tidegate.service.client.remote_stream_base import RemoteStream
+from tidegate.service.client.remote_stream_base import RemoteStreamBase
 from tidegate.timestamps import read_times
 
-_KINDS: dict[str, type[RemoteStream]] = {
+_KINDS: dict[str, type[RemoteStreamBase]] = {
     "readings": Stream,
     "events": EventStream,
     "keyed readings": KeyedStream,
@@ -51,13 +51,13 @@ def connect(
         timeout: seconds to wait for an answer.
         context: for TLS with a certificate of one's own.
     """
-    return Gate(Http(url, timeout=timeout, context=context), tokens)
+    return Gate(HttpClient(url, timeout=timeout, context=context), tokens)
 
 
 class Gate(Closed):
     """A service: its streams and its ledger. Close it, or use `with`."""
 
-    def __init__(self, http: Http, tokens: tuple[str, ...]) -> None:
+    def __init__(self, http: HttpClient, tokens: tuple[str, ...]) -> None:
         self._http = http
         self._tokens: dict[str, str | None] = dict.fromkeys(self._allowed(None))
         for token in tokens:
@@ -93,10 +93,14 @@ class Gate(Closed):
             events: rows are events: `every`, `start` and, if need be, `zone` and `count`.
             source: whose values these are, in the ledger; None: of no other stream.
         """
-        content: dict[str, Any] = {"name": name, "method": method, "epsilon": _exact(epsilon)}
+        content: dict[str, Any] = {
+            "name": name,
+            "method": method,
+            "epsilon": _exact_for_gate(epsilon),
+        }
         content |= {"source": source, "settings": settings, "keys": keys, "events": events}
         if bound is not None:
-            content["bound"] = _exact(bound)
+            content["bound"] = _exact_for_gate(bound)
         content = {name: value for name, value in content.items() if value is not None}
         self.call("POST", "/v1/streams", "manage", content=content)
         return self.stream(name)
@@ -108,7 +112,7 @@ class Gate(Closed):
 
         `epsilon` is that of a row: shares (`{"bound": 30, "share": "0.3"}`) divide it.
         """
-        content = {"name": name, "epsilon": _exact(epsilon), "columns": columns, **more}
+        content = {"name": name, "epsilon": _exact_for_gate(epsilon), "columns": columns, **more}
         made = self.call("POST", "/v1/columns", "manage", content=content)
         return {column: self.stream(one["name"]) for column, one in made["columns"].items()}
 
@@ -195,7 +199,7 @@ class Gate(Closed):
         return self._tokens[permission]
 
     @property
-    def http(self) -> Http:
+    def http(self) -> HttpClient:
         """The connection."""
         return self._http
 
@@ -204,6 +208,6 @@ class Gate(Closed):
         return found
 
 
-def _exact(number: Any) -> str | float:
+def _exact_for_gate(number: Any) -> str | float:
     """Fractions and decimals as text, which is exact."""
     return number if isinstance(number, int | float) else str(number)

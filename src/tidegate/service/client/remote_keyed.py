@@ -15,23 +15,23 @@ import numpy as np
 from tidegate.clock import Clock
 from tidegate.errors import QueryError, SettingError
 from tidegate.keyed.key_names import key_text
+from tidegate.keyed.keyed_rows import KeyedRows
 from tidegate.keyed.keyed_table import KeyedTable
-from tidegate.keyed.query_table_plot import Asked, KeyedVerbs, PlottedKeys
-from tidegate.keyed.rows import KeyedRows
+from tidegate.keyed.keyed_verbs_and_plots import AskedOfKeys, KeyedVerbs, PlottedKeys
 from tidegate.record.answer import Answer
 from tidegate.record.mean_and_ratio import Mean
 from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
-from tidegate.service.answers_json import decoded, decoded_answer, decoded_table
+from tidegate.service.answers_json import decoded_answer, decoded_answers, decoded_table_answers
 from tidegate.service.client import remote_picture
-from tidegate.service.client.pushed_columns import columns, refuse_late
-from tidegate.service.client.remote_record import RemoteRecord, text
+from tidegate.service.client.pushed_columns import pushed_columns, refuse_pushed_late
+from tidegate.service.client.remote_record import RemoteRecord, remote_time_text
 from tidegate.service.client.remote_stream import NO_TICKS
-from tidegate.service.client.remote_stream_base import RemoteStream, page_times
+from tidegate.service.client.remote_stream_base import RemoteStreamBase, remote_page_times
 
 
-class KeyedStream(RemoteStream, KeyedVerbs, PlottedKeys):
+class KeyedStream(RemoteStreamBase, KeyedVerbs, PlottedKeys):
     """A stream of readings for each key: the verbs of `KeyedRelease`, over HTTP."""
 
     def push(
@@ -42,8 +42,8 @@ class KeyedStream(RemoteStream, KeyedVerbs, PlottedKeys):
         As `KeyedRelease.push`; rows that others push meanwhile are among them. None if no token
         may read.
         """
-        refuse_late(late)
-        given = columns("push(keys, values, times)", values, times, keys, keyed=True)
+        refuse_pushed_late(late)
+        given = pushed_columns("push(keys, values, times)", values, times, keys, keyed=True)
         before = self.position if self._reads() else 0
         self._sent(given)
         return self.rows(before) if self._reads() else None
@@ -78,15 +78,17 @@ class KeyedStream(RemoteStream, KeyedVerbs, PlottedKeys):
             place = page["next"]
         return found
 
-    def _queried(self, key: Any, start: Any, end: Any, asked: Asked) -> Answer:
-        question = _question(asked if key is None else asked._replace(keys=[key]))
+    def _queried(self, key: Any, start: Any, end: Any, asked: AskedOfKeys) -> Answer:
+        question = _remote_keyed_question(asked if key is None else asked._replace(keys=[key]))
         if start is not None and end is not None:
             question |= {"starts": [start], "ends": [end]}
         elif start is not None or end is not None:
             raise QueryError("give both start and end, or neither for all rows")
         found = self.asked(question)
         return (
-            decoded(found["answers"])[0] if "answers" in found else decoded_answer(found["answer"])
+            decoded_answers(found["answers"])[0]
+            if "answers" in found
+            else decoded_answer(found["answer"])
         )
 
     def moved_over(self, windows: MovingWindows, key: Any) -> MovingSums:
@@ -97,16 +99,16 @@ class KeyedStream(RemoteStream, KeyedVerbs, PlottedKeys):
         """The mean over the rows of a range, which is given as to `query`."""
         return Mean.of(self.query(*where, **how))
 
-    def _tables(self, every: int | str, asked: Asked) -> KeyedTable:
-        found = self.asked({"every": every, "each": True, **_question(asked)})
+    def _tables(self, every: int | str, asked: AskedOfKeys) -> KeyedTable:
+        found = self.asked({"every": every, "each": True, **_remote_keyed_question(asked)})
         parts: dict[str, TimeTable | Answers] = {
-            name: decoded_table(one) if "edges" in one else decoded(one["answers"])
+            name: decoded_table_answers(one) if "edges" in one else decoded_answers(one["answers"])
             for name, one in found["tables"].items()
         }
         return KeyedTable(parts, str(found.get("note", "")))
 
-    def _totals(self, every: str, asked: Asked) -> TimeTable:
-        return decoded_table(self.asked({"every": every, **_question(asked)}))
+    def _totals(self, every: str, asked: AskedOfKeys) -> TimeTable:
+        return decoded_table_answers(self.asked({"every": every, **_remote_keyed_question(asked)}))
 
     def rows(
         self, start: int = 0, end: int | None = None, *, key: str | int | None = None
@@ -128,7 +130,7 @@ class KeyedStream(RemoteStream, KeyedVerbs, PlottedKeys):
     def _plotted(
         self, key: Any, keys: Iterable[Any] | None, window: int | None, confidence: float, ax: Any
     ) -> Any:
-        names = _names(keys if key is None else [key])
+        names = _names_of_remote_keys(keys if key is None else [key])
         return remote_picture.plot_keys(self, names, window, confidence, ax)
 
     def _clock(self) -> Clock | None:
@@ -147,7 +149,9 @@ class KeyedEventStream(KeyedStream):
     ) -> None:
         """Send events: key and time of each, and its value; None: each counts as one."""
         self._sent(
-            columns("push(keys, times, values)", values, times, keys, keyed=True, events=True)
+            pushed_columns(
+                "push(keys, times, values)", values, times, keys, keyed=True, events=True
+            )
         )
 
     def advance(self, until: Moment) -> KeyedRows | None:
@@ -165,13 +169,13 @@ class KeyedEventStream(KeyedStream):
         return self.rows(before) if self._reads() else None
 
 
-def _names(keys: Iterable[Any] | None) -> list[str] | None:
+def _names_of_remote_keys(keys: Iterable[Any] | None) -> list[str] | None:
     return None if keys is None else [key_text(one) for one in keys]
 
 
-def _question(asked: Asked) -> dict[str, Any]:
-    ends = {"from": text(asked.from_), "to": text(asked.to)}
-    return {"keys": _names(asked.keys), **ends, "confidence": asked.confidence}
+def _remote_keyed_question(asked: AskedOfKeys) -> dict[str, Any]:
+    ends = {"from": remote_time_text(asked.from_), "to": remote_time_text(asked.to)}
+    return {"keys": _names_of_remote_keys(asked.keys), **ends, "confidence": asked.confidence}
 
 
 def _keyed_rows(pages: list[dict[str, Any]], clock: Clock | None) -> KeyedRows:
@@ -184,4 +188,4 @@ def _keyed_rows(pages: list[dict[str, Any]], clock: Clock | None) -> KeyedRows:
     )
     positions = np.array([one for page in pages for one in page["positions"]], dtype=np.int64)
     codes = np.array([names[key] for key in keys], dtype=np.int64)
-    return KeyedRows(list(names), codes, positions, values, levels, page_times(pages), clock)
+    return KeyedRows(list(names), codes, positions, values, levels, remote_page_times(pages), clock)

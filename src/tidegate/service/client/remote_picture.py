@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.errors import QueryError, TidegateError
-from tidegate.keyed.plot_keys import check_number, draw_keys
+from tidegate.keyed.plot_keys import check_number_of_keys_to_plot, draw_keys
 from tidegate.lattice import IntArray
 from tidegate.record.record import Record
-from tidegate.record.rows_and_levels import Rows, moving_average, window_of
-from tidegate.released.plot import plot_released
+from tidegate.record.rows_and_levels import Rows, moving_average_of_rows, window_of_rows
+from tidegate.released.released_plot import plot_released
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.client.remote_record import RemoteRecord
 from tidegate.tables import html
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegate.released.released import ReleasedTable
     from tidegate.service.client.remote_keyed import KeyedStream
     from tidegate.service.client.remote_stream import UnkeyedStream
-    from tidegate.service.client.remote_stream_base import RemoteStream
+    from tidegate.service.client.remote_stream_base import RemoteStreamBase
 
 
 def plot(stream: UnkeyedStream, window: int | None, confidence: float, axes: Any) -> Any:
@@ -39,7 +39,7 @@ def plot_keys(
     names = stream.active() if keys is None else keys
     if not names:
         raise QueryError("nothing is released yet" if keys is None else "there are no keys")
-    check_number(len(names))
+    check_number_of_keys_to_plot(len(names))
     records = {name: cast("Record", RemoteRecord(stream, name)) for name in names}
     return draw_keys(
         records,
@@ -51,7 +51,7 @@ def plot_keys(
     )
 
 
-def shown(stream: RemoteStream) -> str:
+def shown(stream: RemoteStreamBase) -> str:
     """Public facts, and a picture of a stream without keys, as HTML."""
     try:
         facts = stream.facts()
@@ -83,15 +83,15 @@ def _pictured_state(facts: dict[str, Any]) -> str:
 def _small_picture(stream: UnkeyedStream) -> str:
     source = _Pictured(stream)
     record = cast("Record", source.record)
-    window = window_of(record, source.pipeline.perturber.block)
-    sums = moving_average(record, window)
+    window = window_of_rows(record, source.pipeline.perturber.block)
+    sums = moving_average_of_rows(record, window)
     mean, low, high = (column / window for column in (sums.estimate, sums.low, sums.high))
     about = f"Moving average of {window:,} released values, with a 95% band"
     return html.band(mean, low, high, source.labels(), about)
 
 
 class _Pictured:
-    """What `released.plot` needs to know of a stream."""
+    """What `released.released_plot` needs to know of a stream."""
 
     def __init__(self, stream: UnkeyedStream) -> None:
         self._stream = stream

@@ -18,17 +18,22 @@ from tidegate.record.moving_sums import MovingSums, MovingWindows
 from tidegate.record.range_queries_and_answers import Answers, paired
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
-from tidegate.service.answers_json import decoded, decoded_answer, decoded_moving, decoded_table
+from tidegate.service.answers_json import (
+    decoded_answer,
+    decoded_answers,
+    decoded_moving_answers,
+    decoded_table_answers,
+)
 
 if TYPE_CHECKING:
     from tidegate.service.client.remote_keyed import KeyedStream
-    from tidegate.service.client.remote_stream_base import RemoteStream
+    from tidegate.service.client.remote_stream_base import RemoteStreamBase
 
 
 class RemoteRecord:
     """What a service answers about a stream or one of its keys, as of when it is asked."""
 
-    def __init__(self, stream: RemoteStream, key: str | None = None) -> None:
+    def __init__(self, stream: RemoteStreamBase, key: str | None = None) -> None:
         self._stream, self._key = stream, key
 
     @cached_property
@@ -64,7 +69,9 @@ class RemoteRecord:
         begin, end = paired(starts, ends)
         asked = {"starts": begin.tolist(), "ends": end.tolist(), "confidence": confidence}
         named = None if self._key is None else [self._key]
-        return decoded(self._stream.asked({**asked, "as_of": as_of, "keys": named})["answers"])
+        return decoded_answers(
+            self._stream.asked({**asked, "as_of": as_of, "keys": named})["answers"]
+        )
 
     queries = answers
 
@@ -72,7 +79,12 @@ class RemoteRecord:
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> list[Answer]:
         """The sum over a range of time, in a list of one."""
-        asked = {"from": text(from_), "to": text(to), "confidence": confidence, "as_of": as_of}
+        asked = {
+            "from": remote_time_text(from_),
+            "to": remote_time_text(to),
+            "confidence": confidence,
+            "as_of": as_of,
+        }
         return [decoded_answer(self._stream.asked(asked)["answer"])]
 
     def answers_by_time(
@@ -81,32 +93,37 @@ class RemoteRecord:
         """The sums over many ranges of time."""
         begin, end = ([str(when) for when in one] for one in (starts, ends))
         asked = {"starts": begin, "ends": end, "confidence": confidence, "as_of": as_of}
-        return decoded(self._stream.asked(asked)["answers"])
+        return decoded_answers(self._stream.asked(asked)["answers"])
 
     def moved_over(self, windows: MovingWindows) -> MovingSums:
         """The sums over windows of one length."""
         asked = windows._asdict()
         del asked["most"]
-        asked |= {"from": text(asked.pop("from_")), "to": text(asked["to"])}
+        asked |= {"from": remote_time_text(asked.pop("from_")), "to": remote_time_text(asked["to"])}
         named = None if self._key is None else [self._key]
-        return decoded_moving(self._stream.asked({**asked, "keys": named}))
+        return decoded_moving_answers(self._stream.asked({**asked, "keys": named}))
 
     def table(self, every: int, confidence: float) -> Answers:
         """The sums over so many values at a time."""
         asked: dict[str, Any] = {"every": every, "confidence": confidence}
         if self._key is None:
-            return decoded(self._stream.asked(asked)["answers"])
+            return decoded_answers(self._stream.asked(asked)["answers"])
         found = self._stream.asked({**asked, "keys": [self._key], "each": True})
-        return decoded(found["tables"][self._key]["answers"])
+        return decoded_answers(found["tables"][self._key]["answers"])
 
     def table_of(
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
     ) -> TimeTable:
         """The sums over the parts of a range of time."""
-        asked = {"every": every, "from": text(from_), "to": text(to), "confidence": confidence}
-        return decoded_table(self._stream.asked(asked))
+        asked = {
+            "every": every,
+            "from": remote_time_text(from_),
+            "to": remote_time_text(to),
+            "confidence": confidence,
+        }
+        return decoded_table_answers(self._stream.asked(asked))
 
 
-def text(when: Moment | None) -> Any:
+def remote_time_text(when: Moment | None) -> Any:
     """A time for a request."""
     return None if when is None else str(when)

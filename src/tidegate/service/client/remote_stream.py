@@ -20,15 +20,20 @@ from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows
 from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.service.client import remote_picture
-from tidegate.service.client.pushed_columns import columns, refuse_late, refuse_users, single
+from tidegate.service.client.pushed_columns import (
+    is_single_push,
+    pushed_columns,
+    refuse_pushed_late,
+    refuse_pushed_users,
+)
 from tidegate.service.client.remote_record import RemoteRecord
-from tidegate.service.client.remote_stream_base import RemoteStream, page_times
-from tidegate.tables.from_numpy import series_maker
+from tidegate.service.client.remote_stream_base import RemoteStreamBase, remote_page_times
+from tidegate.tables.tables_from_numpy import series_from_numpy
 
 NO_TICKS = "is for event streams: create the stream with events={'every': …, 'start': …}"
 
 
-class UnkeyedStream(RemoteStream, RangeQueries):
+class UnkeyedStream(RemoteStreamBase, RangeQueries):
     """A stream without keys: of readings, or of events."""
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
@@ -86,7 +91,7 @@ class Stream(UnkeyedStream):
         As `Release.push`: a number for a number, a Series for a Series, else an array. None if no
         token may read: a producer is told nothing about the stream.
         """
-        one = single(values)
+        one = is_single_push(values)
         if one:
             rows = self.push_rows([values], users, None if times is None else [times], late)
         else:
@@ -95,16 +100,16 @@ class Stream(UnkeyedStream):
             return None
         if one:
             return rows.values.item() if rows.values.size else None
-        as_series = series_maker(values)
+        as_series = series_from_numpy(values)
         return rows.values if as_series is None else as_series(rows.values)
 
     def push_rows(
         self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
     ) -> Rows | None:
         """Push values of a column; give rows: the values, and a level for each."""
-        refuse_users(users)
-        refuse_late(late)
-        receipts = self._sent(columns("push(values, times=times)", values, times))
+        refuse_pushed_users(users)
+        refuse_pushed_late(late)
+        receipts = self._sent(pushed_columns("push(values, times=times)", values, times))
         return self._released(receipts) if self._reads() else None
 
     def _released(self, receipts: list[dict[str, Any]]) -> Rows:
@@ -148,8 +153,8 @@ class EventStream(UnkeyedStream):
 
         They are durable when this returns. Nothing comes out: `advance` does that.
         """
-        refuse_users(users)
-        self._sent(columns("push(times, values)", values, times, events=True))
+        refuse_pushed_users(users)
+        self._sent(pushed_columns("push(times, values)", values, times, events=True))
 
     def advance(self, until: Moment) -> Rows | None:
         """Release every tick that is over at `until`; None if no token may read.
@@ -175,4 +180,4 @@ def _stream_rows(pages: list[dict[str, Any]], start: int) -> Rows:
         np.array([number for page in pages for number in page[name]], dtype=np.float64)
         for name in ("values", "levels")
     )
-    return Rows(pages[0]["first"] if pages else start, values, levels, page_times(pages))
+    return Rows(pages[0]["first"] if pages else start, values, levels, remote_page_times(pages))

@@ -1,4 +1,4 @@
-"""`RemoteStream`: what all streams of the client share: facts, and requests for rows."""
+"""`RemoteStreamBase`: what all streams of the client share: facts, and requests for rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.randomness import random_bytes
 from tidegate.record.times.time_ranges_and_tables import Moment
 from tidegate.run.pipeline import Pipeline
 from tidegate.service.client.pushed_columns import PushedColumns
-from tidegate.service.client.remote_record import text
+from tidegate.service.client.remote_record import remote_time_text
 
 if TYPE_CHECKING:
     from tidegate.service.client.remote_gate import Gate
@@ -23,7 +23,7 @@ _BATCH = 100_000  # values of a request
 _PAGE = 100_000  # rows of an answer
 
 
-class RemoteStream:
+class RemoteStreamBase:
     """What streams of all kinds have. Made by `Gate.stream` or `Gate.create`.
 
     A push is sent with a random idempotency key, and sent again with the same one if the
@@ -95,7 +95,7 @@ class RemoteStream:
         return found
 
     def _advanced(self, until: Moment) -> None:
-        content = {"until": text(until)}
+        content = {"until": remote_time_text(until)}
         self._gate.call("POST", f"{self._path}/advance", "write", content=content, repeat=True)
 
     def _finished(self) -> None:
@@ -131,7 +131,7 @@ class RemoteStream:
         yield from self._gate.http.events(path, self._gate.token("read"))
 
 
-def page_times(pages: list[dict[str, Any]]) -> Any:
+def remote_page_times(pages: list[dict[str, Any]]) -> Any:
     """The times of all rows; None: they have none."""
     if not pages or not all("times" in page for page in pages):
         return None

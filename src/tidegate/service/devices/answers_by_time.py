@@ -8,9 +8,9 @@ from typing import Any
 from tidegate.clock import SECOND
 from tidegate.errors import InputError, QueryError
 from tidegate.local.task import RoundCalendar, RoundSums, TaskRound, sums_by_time
-from tidegate.record.answer_text import cautions
+from tidegate.record.answer_text import text_of_cautions
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.times.time_ranges_and_tables import length_of
+from tidegate.record.times.time_ranges_and_tables import length_of_time
 from tidegate.service.devices import stored_tasks
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.timestamps import read_times
@@ -24,7 +24,7 @@ def described_with_answers(queue: DeviceQueue, task_id: str) -> dict[str, Any]:
     facts = queue.facts(task_id)
     number = facts.calendar.number(queue.clock())
     with queue.gate.database.reading() as connection:
-        rounds = stored_tasks.rounds_between(connection, facts.task, number)
+        rounds = stored_tasks.task_rounds_between(connection, facts.task, number)
     parts = [part for one in rounds for part in one.parts]
     return {
         **facts.plain(),
@@ -36,19 +36,19 @@ def described_with_answers(queue: DeviceQueue, task_id: str) -> dict[str, Any]:
     }
 
 
-def collected(queue: DeviceQueue, task_id: str, asked: Mapping[str, str]) -> dict[str, Any]:
+def answers_by_time(queue: DeviceQueue, task_id: str, asked: Mapping[str, str]) -> dict[str, Any]:
     """A row for every round of an interval, or for every part of it of a given length."""
     facts = queue.facts(task_id)
     calendar, step = facts.calendar, facts.topl.lattice.step
-    first = _number(calendar, asked, "from", 0)
-    end = _number(calendar, asked, "to", None)
+    first = _round_at_time(calendar, asked, "from", 0)
+    end = _round_at_time(calendar, asked, "to", None)
     if end is not None and end <= first:
         raise QueryError("from must be before to")
     with queue.gate.database.reading() as connection:
-        rounds = stored_tasks.rounds_between(connection, facts.task, first, end)
+        rounds = stored_tasks.task_rounds_between(connection, facts.task, first, end)
     groups = _answer_groups(rounds, calendar, asked, first if "from" in asked else None)
-    confidence = _confidence(asked)
-    population = _population(asked, facts.population)
+    confidence = _answer_confidence(asked)
+    population = _population_answer(asked, facts.population)
     sums = [[RoundSums.of(one, step) for one in group] for _, _, group in groups]
     answers = sums_by_time(sums, confidence)
     totals = None
@@ -64,11 +64,11 @@ def collected(queue: DeviceQueue, task_id: str, asked: Mapping[str, str]) -> dic
             "to": calendar.text(calendar.opens(stop)),
             "devices": devices,
             "reports": reports,
-            "sum": _answer(answers, place) if reports else None,
-            "mean": _answer(answers, place, devices) if reports else None,
+            "sum": _answer_at_time(answers, place) if reports else None,
+            "mean": _answer_at_time(answers, place, devices) if reports else None,
         }
         if totals is not None:
-            row["population_total"] = _answer(totals, place) if reports else None
+            row["population_total"] = _answer_at_time(totals, place) if reports else None
         rows.append(row)
     return {
         "task_id": task_id,
@@ -78,17 +78,17 @@ def collected(queue: DeviceQueue, task_id: str, asked: Mapping[str, str]) -> dic
         "threshold": answers.threshold if rows else None,
         "highest": answers.highest if rows else None,
         "floor": answers.floor if rows else None,
-        "warnings": cautions(answers) if rows else [],
+        "warnings": text_of_cautions(answers) if rows else [],
         "guarantee": str(facts.topl.guarantee),
     }
 
 
-def _answer(answers: Answers, place: int, divisor: int = 1) -> dict[str, float]:
+def _answer_at_time(answers: Answers, place: int, divisor: int = 1) -> dict[str, float]:
     names = ("estimate", "low", "high", "standard_error")
     return {name: float(getattr(answers, name)[place]) / divisor for name in names}
 
 
-def _number(
+def _round_at_time(
     calendar: RoundCalendar, asked: Mapping[str, str], name: str, default: int | None
 ) -> Any:
     """The round that begins at a time: an interval is one of whole rounds, as in DAP."""
@@ -111,7 +111,7 @@ def _answer_groups(
     """First and last round and those in between, for each row; rows without rounds are left out."""
     size = 1
     if "every" in asked:
-        size, rest = divmod(length_of(asked["every"]) // SECOND, calendar.length)
+        size, rest = divmod(length_of_time(asked["every"]) // SECOND, calendar.length)
         if rest or not size:
             raise QueryError(f"every must be a multiple of the rounds' {calendar.every}")
     by_row: dict[int, list[TaskRound]] = {}
@@ -123,14 +123,14 @@ def _answer_groups(
     return [(origin + row * size, origin + (row + 1) * size, some) for row, some in by_row.items()]
 
 
-def _confidence(asked: Mapping[str, str]) -> float:
+def _answer_confidence(asked: Mapping[str, str]) -> float:
     try:
         return float(asked.get("confidence", "0.95"))
     except ValueError:
         raise QueryError("confidence must be a number between 0 and 1") from None
 
 
-def _population(asked: Mapping[str, str], default: int | None) -> int | None:
+def _population_answer(asked: Mapping[str, str], default: int | None) -> int | None:
     text = asked.get("population")
     if text is None:
         return default

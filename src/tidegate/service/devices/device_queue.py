@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 from tidegate.errors import TidegateError
 from tidegate.service.devices import device_tables, stored_tasks
-from tidegate.service.devices.device_request_group import RequestGroup
+from tidegate.service.devices.device_request_group import DeviceRequestGroup
 from tidegate.service.devices.device_requests import Request
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
-from tidegate.service.gate import Gate
+from tidegate.service.gate import GateThread
 from tidegate.service.loop_wakeups import woken_together
-from tidegate.service.pending_requests import Busy, fulfil
+from tidegate.service.pending_requests import Busy, fulfil_request
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class DeviceQueue:
         clock: the time, in seconds since 1970.
     """
 
-    def __init__(self, gate: Gate, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, gate: GateThread, clock: Callable[[], float] = time.time) -> None:
         self.gate = gate
         self.clock = clock
         self._tasks: dict[str, StoredTask] = {}
@@ -45,7 +45,9 @@ class DeviceQueue:
         self._waiting: list[Request] = []
         self._group: list[Request] = []  # that is being committed
         self._busy = False
-        self.listener: Callable[[RequestGroup], None] | None = None  # is told of what was committed
+        self.listener: Callable[[DeviceRequestGroup], None] | None = (
+            None  # is told of what was committed
+        )
         gate.call(lambda: device_tables.create(gate.database.connection)).result()
 
     # -- from any thread -------------------------------------------------------------------------
@@ -73,21 +75,21 @@ class DeviceQueue:
         known = self._facts.get(task_id)
         if known is None:
             with self.gate.database.reading() as connection:
-                known = stored_tasks.found(connection, task_id)
+                known = stored_tasks.found_task(connection, task_id)
             self._facts[task_id] = known
         return known
 
     def listed(self) -> list[TaskFacts]:
         """All tasks, by name."""
         with self.gate.database.reading() as connection:
-            return stored_tasks.listed(connection)
+            return stored_tasks.listed_tasks(connection)
 
     def create(self, facts: TaskFacts) -> Future[TaskFacts]:
         """Begin a task."""
 
         def work() -> TaskFacts:
-            stored_tasks.create(self._connection, facts, self.clock())
-            return stored_tasks.found(self._connection, facts.task_id)
+            stored_tasks.create_task(self._connection, facts, self.clock())
+            return stored_tasks.found_task(self._connection, facts.task_id)
 
         return self.gate.call(work)
 
@@ -95,7 +97,7 @@ class DeviceQueue:
         """Ask nobody any more."""
 
         def work() -> TaskFacts:
-            return stored_tasks.retire(self._connection, task_id, self.clock())
+            return stored_tasks.retire_task(self._connection, task_id, self.clock())
 
         done = self.gate.call(work)
         done.add_done_callback(lambda _: self._forget(task_id))
@@ -117,14 +119,14 @@ class DeviceQueue:
         except TidegateError as error:  # the gate is closing
             self._refuse(error)
 
-    def _work(self) -> RequestGroup:
+    def _work(self) -> DeviceRequestGroup:
         with self._lock:
             self._group, self._waiting = self._waiting[:_GROUP], self._waiting[_GROUP:]
-        working = RequestGroup(self._connection, self._tasks, self.clock())
+        working = DeviceRequestGroup(self._connection, self._tasks, self.clock())
         working.do(self._group)
         return working
 
-    def _committed(self, done: Future[RequestGroup]) -> None:
+    def _committed(self, done: Future[DeviceRequestGroup]) -> None:
         error = done.exception()
         if error is None:
             self._group = []
@@ -150,4 +152,4 @@ class DeviceQueue:
             self._group, self._waiting, self._busy = [], [], False
         with woken_together():
             for one in refused:
-                fulfil(one.answer, error)
+                fulfil_request(one.answer, error)

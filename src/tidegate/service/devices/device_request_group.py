@@ -1,4 +1,4 @@
-"""`RequestGroup`: devices' requests of one transaction: looked up, handed out, taken, kept."""
+"""`DeviceRequestGroup`: requests of one transaction: looked up, handed out, taken, kept."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from tidegate.service.devices import stored_tasks
 from tidegate.service.devices.device_requests import (
     ACCEPTED,
     DUPLICATE,
-    Asked,
-    Batch,
-    BatchTaken,
+    DeviceAsked,
+    DeviceNotNow,
     DeviceQuestion,
-    NotNow,
-    Reports,
+    DeviceReports,
     Request,
+    ShuffledBatch,
+    ShuffledBatchTaken,
     device_digest,
 )
-from tidegate.service.devices.device_statements import ADD, found_devices, mark_reported
+from tidegate.service.devices.device_statements import ADD, found_devices, mark_devices_reported
 from tidegate.service.devices.stored_tasks import StoredTask
 from tidegate.service.loop_wakeups import woken_together
-from tidegate.service.pending_requests import fulfil
+from tidegate.service.pending_requests import fulfil_request
 
 _DELTA = "1/1000000000"  # of what is said about shuffled reports, for information
 Place = tuple[str, int, bytes]  # task, round, device
 
 
-class RequestGroup:
+class DeviceRequestGroup:
     """Works through a group in the open transaction; `answer` is called once it is durable."""
 
     def __init__(self, connection: Connection, tasks: dict[str, StoredTask], now: float) -> None:
@@ -71,9 +71,9 @@ class RequestGroup:
         """How many devices were asked (`asked`) and reports had which outcome, by task."""
         found: Counter[tuple[str, str]] = Counter()
         for request, outcome in self._answers:
-            if isinstance(outcome, Asked):
+            if isinstance(outcome, DeviceAsked):
                 found[request.task_id, "asked"] += 1
-            elif isinstance(request, Reports) and isinstance(outcome, list):
+            elif isinstance(request, DeviceReports) and isinstance(outcome, list):
                 found.update((request.task_id, one) for one in outcome)
             elif isinstance(outcome, dict):
                 found[request.task_id, ACCEPTED] += outcome["accepted"]
@@ -85,18 +85,18 @@ class RequestGroup:
         """Let the answers leave."""
         with woken_together():
             for request, outcome in self._answers:
-                fulfil(request.answer, outcome)
+                fulfil_request(request.answer, outcome)
 
     def _done(self, request: Request) -> Any:
         if isinstance(request, DeviceQuestion):
             return self._ask(request)
-        if isinstance(request, Reports):
+        if isinstance(request, DeviceReports):
             return self._receive(request)
         return self._receive_batch(request)
 
     def _stored(self, task_id: str) -> StoredTask:
         if task_id not in self._tasks:
-            self._tasks[task_id] = stored_tasks.loaded(self._connection, task_id, self._now)
+            self._tasks[task_id] = stored_tasks.loaded_task(self._connection, task_id, self._now)
         return self._tasks[task_id]
 
     # -- who was asked ---------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class RequestGroup:
                 task = self._stored(request.task_id).task
             except TidegateError:
                 continue  # it is told when its turn comes
-            for name, client in _names(request):
+            for name, client in _device_names_of_request(request):
                 number = self._round(request.task_id, task, name)[0]
                 if number in task.rounds:
                     place = request.task_id, number
@@ -134,7 +134,7 @@ class RequestGroup:
 
     # -- asking ----------------------------------------------------------------------------------
 
-    def _ask(self, request: DeviceQuestion) -> Asked | NotNow:
+    def _ask(self, request: DeviceQuestion) -> DeviceAsked | DeviceNotNow:
         stored = self._stored(request.task_id)
         task, calendar = stored.task, stored.task.calendar
         number, _ = self._round(request.task_id, task, request.round)
@@ -147,10 +147,10 @@ class RequestGroup:
                 raise RefusedError("this task was retired: nobody is asked any more")
             self._add_up(request.task_id)  # what was answered decides who is asked
             if number not in task.rounds:
-                stored_tasks.resume_round(self._connection, stored, number)
+                stored_tasks.resume_task_round(self._connection, stored, number)
             handed = task.hand_out(self._now)
             if handed is None:
-                return NotNow(max(1, int(task.asked_last + LEASE - self._now) + 1))
+                return DeviceNotNow(max(1, int(task.asked_last + LEASE - self._now) + 1))
             number, slot = handed
             place = request.task_id, number, device
             self._devices[place] = slot, False
@@ -160,11 +160,11 @@ class RequestGroup:
         else:
             slot = known[0]
         text, digest = stored.announced(number, slot)
-        return Asked(text, digest, calendar.closes(number), calendar.accepted_until(number))
+        return DeviceAsked(text, digest, calendar.closes(number), calendar.accepted_until(number))
 
     # -- receiving -------------------------------------------------------------------------------
 
-    def _receive(self, request: Reports) -> list[str]:
+    def _receive(self, request: DeviceReports) -> list[str]:
         stored = self._stored(request.task_id)
         if stored.facts.shuffled:
             raise RefusedError("the reports of this task go through a shuffler: send them to it")
@@ -199,7 +199,7 @@ class RequestGroup:
         self._touched[task_id] = self._touched.get(task_id, False) or other
         stored.changed.add(number)
 
-    def _receive_batch(self, request: Batch) -> dict[str, Any]:
+    def _receive_batch(self, request: ShuffledBatch) -> dict[str, Any]:
         """As many reports to each question as devices were asked it, and no more."""
         stored = self._stored(request.task_id)
         if not stored.facts.shuffled:
@@ -207,23 +207,25 @@ class RequestGroup:
         body = json.dumps([request.shuffled.round, request.shuffled.slots.tolist()])
         digest = hashlib.sha256(body.encode() + request.shuffled.reports.tobytes()).hexdigest()
         key = stored.facts.task
-        before = stored_tasks.batch_answer(self._connection, key, request.key, digest)
+        before = stored_tasks.stored_batch_answer(self._connection, key, request.key, digest)
         if before is not None:
             again: dict[str, Any] = json.loads(before)
             return again
         taken = self._batch(request, stored).plain()
         answer = json.dumps(taken)
-        stored_tasks.keep_batch(self._connection, key, request.key, digest, answer)
+        stored_tasks.keep_task_batch(self._connection, key, request.key, digest, answer)
         return taken
 
-    def _batch(self, request: Batch, stored: StoredTask) -> BatchTaken:
+    def _batch(self, request: ShuffledBatch, stored: StoredTask) -> ShuffledBatchTaken:
         task, rejected = stored.task, Counter[str]()
         number = task.number_of(request.shuffled.round)
         opened = None if number is None else task.rounds.get(number)
         pairs = zip(request.shuffled.slots.tolist(), request.shuffled.reports.tolist(), strict=True)
         if opened is None or number is None or number in task.passed(self._now):
             late = number is not None and number <= task.calendar.number(self._now)
-            return BatchTaken(0, Counter({"late" if late else "round": len(list(pairs))}), None)
+            return ShuffledBatchTaken(
+                0, Counter({"late" if late else "round": len(list(pairs))}), None
+            )
         room: dict[int, int] = {}
         taken: list[tuple[int, int]] = []
         for slot, report in pairs:
@@ -242,7 +244,7 @@ class RequestGroup:
         counts = np.array([sum(slot == one for slot, _ in taken) for one in used], dtype=np.int64)
         epsilons = [one.epsilon for one in map(opened.slot, used) if one is not None]
         hidden = least_hidden(epsilons, counts, _DELTA)
-        return BatchTaken(len(taken), rejected, None if hidden is None else str(hidden))
+        return ShuffledBatchTaken(len(taken), rejected, None if hidden is None else str(hidden))
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -265,14 +267,16 @@ class RequestGroup:
         for task_id, number, device in self._reported - self._new:
             by_round.setdefault((task_id, number), []).append(device)
         for (task_id, number), names in by_round.items():
-            mark_reported(self._connection, self._stored(task_id).facts.task, number, names)
+            mark_devices_reported(self._connection, self._stored(task_id).facts.task, number, names)
         for task_id, other_questions in self._touched.items():
             stored = self._stored(task_id)
-            stored_tasks.save(self._connection, stored, self._now, other_questions=other_questions)
+            stored_tasks.save_task(
+                self._connection, stored, self._now, other_questions=other_questions
+            )
 
 
-def _names(request: Request) -> list[tuple[str, str]]:
+def _device_names_of_request(request: Request) -> list[tuple[str, str]]:
     """The round and the name of every device in a request."""
-    if isinstance(request, Reports):
+    if isinstance(request, DeviceReports):
         return [(one.round, one.client) for one in request.reports if isinstance(one, Report)]
     return [(request.round, request.client)] if isinstance(request, DeviceQuestion) else []

@@ -16,7 +16,7 @@ ACCEPTED, DUPLICATE = "accepted", "duplicate"
 
 
 @dataclass(frozen=True)
-class Asked:
+class DeviceAsked:
     """What a device is asked.
 
     Attributes:
@@ -32,7 +32,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class NotNow:
+class DeviceNotNow:
     """Nobody else is asked at the moment: ask again after this many seconds."""
 
     seconds: int
@@ -45,11 +45,11 @@ class DeviceQuestion:
     task_id: str
     round: str
     client: str
-    answer: Future[Asked | NotNow] | LoopAnswer = field(default_factory=Future)
+    answer: Future[DeviceAsked | DeviceNotNow] | LoopAnswer = field(default_factory=Future)
 
 
 @dataclass(eq=False)
-class Reports:
+class DeviceReports:
     """Reports, each as it was read, or why it could not be; answered with an outcome each."""
 
     task_id: str
@@ -58,7 +58,7 @@ class Reports:
 
 
 @dataclass(frozen=True)
-class BatchTaken:
+class ShuffledBatchTaken:
     """What became of a shuffler's batch.
 
     Attributes:
@@ -81,7 +81,7 @@ class BatchTaken:
 
 
 @dataclass(eq=False)
-class Batch:
+class ShuffledBatch:
     """Reports of a shuffler, without names; its second one with the same `request_id` is it."""
 
     task_id: str
@@ -90,7 +90,7 @@ class Batch:
     answer: Future[dict[str, Any]] = field(default_factory=Future)
 
 
-Request = DeviceQuestion | Reports | Batch
+Request = DeviceQuestion | DeviceReports | ShuffledBatch
 
 
 def device_digest(client: str) -> bytes:

@@ -20,9 +20,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate.errors import InputError, MissingError, TidegateError
-from tidegate.io.json_rows import each_field_once
-from tidegate.local.announcements_and_reports import Report, parsed
-from tidegate.local.canonical_json import name_of
+from tidegate.io.json_rows import each_json_field_once
+from tidegate.local.announcements_and_reports import Report, parsed_report
+from tidegate.local.canonical_json import json_name
 from tidegate.local.shuffle import Shuffled
 from tidegate.local.task_messages import (
     ANNOUNCEMENT,
@@ -36,14 +36,19 @@ from tidegate.local.task_messages import (
     outcomes_json,
 )
 from tidegate.service import problem_details
-from tidegate.service.access import Access, who
+from tidegate.service.access import Access, access_holder
 from tidegate.service.devices.device_queue import DeviceQueue
-from tidegate.service.devices.device_requests import Batch, DeviceQuestion, NotNow, Reports
-from tidegate.service.devices.task_models import BatchOutcome
-from tidegate.service.loop_wakeups import LoopAnswer, result_of
-from tidegate.service.openapi_document import answers, message
+from tidegate.service.devices.device_requests import (
+    DeviceNotNow,
+    DeviceQuestion,
+    DeviceReports,
+    ShuffledBatch,
+)
+from tidegate.service.devices.task_answer_models import BatchOutcome
+from tidegate.service.loop_wakeups import LoopAnswer, result_in_loop
+from tidegate.service.openapi_document import documented_answers, documented_message
 from tidegate.service.pending_requests import request_id
-from tidegate.service.push_route import idempotency_parameter, read_body
+from tidegate.service.push_route import push_idempotency_parameter, read_push_body
 from tidegate.service.strict_json import StrictRoute
 
 _MOST_REPORTS = 10_000  # in one request
@@ -51,14 +56,14 @@ MOST_BYTES = 4 << 20
 _SMALL = 1 << 14  # bytes of a body that is parsed at once
 
 
-async def reports_of(body: bytes) -> list[Report | str]:
+async def reports_of_devices(body: bytes) -> list[Report | str]:
     """The reports, a line each, as they were read, or why they could not be."""
     lines = [line for line in body.splitlines() if line.strip()]
     if len(lines) > _MOST_REPORTS:
         raise HTTPException(413, f"at most {_MOST_REPORTS:,} reports in one request")
     if len(body) > _SMALL:
-        return await asyncio.to_thread(lambda: [parsed(line) for line in lines])
-    return [parsed(line) for line in lines]
+        return await asyncio.to_thread(lambda: [parsed_report(line) for line in lines])
+    return [parsed_report(line) for line in lines]
 
 
 _DEVICE = re.compile(r"/v1/tasks/([^/]+)/(round|announcement|reports)")
@@ -87,7 +92,7 @@ class DeviceCORS:
         await app(scope, receive, send)
 
 
-class DeviceRequests:
+class DeviceRoutes:
     """The three requests that every device sends: answered without the framework.
 
     Its routing and dependencies took three quarters of the time of a report.
@@ -143,25 +148,25 @@ class DeviceRequests:
             accepted_until=calendar.text(calendar.accepted_until(number)),
         )
         left = max(0, int(calendar.closes(number) - now))
-        return _cached(request, message.json(), ROUND, f'"{number}"', left)
+        return _cached_for_devices(request, message.json(), ROUND, f'"{number}"', left)
 
     async def _announcement(self, request: Request, task_id: str) -> Response:
         names = request.query_params
         if not {"round", "client"} <= names.keys():
             raise HTTPException(422, "round and client must be given")
         answer = LoopAnswer()
-        device = name_of(names, "round"), name_of(names, "client")
+        device = json_name(names, "round"), json_name(names, "client")
         self._queue.submit(DeviceQuestion(task_id, *device, answer))
         asked = await answer.woken
-        if isinstance(asked, NotNow):
+        if isinstance(asked, DeviceNotNow):
             return Response(status_code=204, headers={"Retry-After": str(asked.seconds)})
         left = max(0, int(asked.closes - self._queue.clock()))
-        return _cached(request, asked.text, ANNOUNCEMENT, f'"{asked.digest}"', left)
+        return _cached_for_devices(request, asked.text, ANNOUNCEMENT, f'"{asked.digest}"', left)
 
     async def _reports(self, task_id: str, receive: Receive, send: Send) -> None:
-        read = await reports_of(await read_body(receive, MOST_BYTES))
+        read = await reports_of_devices(await read_push_body(receive, MOST_BYTES))
         answer = LoopAnswer()
-        self._queue.submit(Reports(task_id, read, answer))
+        self._queue.submit(DeviceReports(task_id, read, answer))
         outcomes = await answer.woken
         ids = [one.client if isinstance(one, Report) else None for one in read]
         body = outcomes_json(ids, outcomes).encode()
@@ -175,15 +180,15 @@ def device_routes(queue: DeviceQueue, access: Access) -> APIRouter:
     routes = APIRouter(prefix="/v1/tasks/{task_id}", route_class=StrictRoute)
     report = [access.allowed("report")]
 
-    @routes.get("/round", dependencies=report, **_said(ROUND, "round"))
+    @routes.get("/round", dependencies=report, **_said_to_device(ROUND, "round"))
     async def which_round(task_id: str) -> Response:
-        raise AssertionError(task_id)  # `DeviceRequests` answers before a request comes this far
+        raise AssertionError(task_id)  # `DeviceRoutes` answers before a request comes this far
 
-    @routes.get("/announcement", dependencies=report, **_announced())
+    @routes.get("/announcement", dependencies=report, **_announced_to_device())
     async def announcement(task_id: str, round: str, client: str) -> Response:  # noqa: A002  # as in messages
         raise AssertionError(task_id, round, client)
 
-    @routes.post("/reports", dependencies=report, **_taken())
+    @routes.post("/reports", dependencies=report, **_taken_from_device())
     async def reports(task_id: str) -> Response:
         raise AssertionError(task_id)
 
@@ -191,32 +196,32 @@ def device_routes(queue: DeviceQueue, access: Access) -> APIRouter:
         "/batches",
         dependencies=[access.allowed("report shuffled")],
         openapi_extra=_BATCH,
-        **answers(BatchOutcome),
+        **documented_answers(BatchOutcome),
     )
     async def batches(request: Request, task_id: str) -> dict[str, Any]:
         key = request.headers.get("idempotency-key", "")
         if not 0 < len(key) <= 200:
             raise HTTPException(400, "Idempotency-Key is needed, of 1 to 200 characters")
-        body = await read_body(request.receive, MOST_BYTES)
-        key = request_id(who(request).sender, "key", key)
-        batch = Batch(task_id, key, await asyncio.to_thread(_shuffled, body))
+        body = await read_push_body(request.receive, MOST_BYTES)
+        key = request_id(access_holder(request).sender, "key", key)
+        batch = ShuffledBatch(task_id, key, await asyncio.to_thread(_shuffled_route, body))
         queue.submit(batch)
-        return await result_of(batch.answer)
+        return await result_in_loop(batch.answer)
 
     return routes
 
 
-def _cached(request: Request, text: str, kind: str, tag: str, seconds: int) -> Response:
+def _cached_for_devices(request: Request, text: str, kind: str, tag: str, seconds: int) -> Response:
     headers = {"ETag": tag, "Cache-Control": f"private, max-age={seconds}"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(text, media_type=kind, headers=headers)
 
 
-def _shuffled(body: bytes) -> Shuffled:
+def _shuffled_route(body: bytes) -> Shuffled:
     plain: Any = None
     with suppress(ValueError, RecursionError):  # their words may quote the body
-        plain = json.loads(body, object_pairs_hook=each_field_once)
+        plain = json.loads(body, object_pairs_hook=each_json_field_once)
     known = isinstance(plain, dict) and plain.keys() == {"round", "slots", "reports"}
     if not known or not isinstance(plain["round"], str):
         raise InputError('send {"round": "…", "slots": […], "reports": […]}')
@@ -226,29 +231,32 @@ def _shuffled(body: bytes) -> Shuffled:
 # -- their description in the OpenAPI document -----------------------------------------------------
 
 
-def _said(kind: str, name: str, *, tagged: bool = True) -> dict[str, Any]:
-    found = answers(None, tagged=tagged)
-    found["responses"][200] |= {"content": {kind: {"schema": message(name)}}, "model": None}
+def _said_to_device(kind: str, name: str, *, tagged: bool = True) -> dict[str, Any]:
+    found = documented_answers(None, tagged=tagged)
+    found["responses"][200] |= {
+        "content": {kind: {"schema": documented_message(name)}},
+        "model": None,
+    }
     return {**found, "response_class": Response}
 
 
-def _announced() -> dict[str, Any]:
-    found = _said(ANNOUNCEMENT, "announcement")
+def _announced_to_device() -> dict[str, Any]:
+    found = _said_to_device(ANNOUNCEMENT, "announcement")
     found["responses"][204] = {"description": "No place is free: ask again after Retry-After."}
     return found
 
 
-def _taken() -> dict[str, Any]:
+def _taken_from_device() -> dict[str, Any]:
     lines = {"schema": {"type": "string", "description": "A report a line."}}
-    content = {REPORT: {"schema": message("report")}, REPORTS: lines}
+    content = {REPORT: {"schema": documented_message("report")}, REPORTS: lines}
     extra = {"requestBody": {"required": True, "content": content}}
-    return {**_said(OUTCOMES, "outcomes", tagged=False), "openapi_extra": extra}
+    return {**_said_to_device(OUTCOMES, "outcomes", tagged=False), "openapi_extra": extra}
 
 
 _BATCH = {
     "requestBody": {
         "required": True,
-        "content": {"application/json": {"schema": message("shuffled")}},
+        "content": {"application/json": {"schema": documented_message("shuffled")}},
     },
-    "parameters": [idempotency_parameter(required=True)],
+    "parameters": [push_idempotency_parameter(required=True)],
 }

@@ -25,23 +25,29 @@ def found_devices(
     connection: Connection, task: int, number: int, names: Collection[bytes]
 ) -> Iterator[tuple[bytes, int, bool]]:
     """The devices that were asked in a round, of these: slot, and whether they have reported."""
-    for some in _chunks(names):
-        for device, slot, reported in _run(connection, _FIND, task, number, some).all():
+    for some in _chunks_of_devices(names):
+        for device, slot, reported in _run_device_statement(
+            connection, _FIND, task, number, some
+        ).all():
             yield bytes(device), slot, bool(reported)
 
 
-def mark_reported(connection: Connection, task: int, number: int, names: Collection[bytes]) -> None:
+def mark_devices_reported(
+    connection: Connection, task: int, number: int, names: Collection[bytes]
+) -> None:
     """Note that these devices have reported."""
-    for some in _chunks(names):
-        _run(connection, _MARK, task, number, some)
+    for some in _chunks_of_devices(names):
+        _run_device_statement(connection, _MARK, task, number, some)
 
 
-def _run(connection: Connection, words: str, task: int, number: int, names: list[bytes]) -> Any:
+def _run_device_statement(
+    connection: Connection, words: str, task: int, number: int, names: list[bytes]
+) -> Any:
     statement = _statement(words, len(names), connection.dialect.paramstyle)
     return connection.exec_driver_sql(statement, (task, number, *names))
 
 
-def _chunks(names: Collection[bytes]) -> Iterator[list[bytes]]:
+def _chunks_of_devices(names: Collection[bytes]) -> Iterator[list[bytes]]:
     """As many at once as a power of 2, some of them twice: few statements serve all numbers."""
     rest = iter(names)
     while some := list(islice(rest, _CHUNK)):

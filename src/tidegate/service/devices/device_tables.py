@@ -21,18 +21,18 @@ from tidegate.service.database_schema import tables as everything
 _NAME = 200
 
 
-def _number(name: str) -> Column[Any]:
+def _number_column(name: str) -> Column[Any]:
     return Column(name, BigInteger, primary_key=True, autoincrement=False)
 
 
-def _of_task(name: str, *columns: Column[Any]) -> Table:
-    return Table(f"tidegate_task_{name}", everything, _number("task"), *columns)
+def _task_column(name: str, *columns: Column[Any]) -> Table:
+    return Table(f"tidegate_task_{name}", everything, _number_column("task"), *columns)
 
 
 tasks = Table(
     "tidegate_tasks",
     everything,
-    _number("task"),
+    _number_column("task"),
     Column("task_id", String(43), nullable=False, unique=True),
     Column("name", String(_NAME), nullable=False, unique=True),
     Column("settings", Text, nullable=False),
@@ -47,26 +47,26 @@ tasks = Table(
     Column("asked", BigInteger, nullable=False),
     Column("asked_last", Float(53), nullable=False),
 )
-questions = _of_task(
+questions = _task_column(
     "questions",
     Column("name", String(64), primary_key=True),
     Column("body", Text, nullable=False),
 )
-rounds = _of_task(
+rounds = _task_column(
     "rounds",
-    _number("number"),
+    _number_column("number"),
     Column("body", Text, nullable=False),
 )
 # Who was asked what, of rounds that still take reports: a digest of the name in that round.
-devices = _of_task(
+devices = _task_column(
     "devices",
-    _number("number"),
+    _number_column("number"),
     Column("device", LargeBinary(16), primary_key=True),
     Column("slot", Integer, nullable=False),
     Column("reported", Integer, nullable=False),
 )
 # Batches of shufflers that were taken: a second one with the same key is the same.
-batches = _of_task(
+batches = _task_column(
     "batches",
     Column("key", String(_NAME), primary_key=True),
     Column("digest", String(64), nullable=False),

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from tidegate.errors import MissingError, RefusedError
 from tidegate.local.task import RoundCalendar, Task, TaskRound
-from tidegate.local.task.task_round import slot_from_plain, slot_plain
+from tidegate.local.task.task_round import round_slot_as_plain, round_slot_from_plain
 from tidegate.local.topl import Topl
 from tidegate.service.devices.device_tables import batches, devices, questions, rounds, tasks
 
@@ -81,7 +81,7 @@ class StoredTask:
         self._texts = {place: text for place, text in self._texts.items() if place[0] != number}
 
 
-def create(connection: Connection, facts: TaskFacts, now: float) -> None:
+def create_task(connection: Connection, facts: TaskFacts, now: float) -> None:
     """Keep a new task."""
     if connection.execute(select(tasks.c.task).where(tasks.c.name == facts.name)).first():
         raise RefusedError(f"there is a task {facts.name!r} already")
@@ -105,36 +105,40 @@ def create(connection: Connection, facts: TaskFacts, now: float) -> None:
     connection.execute(insert(tasks).values(**row))
 
 
-def found(connection: Connection, task_id: str) -> TaskFacts:
+def found_task(connection: Connection, task_id: str) -> TaskFacts:
     """The facts of a task that must be there."""
     row = connection.execute(select(tasks).where(tasks.c.task_id == task_id)).one_or_none()
     if row is None:
         raise MissingError("there is no such task")
-    return _facts(row)
+    return _stored_task_facts(row)
 
 
-def listed(connection: Connection) -> list[TaskFacts]:
+def listed_tasks(connection: Connection) -> list[TaskFacts]:
     """The facts of all tasks, by name."""
-    return [_facts(row) for row in connection.execute(select(tasks).order_by(tasks.c.name))]
+    return [
+        _stored_task_facts(row) for row in connection.execute(select(tasks).order_by(tasks.c.name))
+    ]
 
 
-def retire(connection: Connection, task_id: str, now: float) -> TaskFacts:
+def retire_task(connection: Connection, task_id: str, now: float) -> TaskFacts:
     """Ask nobody any more; devices that were asked may still report."""
     when = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
     open_one = (tasks.c.task_id == task_id) & tasks.c.retired.is_(None)
     connection.execute(update(tasks).where(open_one).values(retired=when))
-    return found(connection, task_id)
+    return found_task(connection, task_id)
 
 
-def loaded(connection: Connection, task_id: str, now: float) -> StoredTask:
+def loaded_task(connection: Connection, task_id: str, now: float) -> StoredTask:
     """A task as it was committed."""
     row = connection.execute(select(tasks).where(tasks.c.task_id == task_id)).one_or_none()
     if row is None:
         raise MissingError("there is no such task")
-    facts = _facts(row)
+    facts = _stored_task_facts(row)
     task = Task(facts.task_id, facts.topl, facts.calendar)
     task.asked, task.asked_last = row.asked, row.asked_last
-    task.rounds = {one.number: one for one in rounds_between(connection, facts.task, row.began)}
+    task.rounds = {
+        one.number: one for one in task_rounds_between(connection, facts.task, row.began)
+    }
     task.restore(json.loads(row.state))
     made = StoredTask(facts, task)
     made.known = {name for one in task.rounds.values() for part in one.parts for name in part.names}
@@ -143,7 +147,7 @@ def loaded(connection: Connection, task_id: str, now: float) -> StoredTask:
     return made
 
 
-def rounds_between(
+def task_rounds_between(
     connection: Connection, task: int, first: int, end: int | None = None
 ) -> list[TaskRound]:
     """The rounds first ≤ number < end, with their questions."""
@@ -157,22 +161,24 @@ def rounds_between(
     for name in names:  # few: a question is asked for many rounds
         at = (questions.c.task == task) & (questions.c.name == name)
         body = connection.execute(select(questions.c.body).where(at)).scalar_one()
-        known[name] = slot_from_plain(json.loads(body))
+        known[name] = round_slot_from_plain(json.loads(body))
     return [TaskRound.from_plain(body, known) for body in bodies]
 
 
-def resume_round(connection: Connection, stored: StoredTask, number: int) -> None:
+def resume_task_round(connection: Connection, stored: StoredTask, number: int) -> None:
     """Go on with a round that was over, if it is: the clock was wrong, and was put back since."""
-    for one in rounds_between(connection, stored.facts.task, number, number + 1):
+    for one in task_rounds_between(connection, stored.facts.task, number, number + 1):
         stored.task.rounds[number] = one
 
 
-def save(connection: Connection, stored: StoredTask, now: float, *, other_questions: bool) -> None:
+def save_task(
+    connection: Connection, stored: StoredTask, now: float, *, other_questions: bool
+) -> None:
     """Keep what has changed; and drop who was asked in rounds that take no more reports."""
     task, key = stored.task, stored.facts.task
     for number in stored.changed:
-        _keep_questions(connection, stored, number)
-        _keep_round(connection, key, task.rounds[number])
+        _keep_task_questions(connection, stored, number)
+        _keep_task_round(connection, key, task.rounds[number])
     stored.changed = set()
     passed = task.passed(now)
     for number in passed:
@@ -191,7 +197,7 @@ def save(connection: Connection, stored: StoredTask, now: float, *, other_questi
         connection.execute(update(tasks).where(tasks.c.task == key).values(**row))
 
 
-def _keep_questions(connection: Connection, stored: StoredTask, number: int) -> None:
+def _keep_task_questions(connection: Connection, stored: StoredTask, number: int) -> None:
     for part in stored.task.rounds[number].parts:
         for name, slot in zip(part.names, part.slots, strict=True):
             if name in stored.known:
@@ -201,20 +207,20 @@ def _keep_questions(connection: Connection, stored: StoredTask, number: int) -> 
                 row = {
                     "task": stored.facts.task,
                     "name": name,
-                    "body": json.dumps(slot_plain(slot)),
+                    "body": json.dumps(round_slot_as_plain(slot)),
                 }
                 connection.execute(insert(questions).values(**row))
             stored.known.add(name)
 
 
-def _keep_round(connection: Connection, task: int, one: TaskRound) -> None:
+def _keep_task_round(connection: Connection, task: int, one: TaskRound) -> None:
     body = json.dumps(one.plain())
     at = {"of_task": task, "of_number": one.number, "new": body}
     if not connection.execute(_KEEP_ROUND, at).rowcount:
         connection.execute(insert(rounds).values(task=task, number=one.number, body=body))
 
 
-def batch_answer(connection: Connection, task: int, key: str, digest: str) -> str | None:
+def stored_batch_answer(connection: Connection, task: int, key: str, digest: str) -> str | None:
     """What a shuffler was answered when it sent this batch before; None: it is new."""
     at = (batches.c.task == task) & (batches.c.key == key)
     row = connection.execute(select(batches.c.digest, batches.c.answer).where(at)).one_or_none()
@@ -225,13 +231,13 @@ def batch_answer(connection: Connection, task: int, key: str, digest: str) -> st
     return str(row.answer)
 
 
-def keep_batch(connection: Connection, task: int, key: str, digest: str, answer: str) -> None:
+def keep_task_batch(connection: Connection, task: int, key: str, digest: str, answer: str) -> None:
     """Remember what a batch was answered."""
     row = {"task": task, "key": key, "digest": digest, "answer": answer}
     connection.execute(insert(batches).values(**row))
 
 
-def _facts(row: Any) -> TaskFacts:
+def _stored_task_facts(row: Any) -> TaskFacts:
     return TaskFacts(
         row.task,
         row.task_id,

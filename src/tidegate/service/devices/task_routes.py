@@ -10,17 +10,17 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat
 
 from tidegate.errors import SettingError
-from tidegate.local.round_schedule import check_announceable
+from tidegate.local.round_schedule import check_round_is_announceable
 from tidegate.local.task import RoundCalendar
 from tidegate.local.topl import Topl
 from tidegate.randomness import random_bytes
 from tidegate.service.access import Access
-from tidegate.service.devices.answers_by_time import collected, described_with_answers
+from tidegate.service.devices.answers_by_time import answers_by_time, described_with_answers
 from tidegate.service.devices.device_queue import DeviceQueue
 from tidegate.service.devices.stored_tasks import TaskFacts
-from tidegate.service.devices.task_models import Collection, TaskPlain, TaskState
-from tidegate.service.http_etags import tagged
-from tidegate.service.openapi_document import answers
+from tidegate.service.devices.task_answer_models import Collection, TaskPlain, TaskState
+from tidegate.service.http_etags import etagged_answer
+from tidegate.service.openapi_document import documented_answers
 from tidegate.service.strict_json import StrictRoute
 
 _ID_BYTES = 32
@@ -54,7 +54,7 @@ class NewTask(BaseModel):
             if name in self.settings:
                 raise SettingError(name, "stands beside settings, not in it")
         topl = Topl.from_settings({**self.settings, "epsilon": self.epsilon, "bound": self.bound})
-        check_announceable(topl)
+        check_round_is_announceable(topl)
         calendar = RoundCalendar(every=self.every, zone=self.zone, grace=self.grace)
         task_id = base64.urlsafe_b64encode(random_bytes(_ID_BYTES)).decode().rstrip("=")
         return TaskFacts(
@@ -68,22 +68,24 @@ def task_routes(queue: DeviceQueue, access: Access) -> APIRouter:
     read, manage = [access.allowed("read")], [access.allowed("manage")]
     facts_of = [access.allowed("read facts")]
 
-    @routes.post("", dependencies=manage, **answers(TaskPlain, 201))
+    @routes.post("", dependencies=manage, **documented_answers(TaskPlain, 201))
     async def begin(new: NewTask) -> dict[str, Any]:
         facts = await asyncio.to_thread(new.facts)
         made = await asyncio.wrap_future(queue.create(facts))
         return made.plain()
 
-    @routes.get("", dependencies=facts_of, **answers(list[TaskPlain], tagged=True))
+    @routes.get("", dependencies=facts_of, **documented_answers(list[TaskPlain], tagged=True))
     async def listed(request: Request) -> Response:
         found = await asyncio.to_thread(queue.listed)
-        return tagged(request, [one.plain() for one in found])
+        return etagged_answer(request, [one.plain() for one in found])
 
-    @routes.get("/{task_id}", dependencies=facts_of, **answers(TaskState, tagged=True))
+    @routes.get("/{task_id}", dependencies=facts_of, **documented_answers(TaskState, tagged=True))
     async def one(request: Request, task_id: str) -> Response:
-        return tagged(request, await asyncio.to_thread(described_with_answers, queue, task_id))
+        return etagged_answer(
+            request, await asyncio.to_thread(described_with_answers, queue, task_id)
+        )
 
-    @routes.post("/{task_id}/retire", dependencies=manage, **answers(TaskPlain))
+    @routes.post("/{task_id}/retire", dependencies=manage, **documented_answers(TaskPlain))
     async def retire(task_id: str) -> dict[str, Any]:
         return (await asyncio.wrap_future(queue.retire(task_id))).plain()
 
@@ -91,26 +93,30 @@ def task_routes(queue: DeviceQueue, access: Access) -> APIRouter:
         "/{task_id}/collection",
         dependencies=read,
         openapi_extra=_COLLECTION,
-        **answers(Collection, tagged=True),
+        **documented_answers(Collection, tagged=True),
     )
     async def collection(request: Request, task_id: str) -> Response:
         asked = request.query_params
-        return tagged(request, await asyncio.to_thread(collected, queue, task_id, asked))
+        return etagged_answer(
+            request, await asyncio.to_thread(answers_by_time, queue, task_id, asked)
+        )
 
     return routes
 
 
-def _parameter(name: str, text: str) -> dict[str, Any]:
+def _task_parameter(name: str, text: str) -> dict[str, Any]:
     schema = {"type": "string"}
     return {"name": name, "in": "query", "required": False, "schema": schema, "description": text}
 
 
 _COLLECTION = {
     "parameters": [
-        _parameter("from", "The beginning of the interval, as ISO 8601; that of a round."),
-        _parameter("to", "Its end."),
-        _parameter("every", "A row for each part of this length; without it, one row a round."),
-        _parameter("population", "How many devices there are; default: the task's."),
-        _parameter("confidence", "Of the intervals, 0.95 by default."),
+        _task_parameter("from", "The beginning of the interval, as ISO 8601; that of a round."),
+        _task_parameter("to", "Its end."),
+        _task_parameter(
+            "every", "A row for each part of this length; without it, one row a round."
+        ),
+        _task_parameter("population", "How many devices there are; default: the task's."),
+        _task_parameter("confidence", "Of the intervals, 0.95 by default."),
     ]
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tidegate.local.report_delivery import http_call
 from tidegate.local.task_messages import SHUFFLED
-from tidegate.service.shuffler.store import ShufflerStore
+from tidegate.service.shuffler.shuffler_store import ShufflerStore
 
 _log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import (
-    Leaf,
-    Leaves,
-    leaves_side_by_side,
-    noise_path,
+    NoisyLeaf,
+    NoisyLeaves,
+    leaf_noise_path,
+    noisy_leaves_side_by_side,
 )
 from tidegate.estimate.mixture.kalman_filter.state_space_models import CELLS, Models
 from tidegate.lattice import IntArray
@@ -39,10 +39,10 @@ class BlockCells:
         return self.per_leaf * self.tree.leaves
 
     @cached_property
-    def path(self) -> tuple[Leaf, ...]:
+    def path(self) -> tuple[NoisyLeaf, ...]:
         """The noise of the leaves, one after the other."""
         variances = [variance / self.unit**2 for variance in self.tree.variances]
-        return noise_path(self.tree.nodes, variances)
+        return leaf_noise_path(self.tree.nodes, variances)
 
     @cached_property
     def noise(self) -> float:
@@ -50,15 +50,15 @@ class BlockCells:
         return sum(leaf.coarsest for leaf in self.path)
 
     @cached_property
-    def opens(self) -> list[Leaf | None]:
+    def opens(self) -> list[NoisyLeaf | None]:
         """The leaf that begins with each cell, if one does."""
-        rest: list[Leaf | None] = [None] * (self.per_leaf - 1)
+        rest: list[NoisyLeaf | None] = [None] * (self.per_leaf - 1)
         return [found for leaf in self.path for found in (leaf, *rest)]
 
     @cached_property
-    def closes(self) -> list[Leaf | None]:
+    def closes(self) -> list[NoisyLeaf | None]:
         """The leaf that ends with each cell, if one does."""
-        rest: list[Leaf | None] = [None] * (self.per_leaf - 1)
+        rest: list[NoisyLeaf | None] = [None] * (self.per_leaf - 1)
         return [found for leaf in self.path for found in (*rest, leaf)]
 
     @cached_property
@@ -99,9 +99,9 @@ class CellStep(NamedTuple):
     One entry per block everywhere; None: no leaf opens, none is measured.
     """
 
-    opened: Leaves | None
+    opened: NoisyLeaves | None
     widths: IntArray
-    measured: Leaves | None
+    measured: NoisyLeaves | None
 
     def of(self, columns: IntArray) -> CellStep:
         """The steps of these blocks, in this order."""
@@ -125,7 +125,7 @@ def cell_steps_of(profiles: Sequence[CellProfile], measured_leaves: int) -> list
         opened = measured = None
         if cells.opens[cell] is not None:
             leaves = [one.cells.opens[cell] for one in profiles]
-            opened = leaves_side_by_side(
+            opened = noisy_leaves_side_by_side(
                 [
                     leaf if one.noise_factor == 1.0 else leaf.reweighted(one.noise_factor)
                     for leaf, one in zip(leaves, profiles, strict=True)
@@ -134,6 +134,6 @@ def cell_steps_of(profiles: Sequence[CellProfile], measured_leaves: int) -> list
             )
         if cell // cells.per_leaf < measured_leaves and cells.closes[cell] is not None:
             closed = [one.cells.closes[cell] for one in profiles]
-            measured = leaves_side_by_side([leaf for leaf in closed if leaf is not None])
+            measured = noisy_leaves_side_by_side([leaf for leaf in closed if leaf is not None])
         steps.append(CellStep(opened, widths, measured))
     return steps

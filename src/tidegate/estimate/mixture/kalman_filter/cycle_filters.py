@@ -26,9 +26,9 @@ from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
     Weights,
-    normalised,
+    filter_weights,
 )
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     GROWING,
     INNER,
@@ -56,7 +56,7 @@ RARER = 3.0
 CAREFUL = 0.2
 
 
-def prior_variances(harmonics: Harmonics) -> FloatArray:
+def prior_variances_of_cycle(harmonics: Harmonics) -> FloatArray:
     """Prior variances of the coefficients, in θ²: a row for each of `AMPLITUDES`."""
     found: FloatArray = np.array(AMPLITUDES)[:, np.newaxis] / harmonics.order
     return found
@@ -81,7 +81,7 @@ class CycleFilters:
         self._response: FloatArray = np.zeros((SIZE, count, models))
         self._mean: FloatArray = np.zeros((count, several, models))
         self._covariance: FloatArray = np.zeros((count, count, several, models))
-        for at, variances in enumerate(prior_variances(harmonics).T):
+        for at, variances in enumerate(prior_variances_of_cycle(harmonics).T):
             self._covariance[at, at] = variances[:, np.newaxis]
         self.mahalanobis: FloatArray = np.full(several * models, RARER * DISTANCE_PER_HALVING)
         self.determinant: FloatArray = np.ones(several * models)
@@ -121,7 +121,7 @@ class CycleFilters:
     def weights(self, filters: KalmanFilters) -> Weights:
         """Posterior probabilities of the models, with and without a cycle together."""
         count = self._models
-        every = normalised(
+        every = filter_weights(
             filters.halvings() + self.halvings(),
             np.sqrt(np.concatenate((filters.determinant, self.determinant))).tolist(),
         )
@@ -166,7 +166,7 @@ class CycleFilters:
 
     def _mixed(self, response: FloatArray) -> float:
         """The weighted mean of response·b over all models with a cycle."""
-        each = _summed(response[:, np.newaxis] * self._mean).reshape(-1).tolist()
+        each = _summed_cycles(response[:, np.newaxis] * self._mean).reshape(-1).tolist()
         total = 0.0
         for index, weight in self._weights:
             total += weight * each[index]
@@ -186,7 +186,7 @@ class CycleFilters:
         self._response[SWING] *= over.decay[SWING, 0]
         self._position += width
 
-    def update(self, leaf: Leaf, filters: KalmanFilters) -> None:
+    def update(self, leaf: NoisyLeaf, filters: KalmanFilters) -> None:
         """Learn from the innovations of the leaf that the filters were just updated with."""
         innovations, variances, gains = filters.last_update()
         response, mean, covariance = self._response, self._mean, self._covariance
@@ -194,9 +194,9 @@ class CycleFilters:
         response -= gains[:, np.newaxis] * told
         response[LEAF] = 0.0
         told = told[:, np.newaxis]  # u, the same for all amplitudes
-        spread = _summed(covariance * told[:, np.newaxis])  # B·u; B is symmetric
-        variance = variances + _summed(spread * told)
-        left = innovations - _summed(told * mean)
+        spread = _summed_cycles(covariance * told[:, np.newaxis])  # B·u; B is symmetric
+        variance = variances + _summed_cycles(spread * told)
+        left = innovations - _summed_cycles(told * mean)
         scaled = spread / variance
         mean += scaled * left
         covariance -= spread[:, np.newaxis] * scaled
@@ -205,7 +205,7 @@ class CycleFilters:
         self.determinant[:], more = np.frexp(self.determinant)
         self.exponent += more
 
-    def open_leaf(self, leaf: Leaf) -> None:
+    def open_leaf(self, leaf: NoisyLeaf) -> None:
         """As `KalmanFilters.open_leaf`."""
         hand_on(self._response, leaf, leaf.inner_share)
 
@@ -228,7 +228,7 @@ class CycleFilters:
         self._response[LEVEL] = 0.0
 
 
-def _summed(parts: FloatArray) -> FloatArray:
+def _summed_cycles(parts: FloatArray) -> FloatArray:
     """Over the first axis, one after the other: no library decides about the order."""
     total: FloatArray = parts[0].copy()
     for part in parts[1:]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.estimate.mixture.kalman_filter import state_space_models as entry
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, Leaves
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf, NoisyLeaves
 from tidegate.estimate.mixture.kalman_filter.state_space_models import StateTransition
 from tidegate.lattice import FloatArray, IntArray
 
 
-def hand_on(means: FloatArray, leaf: Leaf | Leaves, share: float | FloatArray) -> None:
+def hand_on(means: FloatArray, leaf: NoisyLeaf | NoisyLeaves, share: float | FloatArray) -> None:
     """What `KalmanFilters.open_leaf` does to means, and to all that is linear in them.
 
     A node that begins with the leaf has noise of mean 0, but for the `share` that an inner one gets
@@ -37,7 +37,7 @@ class FilterMeans:
         self._columns = columns
         self.values: FloatArray = np.zeros((entry.SIZE, columns.size))
 
-    def open_leaf(self, leaf: Leaves) -> None:
+    def open_leaf(self, leaf: NoisyLeaves) -> None:
         """As `KalmanFilters.open_leaf`."""
         share = leaf.inner_share
         hand_on(self.values, leaf, share if isinstance(share, float) else share[self._columns])

@@ -34,7 +34,7 @@ _COSINE = tuple(np.array(part) for part in (1 / 20922789888000, -1 / 87178291200
     -1 / 3628800, 1 / 40320, -1 / 720, 1 / 24, -1 / 2, 1.0))  # fmt: skip
 
 
-class Frequency(NamedTuple):
+class HarmonicFrequency(NamedTuple):
     """`number` turns in `period` rows; `order` is 1 … 4: the higher, the smaller it is expected."""
 
     period: int
@@ -42,19 +42,19 @@ class Frequency(NamedTuple):
     order: int
 
 
-Cycle = tuple[Frequency, ...]
+Cycle = tuple[HarmonicFrequency, ...]
 
 
-def cycle_of(periods: tuple[int, ...], *, modulated: bool = False) -> Cycle:
+def harmonics_of_periods(periods: tuple[int, ...], *, modulated: bool = False) -> Cycle:
     """Four harmonics of each period, none faster than rows are.
 
     `modulated`: also those by which a period changes with a longer one, as days with the week.
 
-    >>> [one.number for one in cycle_of((24, 168), modulated=True)]
+    >>> [one.number for one in harmonics_of_periods((24, 168), modulated=True)]
     [1, 2, 3, 4, 1, 2, 3, 4, 6, 8, 13, 15]
     """
     found = [
-        Frequency(period, number, number)
+        HarmonicFrequency(period, number, number)
         for period in periods
         for number in range(1, HARMONICS + 1)
     ]
@@ -62,7 +62,11 @@ def cycle_of(periods: tuple[int, ...], *, modulated: bool = False) -> Cycle:
         times, rest = divmod(longer, period)
         if rest == 0 and times <= _MOST_IN_LONGER:
             beside = (number * times + by for number in range(1, MODULATED + 1) for by in (-1, 1))
-            new = [Frequency(longer, number, HARMONICS) for number in beside if number > HARMONICS]
+            new = [
+                HarmonicFrequency(longer, number, HARMONICS)
+                for number in beside
+                if number > HARMONICS
+            ]
             found += [one for one in new if one not in found]
     return tuple(one for one in found if 2 * one.number < one.period)
 
@@ -80,7 +84,7 @@ class Harmonics:
         self._period, self._number, order = parts
         self.count = 2 * len(cycle)
         self.order: FloatArray = np.repeat(order, 2).astype(np.float64)
-        _, half_sine = _cos_sin(self._number, 2 * self._period)  # sin(ω/2)
+        _, half_sine = _harmonic_cos_sin(self._number, 2 * self._period)  # sin(ω/2)
         self._scale: FloatArray = 2.0 * half_sine
 
     def at(self, positions: int | IntArray) -> FloatArray:
@@ -98,16 +102,16 @@ class Harmonics:
 
     def _pairs(self, halves: IntArray) -> FloatArray:
         """Cosine and sine in turn, at positions that are counted in halves."""
-        cosine, sine = _cos_sin(self._number * halves, 2 * self._period)
+        cosine, sine = _harmonic_cos_sin(self._number * halves, 2 * self._period)
         found = np.empty((*halves.shape[:-1], self.count))
         found[..., 0::2], found[..., 1::2] = cosine, sine
         return found
 
 
-def _cos_sin(part: IntArray, whole: IntArray) -> tuple[FloatArray, FloatArray]:
+def _harmonic_cos_sin(part: IntArray, whole: IntArray) -> tuple[FloatArray, FloatArray]:
     """Cosine and sine of part/whole of a turn, part and whole being whole numbers.
 
-    >>> cosine, sine = _cos_sin(np.array([0, 1, 3]), np.array([12, 12, 12]))
+    >>> cosine, sine = _harmonic_cos_sin(np.array([0, 1, 3]), np.array([12, 12, 12]))
     >>> cosine.round(3)[:2].tolist(), sine.round(3).tolist()
     ([1.0, 0.866], [0.0, 0.5, 1.0])
     """
@@ -117,7 +121,7 @@ def _cos_sin(part: IntArray, whole: IntArray) -> tuple[FloatArray, FloatArray]:
     mirrored = 2 * left > whole
     near = np.where(mirrored, whole - left, left) * _TURN / (4 * whole)  # up to an eighth
     square = near * near
-    sine, cosine = _horner(_SINE, square) * near, _horner(_COSINE, square)
+    sine, cosine = _harmonic_horner(_SINE, square) * near, _harmonic_horner(_COSINE, square)
     sine, cosine = np.where(mirrored, cosine, sine), np.where(mirrored, sine, cosine)
     turned = quarter % 2 == 1
     sine, cosine = np.where(turned, cosine, sine), np.where(turned, sine, cosine)
@@ -127,7 +131,7 @@ def _cos_sin(part: IntArray, whole: IntArray) -> tuple[FloatArray, FloatArray]:
     )
 
 
-def _horner(parts: tuple[FloatArray, ...], at: FloatArray) -> FloatArray:
+def _harmonic_horner(parts: tuple[FloatArray, ...], at: FloatArray) -> FloatArray:
     total: FloatArray = parts[0] * at
     for part in parts[1:-1]:
         total = (total + part) * at

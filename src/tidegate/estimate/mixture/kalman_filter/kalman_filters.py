@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf, Leaves
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf, NoisyLeaves
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     GROWING,
     INNER,
@@ -138,7 +138,7 @@ class KalmanFilters:
 
     def weights(self) -> Weights:
         """Posterior probabilities of the models; models without any are left out."""
-        return normalised(self.halvings(), np.sqrt(self.determinant, self._roots).tolist())
+        return filter_weights(self.halvings(), np.sqrt(self.determinant, self._roots).tolist())
 
     def forecast(self, over: StateTransition, weights: Weights) -> float:
         """Expected sum of the values of the next cell."""
@@ -150,7 +150,7 @@ class KalmanFilters:
 
     def expected_sum(self, weights: Weights) -> float:
         """Expected running sum."""
-        return mixed(weights, self._means[SUM].tolist())
+        return mixed_filters(weights, self._means[SUM].tolist())
 
     def predict(self, over: StateTransition) -> None:
         """Kalman prediction over one cell: m ← F·m, P ← F·P·Fᵀ + Q."""
@@ -170,12 +170,12 @@ class KalmanFilters:
         _multiply(augmented, over.decay, augmented)
         _add(augmented, over.process_noise, augmented)
 
-    def update(self, leaf: Leaf, noisy: float | FloatArray | None) -> None:
+    def update(self, leaf: NoisyLeaf, noisy: float | FloatArray | None) -> None:
         """Kalman update with the noisy sum (one for all models, or one each) of the leaf that ends.
 
         None: covariances only.
         """
-        direction = _direction(leaf.share, self.mahalanobis.size)
+        direction = _filter_direction(leaf.share, self.mahalanobis.size)
         self.update_along(*direction, leaf.contrast, None if noisy is None else np.array(noisy))
 
     def update_along(
@@ -223,7 +223,7 @@ class KalmanFilters:
         """P·h of the last update, and the variances of its innovations."""
         return self._projected[:SIZE], self._variance
 
-    def open_leaf(self, leaf: Leaf | Leaves) -> None:
+    def open_leaf(self, leaf: NoisyLeaf | NoisyLeaves) -> None:
         """Add the noise of the tree's nodes that begin with this leaf, one for all or for each."""
         if leaf.inner is None:
             return
@@ -265,7 +265,7 @@ class KalmanFilters:
 
 
 @lru_cache(maxsize=512)  # of all filters: trees have few shares
-def _direction(share: float, count: int) -> tuple[FloatArray, FloatArray]:
+def _filter_direction(share: float, count: int) -> tuple[FloatArray, FloatArray]:
     """The two entries of h that are not 0, for every entry of a row, and once for each."""
     narrow = np.repeat([[1.0 - share], [share]], count, axis=1)
     wide = np.repeat(narrow[:, np.newaxis], SIZE + 1, axis=1)
@@ -274,7 +274,7 @@ def _direction(share: float, count: int) -> tuple[FloatArray, FloatArray]:
     return wide, narrow
 
 
-def normalised(halvings: list[float], roots: list[float]) -> Weights:
+def filter_weights(halvings: list[float], roots: list[float]) -> Weights:
     """Weights of models whose likelihoods are 2^−halvings/root, those without any left out."""
     least = min(halvings)
     most = least + NOTHING
@@ -292,7 +292,7 @@ def normalised(halvings: list[float], roots: list[float]) -> Weights:
     return [(model, weight / total) for model, weight in found]
 
 
-def mixed(weights: Weights, values: list[float]) -> float:
+def mixed_filters(weights: Weights, values: list[float]) -> float:
     """Weighted mean, summed in a fixed order."""
     total = 0.0
     for model, weight in weights:

@@ -24,7 +24,7 @@ MOST_LEVELS = 3  # two open nodes above the leaf
 
 
 @dataclass(frozen=True)
-class Leaf:
+class NoisyLeaf:
     """What happens to the noise around one leaf; variances in the caller's unit, squared.
 
     Attributes:
@@ -48,7 +48,7 @@ class Leaf:
             return self.outer
         return 0.0 if self.inner is None or self.inner_share else self.inner
 
-    def reweighted(self, times: float) -> Leaf:
+    def reweighted(self, times: float) -> NoisyLeaf:
         """The same leaf with the variance of a coarsest node that begins here multiplied."""
         if not self.coarsest:
             return self
@@ -61,8 +61,8 @@ class Leaf:
         return np.array(self.variance)
 
 
-class Leaves(NamedTuple):
-    """`Leaf` for many blocks, one entry each; `inner` and `outer` are None where none begins."""
+class NoisyLeaves(NamedTuple):
+    """`NoisyLeaf` of many blocks, an entry each; `inner`, `outer` are None where none begins."""
 
     outer: FloatArray | None
     inner: FloatArray | None
@@ -70,10 +70,10 @@ class Leaves(NamedTuple):
     share: FloatArray
     contrast: FloatArray
 
-    def of(self, columns: IntArray) -> Leaves:
+    def of(self, columns: IntArray) -> NoisyLeaves:
         """The leaves of these blocks, in this order."""
         outer, inner, handed, share, contrast = self
-        return Leaves(
+        return NoisyLeaves(
             None if outer is None else outer[columns],
             None if inner is None else inner[columns],
             handed if isinstance(handed, float) else handed[columns],
@@ -82,10 +82,10 @@ class Leaves(NamedTuple):
         )
 
 
-def leaves_side_by_side(leaves: Sequence[Leaf]) -> Leaves:
+def noisy_leaves_side_by_side(leaves: Sequence[NoisyLeaf]) -> NoisyLeaves:
     """The leaf at one place of several trees of one shape."""
     first = leaves[0]
-    return Leaves(
+    return NoisyLeaves(
         None if first.outer is None else np.array([leaf.outer for leaf in leaves]),
         None if first.inner is None else np.array([leaf.inner for leaf in leaves]),
         np.array([leaf.inner_share for leaf in leaves]) if first.inner_share else 0.0,
@@ -94,13 +94,13 @@ def leaves_side_by_side(leaves: Sequence[Leaf]) -> Leaves:
     )
 
 
-def noise_path(nodes: Sequence[int], variances: Sequence[float]) -> tuple[Leaf, ...]:
+def leaf_noise_path(nodes: Sequence[int], variances: Sequence[float]) -> tuple[NoisyLeaf, ...]:
     """The leaves of a tree of at most three levels, in order; coarsest level first."""
-    return _noise_path(tuple(nodes), tuple(variances))
+    return _leaf_noise_path(tuple(nodes), tuple(variances))
 
 
 @lru_cache(maxsize=64)
-def _noise_path(nodes: tuple[int, ...], variances: tuple[float, ...]) -> tuple[Leaf, ...]:
+def _leaf_noise_path(nodes: tuple[int, ...], variances: tuple[float, ...]) -> tuple[NoisyLeaf, ...]:
     leaves = nodes[-1]
     eigenvalues = []
     information = 0.0
@@ -112,7 +112,7 @@ def _noise_path(nodes: tuple[int, ...], variances: tuple[float, ...]) -> tuple[L
         value * (leaves / count) for value, count in zip(reversed(eigenvalues), nodes, strict=True)
     ]
     if len(nodes) == 1:
-        return tuple(Leaf(None, free[0], 0.0, 1.0, 0.0) for _ in range(leaves))
+        return tuple(NoisyLeaf(None, free[0], 0.0, 1.0, 0.0) for _ in range(leaves))
     inner_width = leaves // nodes[-2]
     outer_width = leaves // nodes[0]
     path = []
@@ -127,5 +127,5 @@ def _noise_path(nodes: tuple[int, ...], variances: tuple[float, ...]) -> tuple[L
             outer = free[0] if index % outer_width == 0 else None
             inner, inner_share = free[1] * (1 - 1 / left), 1 / left
         left = inner_width - index % inner_width
-        path.append(Leaf(outer, inner, inner_share, 1 / left, free[-1] * (1 - 1 / left)))
+        path.append(NoisyLeaf(outer, inner, inner_share, 1 / left, free[-1] * (1 - 1 / left)))
     return tuple(path)

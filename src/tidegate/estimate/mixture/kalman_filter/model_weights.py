@@ -5,14 +5,14 @@ Packed, a weight has four bits, in fifteenths.
 Records keep it for every block, so that the past can be answered with the weights of that time. A
 fifteenth is fine enough: what matters is which two or three models have most of the weight.
 
->>> model_weights = packed([(0, 0.7), (2, 0.28), (3, 0.02)])
->>> hex(model_weights), unpacked(model_weights)
+>>> model_weights = packed_weights([(0, 0.7), (2, 0.28), (3, 0.02)])
+>>> hex(model_weights), unpacked_weights(model_weights)
 ('0x40b', [(0, 0.7333333333333333), (2, 0.26666666666666666)])
 
-The models' weights for many streams at once: bit for bit what `kalman.normalised` gives each.
+The models' weights for many streams at once: bit for bit what `filter_weights` gives each.
 
-A row for each stream, an entry for each model. Models that `normalised` leaves out have weight 0
-here, which adds nothing to any sum. Sums run from the first model to the last (`cumsum`).
+A row for each stream, an entry for each model. Models that `filter_weights` leaves out have weight
+0 here, which adds nothing to any sum. Sums run from the first model to the last (`cumsum`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_MODELS = 15  # in the 63 bits of a number in a record
 UNDECIDED = _MOST  # before the first block: the first model
 
 
-def packed(weights: Weights, cycles: Sequence[float] = ()) -> int:
+def packed_weights(weights: Weights, cycles: Sequence[float] = ()) -> int:
     """Pack weights that sum to 1; those below a thirtieth are left out.
 
     `cycles` are the probabilities of a cycle, of each amplitude: in the places of more models.
@@ -42,14 +42,14 @@ def packed(weights: Weights, cycles: Sequence[float] = ()) -> int:
     return sum(int(weight * _MOST + 0.5) << _BITS * model for model, weight in both)
 
 
-def packed_rows(weights: FloatArray) -> list[int]:
-    """`packed` of the weights of many streams, a row each."""
+def packed_weight_rows(weights: FloatArray) -> list[int]:
+    """`packed_weights` of the weights of many streams, a row each."""
     parts = (weights * _MOST + 0.5).astype(np.int64)
     found: list[int] = np.left_shift(parts, _BITS * np.arange(COUNT)).sum(axis=1).tolist()
     return found
 
 
-def unpacked(model_weights: int) -> Weights:
+def unpacked_weights(model_weights: int) -> Weights:
     """Unpack weights; they sum to 1, with and without a cycle together.
 
     Raises:
@@ -62,8 +62,8 @@ def unpacked(model_weights: int) -> Weights:
     return [(model, part / total) for model, part in parts if part]
 
 
-def check_packed(model_weights: int, *, cycles: bool) -> None:
-    """Refuse what `unpacked` refuses, and weights of a cycle where there is none.
+def check_packed_weights(model_weights: int, *, cycles: bool) -> None:
+    """Refuse what `unpacked_weights` refuses, and weights of a cycle where there is none.
 
     Raises:
         ValueError: a damaged record.
@@ -75,14 +75,14 @@ def check_packed(model_weights: int, *, cycles: bool) -> None:
         raise ValueError("the packed weights are of a cycle, and there is no period")
 
 
-def cycle_shares(model_weights: int) -> list[float]:
+def cycle_weights(model_weights: int) -> list[float]:
     """The probabilities of a cycle, of each amplitude there is room for; at most 1 together."""
     parts = [model_weights >> _BITS * place & _MOST for place in range(COUNT, MOST_MODELS)]
     total = max(_MOST, sum(parts))
     return [part / total for part in parts]
 
 
-def halving_rows(mahalanobis: FloatArray, exponent: NDArray[np.int32]) -> FloatArray:
+def weight_halving_rows(mahalanobis: FloatArray, exponent: NDArray[np.int32]) -> FloatArray:
     """`KalmanFilters.halvings`."""
     found: FloatArray = mahalanobis / DISTANCE_PER_HALVING + exponent * 0.5
     return found

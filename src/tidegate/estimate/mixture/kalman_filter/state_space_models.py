@@ -148,7 +148,7 @@ class StateTransition:
         self.swing_row = swing_sums
 
 
-def side_by_side(parts: Sequence[StateTransition], columns: IntArray) -> StateTransition:
+def models_side_by_side(parts: Sequence[StateTransition], columns: IntArray) -> StateTransition:
     """Join transitions: column k is that of `parts[columns[k]]`, each of a single model."""
     found = copy(parts[0])
     for name, part in vars(found).items():
@@ -160,6 +160,6 @@ def side_by_side(parts: Sequence[StateTransition], columns: IntArray) -> StateTr
 
 
 @lru_cache(maxsize=4096)  # a horizon has few widths, and every smoother needs all of them again
-def transition_of(one: Models, width: int) -> StateTransition:
+def state_transition_of(one: Models, width: int) -> StateTransition:
     """The transition of a single model over a cell; cached."""
     return StateTransition(one, width)

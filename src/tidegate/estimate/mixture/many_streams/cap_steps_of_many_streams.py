@@ -6,7 +6,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from tidegate.estimate.mixture.cap_steps import CapSteps, moved
+from tidegate.estimate.mixture.cap_steps import CapSteps, moved_cap_step
 from tidegate.lattice import FloatArray, IntArray
 
 STEP_COUNTS = ("step", "tried", "patience", "wait", "seen")
@@ -17,7 +17,7 @@ FIRST_COUNTS = [getattr(CapSteps(), name) for name in STEP_COUNTS]
 FIRST_LEVELS = [getattr(CapSteps(), name) for name in STEP_LEVELS]
 
 
-def observe_blocks(
+def observe_cap_steps(
     counts: IntArray,
     levels: FloatArray,
     means: FloatArray,
@@ -45,5 +45,5 @@ def observe_blocks(
         found = of_steps(known)
         counts[at], levels[at] = found[:many], found[many:]
         if steps.step != before:
-            inflated[at] = moved(before, steps.step)
+            inflated[at] = moved_cap_step(before, steps.step)
     return inflated

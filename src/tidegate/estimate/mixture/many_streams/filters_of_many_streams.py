@@ -17,10 +17,10 @@ from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
 )
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaves
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaves
 from tidegate.estimate.mixture.kalman_filter.model_weights import (
-    halving_rows,
     mixed_rows,
+    weight_halving_rows,
     weight_rows,
 )
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
@@ -35,10 +35,10 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SWING,
     models,
 )
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import (
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
     EndedLeaves,
     FilterUnit,
-    tiled,
+    tiled_for_streams,
     transition_of_many,
 )
 from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
@@ -112,7 +112,7 @@ class FiltersOfManyStreams:
             padded = np.concatenate((part, np.full(size - part.size, part[0])))
             filters = self._scratch.get(size)
             if filters is None:
-                filters = WideKalmanFilters(tiled(self._models, size))
+                filters = WideKalmanFilters(tiled_for_streams(self._models, size))
                 self._scratch[size] = filters
             shape = _ENTRIES, size, self._models.count
             np.take(self._augmented, padded, 1, filters.augmented.reshape(shape), "clip")
@@ -198,7 +198,7 @@ class FiltersOfManyStreams:
         self._exponent[codes] = filters.exponent.reshape(shape)[:count]
         self.weigh(codes)
 
-    def open_leaves(self, codes: IntArray, leaves: Leaves) -> None:
+    def open_leaves(self, codes: IntArray, leaves: NoisyLeaves) -> None:
         """Nodes of trees begin with a leaf of each stream: the same kind of nodes for all."""
         outer, inner, handed, *_ = leaves
         for here, padded, filters in self._chunks(codes):
@@ -235,12 +235,12 @@ class FiltersOfManyStreams:
 
     def weigh(self, codes: IntArray) -> None:
         """Weigh the models by their likelihoods."""
-        halvings = halving_rows(self._mahalanobis[codes], self._exponent[codes])
+        halvings = weight_halving_rows(self._mahalanobis[codes], self._exponent[codes])
         self.weights[codes] = weight_rows(halvings, self._determinant[codes])
 
     def reconsider(self, codes: IntArray) -> None:
         """`MixtureRun._reconsider`: every model gets a second chance at a new horizon."""
-        halvings = halving_rows(self._mahalanobis[codes], self._exponent[codes])
+        halvings = weight_halving_rows(self._mahalanobis[codes], self._exponent[codes])
         behind = np.minimum(halvings - halvings.min(axis=1, keepdims=True), SECOND_CHANCE)
         self._mahalanobis[codes] = behind * DISTANCE_PER_HALVING
         self._exponent[codes] = 0

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells, cells_of
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaf
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout, Perturber
 
 NO_LEAF = -1  # no leaf ends with this cell
 # What begins with a cell: nothing, an inner node of its own, one that gets a part of the open outer
-# node, or an outer node and its first inner one (`leaf_noise.Leaf`).
+# node, or an outer node and its first inner one (`leaf_noise.NoisyLeaf`).
 NOTHING, OWN_INNER, HANDED_INNER, OUTER_AND_INNER = range(4)
 
 
@@ -34,7 +34,7 @@ class LayoutTables:
         cells_alike: of a cell with which a leaf ends: the same number for leaves whose cells have
             the same widths (`leaf_widths`); else the width of the cell, negative.
         opens: which nodes of the tree begin with a cell.
-        outer, inner, inner_share: of these, as in `Leaf`; 0 where there is none.
+        outer, inner, inner_share: of these, as in `NoisyLeaf`; 0 where there is none.
         length, cap, count, leaves: values of a block, where they are truncated, its cells, leaves.
         doubt: standard error of the mean of a block.
         deviation: of the noise of a leaf, before leaves are made consistent.
@@ -104,7 +104,7 @@ class LayoutTables:
         self.cells_alike[row, ends] = [self._number(one) for one in each]
         self.share[row, ends] = [leaf.share for leaf in cells.path]
         self.contrast[row, ends] = [leaf.variance for leaf in cells.path]
-        self.opens[row, begins] = [_opened(leaf) for leaf in cells.path]
+        self.opens[row, begins] = [_opened_layouts(leaf) for leaf in cells.path]
         self.outer[row, begins] = [leaf.outer or 0.0 for leaf in cells.path]
         self.inner[row, begins] = [leaf.inner or 0.0 for leaf in cells.path]
         self.inner_share[row, begins] = [leaf.inner_share for leaf in cells.path]
@@ -152,7 +152,7 @@ class LayoutTables:
         return np.array([self.row(cells.tree, cells.unit) for cells in kept], dtype=np.int64)
 
 
-def _opened(leaf: Leaf) -> int:
+def _opened_layouts(leaf: NoisyLeaf) -> int:
     if leaf.inner is None:
         return NOTHING
     if leaf.outer is not None:
@@ -161,7 +161,7 @@ def _opened(leaf: Leaf) -> int:
 
 
 @lru_cache(maxsize=8)
-def shared_tables(threshold: int, perturber: Perturber, ceiling: int) -> LayoutTables:
+def shared_layout_tables(threshold: int, perturber: Perturber, ceiling: int) -> LayoutTables:
     """The tables of all runs with these settings: public, and the same for all of them.
 
     A shard of Spark is resumed for every batch: it would build them again each time.

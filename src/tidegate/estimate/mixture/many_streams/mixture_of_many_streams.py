@@ -12,27 +12,27 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaves
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaves
 from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
 from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
     FIRST_COUNTS,
     FIRST_LEVELS,
     STEP_COUNTS,
     STEP_LEVELS,
-    observe_blocks,
+    observe_cap_steps,
 )
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import FiltersOfManyStreams
 from tidegate.estimate.mixture.many_streams.layout_tables import (
     NO_LEAF,
     OUTER_AND_INNER,
     OWN_INNER,
-    shared_tables,
+    shared_layout_tables,
 )
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import (
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
     EndedLeaves,
     FilterUnit,
-    alike,
-    ratios,
+    alike_in_many_streams,
+    ratios_of_streams,
 )
 from tidegate.estimate.mixture.mixture_run import FORECAST_GRAIN
 from tidegate.estimate.mixture.tree_choice import tree_costs
@@ -84,7 +84,7 @@ class MixtureOfManyStreams:
         self._borders = [
             np.cumsum((0, *perturber.lengths(chunk))) for chunk in (0, 1)
         ]  # of blocks: in the first horizon, and in any later one
-        self.tables = shared_tables(threshold, perturber, ceiling)
+        self.tables = shared_layout_tables(threshold, perturber, ceiling)
         self.filters = FiltersOfManyStreams(self._horizon)
         for name in self._PLACES:
             setattr(self, name, np.zeros(0, dtype=np.int64))
@@ -154,9 +154,9 @@ class MixtureOfManyStreams:
         self.total[codes[closing]] += sums[closing]
         wholes = np.empty(codes.size)
         width = self.width[codes]
-        noisy = ratios(sums, self._unit_of(codes, width).threshold)
+        noisy = ratios_of_streams(sums, self._unit_of(codes, width).threshold)
         kinds = tables.cells_alike[row, cell]
-        for same in alike(kinds):
+        for same in alike_in_many_streams(kinds):
             first, leaves = int(same[0]), None
             if closing[first]:
                 at, widths = (row[same], cell[same]), tables.leaf_widths[kinds[first]]
@@ -167,7 +167,7 @@ class MixtureOfManyStreams:
         self.cell[codes] = cell + 1
         last: NDArray[np.bool_] = cell + 1 == tables.count[row]
         ended = codes[last]
-        self.measured[ended] = ratios(self.total[ended], tables.length[row[last]])
+        self.measured[ended] = ratios_of_streams(self.total[ended], tables.length[row[last]])
         self.doubt[ended] = tables.doubt[row[last]]
         return wholes, last
 
@@ -175,12 +175,12 @@ class MixtureOfManyStreams:
         row, cell = self.row[codes], self.cell[codes]
         kinds = self.tables.opens[row, cell]
         opening = np.flatnonzero(kinds)
-        for same in alike(kinds[opening]):
+        for same in alike_in_many_streams(kinds[opening]):
             at = opening[same]
             self._open_leaves(codes[at], int(kinds[at[0]]), (row[at], cell[at]))
         self.filled[codes] = 0
         self.width[codes] = width = self.tables.widths[row, cell]
-        for same in alike(width):
+        for same in alike_in_many_streams(width):
             each = int(width[same[0]])
             some = codes[same]
             forecast, unit = self.filters.forecast(some, each), self._unit_of(some, 0)
@@ -193,7 +193,7 @@ class MixtureOfManyStreams:
         handed: float | FloatArray = 0.0 if kind == OWN_INNER else tables.inner_share[at]
         outer = tables.outer[at] if kind == OUTER_AND_INNER else None
         facts = tables.share[at], tables.contrast[at]  # of no use here
-        self.filters.open_leaves(codes, Leaves(outer, tables.inner[at], handed, *facts))
+        self.filters.open_leaves(codes, NoisyLeaves(outer, tables.inner[at], handed, *facts))
 
     def _unit_of(self, codes: IntArray, filled: int | IntArray) -> FilterUnit:
         """The units of these filters, whose open cells have `filled` values."""
@@ -214,7 +214,7 @@ class MixtureOfManyStreams:
         first = codes[number == 0]
         if first.size:
             self.filters.reconsider(first)
-        for same in alike(2 * number + kind):
+        for same in alike_in_many_streams(2 * number + kind):
             options = self._options(int(chunk[same[0]]), int(number[same[0]]))
             self._choose(codes[same], options, self._threshold, self._below)
         self.cap[codes] = self.tables.cap[self.row[codes]]
@@ -234,7 +234,7 @@ class MixtureOfManyStreams:
         steps = self._cap_steps(codes, highest, threshold, below)
         step = np.clip(steps, int(below > 0), highest)  # as in `MixtureRun.choose`
         self._step_counts[codes, 0] = step
-        for same in alike(step):
+        for same in alike_in_many_streams(step):
             some = codes[same]
             here = [
                 index for index, option in enumerate(options) if option.cap_step == step[same[0]]
@@ -256,7 +256,7 @@ class MixtureOfManyStreams:
         """Let the cap of each stream follow the mean of its last block."""
         counts, levels = self._step_counts[codes], self._step_levels[codes]
         means = self.measured[codes], self.doubt[codes]
-        inflated = observe_blocks(counts, levels, *means, highest, (threshold - below, below))
+        inflated = observe_cap_steps(counts, levels, *means, highest, (threshold - below, below))
         self._step_counts[codes], self._step_levels[codes] = counts, levels
         if (changed := np.flatnonzero(inflated)).size:
             self.filters.inflate_level(codes[changed], inflated[changed])
@@ -283,7 +283,7 @@ class MixtureOfManyStreams:
             within[mine] -= borders[number]
         self.chunk[codes] = chunk
         number, choice = self.number[codes], self.choice[codes]
-        for same in alike((2 * number + np.minimum(chunk, 1)) << 32 | choice):
+        for same in alike_in_many_streams((2 * number + np.minimum(chunk, 1)) << 32 | choice):
             at = int(same[0])
             layout = self._options(int(chunk[at]), int(number[at]))[int(choice[at])]
             row, some = self.tables.row(layout, self._threshold), codes[same]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaves
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaves
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL, MEAN, SIZE
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import FiltersOfManyStreams
-from tidegate.estimate.mixture.many_streams.parts_of_many_streams import EndedLeaves, FilterUnit
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
+    EndedLeaves,
+    FilterUnit,
+)
 from tidegate.estimate.mixture.rescaled_run import MOVED, NEW_MEAN, NEW_VARIANCE
 from tidegate.lattice import FloatArray, IntArray
 
@@ -50,6 +53,6 @@ class RescaledFiltersOfManyStreams(FiltersOfManyStreams):
         move, in units.
         """
         nothing, all_of_it = np.zeros(codes.size), np.ones(codes.size)
-        self.open_leaves(codes, Leaves(None, noise, 0.0, all_of_it, nothing))
+        self.open_leaves(codes, NoisyLeaves(None, noise, 0.0, all_of_it, nothing))
         leaves = EndedLeaves((count,), all_of_it, nothing, noisy)
         return self.end_cells(codes, count, ends, leaves, FilterUnit(threshold, 0.0))

@@ -104,7 +104,9 @@ def packed_filters(
     }
 
 
-def _with_zeros(items: NDArray[np.generic], places: NDArray[np.uint8]) -> NDArray[np.generic]:
+def _filters_with_zeros(
+    items: NDArray[np.generic], places: NDArray[np.uint8]
+) -> NDArray[np.generic]:
     """Items that are not 0, at their places; up to seven zeros follow the last one."""
     used = np.unpackbits(places) > 0
     found = np.zeros(used.size, dtype=items.dtype)
@@ -114,8 +116,8 @@ def _with_zeros(items: NDArray[np.generic], places: NDArray[np.uint8]) -> NDArra
 
 def unpacked_filters(state: State, streams: int, swings: NDArray[np.bool_]) -> FloatArray:
     """What `packed_filters` was given."""
-    covariance = _with_zeros(state["covariance"], state["covaries"])
-    last_bits = _with_zeros(state["asymmetry"], state["differs"]).astype(np.int64)
+    covariance = _filters_with_zeros(state["covariance"], state["covaries"])
+    last_bits = _filters_with_zeros(state["asymmetry"], state["differs"]).astype(np.int64)
     last_bits[state["asymmetric"]] = state["asymmetries"]
     found = np.zeros((SIZE * (SIZE + 1), streams, swings.size))
     at = difference_at = 0

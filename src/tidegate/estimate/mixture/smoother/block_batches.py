@@ -25,7 +25,7 @@ from tidegate.estimate.mixture.kalman_filter.block_cells import (
 )
 from tidegate.estimate.mixture.kalman_filter.filter_means import FilterMeans
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import Leaves
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaves
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     LEVEL,
     SIZE,
@@ -33,8 +33,8 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SWING,
     Models,
     StateTransition,
-    side_by_side,
-    transition_of,
+    models_side_by_side,
+    state_transition_of,
 )
 from tidegate.estimate.mixture.many_streams.wide_kalman_filters import WideKalmanFilters
 from tidegate.lattice import FloatArray, IntArray
@@ -156,7 +156,7 @@ class BlockBatch:
             self.sums_and_levels[cell] = means.values[[SUM, LEVEL], :count]
             if step.measured is None:
                 continue
-            narrow = direction_of(step.measured)
+            narrow = batch_direction(step.measured)
             filters.update_along(narrow[:, np.newaxis], narrow, step.measured.contrast, None)
             projected, variances = filters.last_projection()
             self.passed.variances[cell], self.passed.gains[cell] = filters.last_update()[1:]
@@ -215,8 +215,8 @@ class BlockBatch:
             pairs: dict[tuple[int, int], int] = {}
             each = zip(self._model_of.tolist(), widths.tolist(), strict=True)
             profiles = [pairs.setdefault(pair, len(pairs)) for pair in each]
-            every = [transition_of(self._models[model], width) for model, width in pairs]
-            self._transitions[key] = side_by_side(every, np.array(profiles)[columns])
+            every = [state_transition_of(self._models[model], width) for model, width in pairs]
+            self._transitions[key] = models_side_by_side(every, np.array(profiles)[columns])
         return self._transitions[key]
 
     def filters(self, columns: IntArray) -> KalmanFilters:
@@ -229,7 +229,7 @@ class BlockBatch:
         return filters
 
 
-def direction_of(leaves: Leaves) -> FloatArray:
+def batch_direction(leaves: NoisyLeaves) -> FloatArray:
     """The two entries of h that are not 0."""
     return np.stack((1.0 - leaves.share, leaves.share))
 
@@ -286,12 +286,12 @@ def block_batches(
             BlockBatch(
                 numbers,
                 which.reshape(-1),
-                [_profile(models[one % len(models)], blocks[at]) for one, at in examples],
+                [_batch_profile(models[one % len(models)], blocks[at]) for one, at in examples],
                 noisy[:, np.searchsorted(mine, of_block[numbers])],
             )
         )
     return found
 
 
-def _profile(one: Models, block: MeasuredBlock) -> CellProfile:
+def _batch_profile(one: Models, block: MeasuredBlock) -> CellProfile:
     return CellProfile(one, block.cells, block.noise_factor, block.end - block.start)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.mixture.cap_steps import moved
+from tidegate.estimate.mixture.cap_steps import moved_cap_step
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL_MEAN, LEVEL_VARIANCE
 from tidegate.estimate.mixture.smoother.block_batches import HANDED_ON, BlockBatch, BlockTransition
 from tidegate.lattice import FloatArray, IntArray
@@ -27,7 +27,7 @@ Matrix = list[Vector]
 Pairs = Any  # two rows of two numbers
 
 
-class Block(NamedTuple):
+class ChainBlock(NamedTuple):
     """The transition of one block, or of the blocks at one place in many streams."""
 
     across: Matrix
@@ -76,7 +76,7 @@ def solve_chain(
     caps = np.array(cap_steps, dtype=np.int64)
     changes = np.zeros(count)
     for at in np.flatnonzero(caps[1:] != caps[:-1]).tolist():
-        changes[at + 1] = moved(cap_steps[at], cap_steps[at + 1])
+        changes[at + 1] = moved_cap_step(cap_steps[at], cap_steps[at + 1])
     firsts = np.cumsum([0, *lengths[:-1]])
     changes[firsts[np.array(lengths, dtype=np.int64) > 0]] = 0.0
     found = BlockChain(
@@ -103,7 +103,7 @@ def _chain_of_one_stream(
     """Block by block, as floats: on arrays of one number each step takes ten times as long."""
     if not numbers[-1].size:
         return
-    blocks = [Block(*one) for one in zip(*(part.tolist() for part in numbers), strict=True)]
+    blocks = [ChainBlock(*one) for one in zip(*(part.tolist() for part in numbers), strict=True)]
     means, covariances, inflations = _blocks_forward(blocks, swings[0])
     found.means[:], found.covariances[:] = means, covariances
     found.adjoints[:] = _blocks_backward(blocks, means, covariances, inflations)
@@ -124,7 +124,7 @@ def _chains_of_many_streams(
         firsts[order[: int(np.count_nonzero(left > place))]] + place
         for place in range(max(lengths, default=0))
     ]
-    blocks = [Block(*(_entries(part[row]) for part in numbers)) for row in rows]
+    blocks = [ChainBlock(*(_entries_of_chains(part[row]) for part in numbers)) for row in rows]
     means, covariances, inflations = _blocks_forward(blocks, np.array(swings)[order])
     adjoints = _blocks_backward(blocks, means, covariances, inflations)
     for row, *parts in zip(rows, means, covariances, adjoints, strict=True):
@@ -142,7 +142,7 @@ def _block_transitions(parts: Sequence[BlockBatch], count: int) -> BlockTransiti
     return every
 
 
-def _entries(of_each: FloatArray) -> Any:
+def _entries_of_chains(of_each: FloatArray) -> Any:
     """Arrays over streams, entry by entry, in place of one array of numbers, vectors, matrices."""
     moved_last = np.ascontiguousarray(np.moveaxis(of_each, 0, -1))
     if moved_last.ndim == 1:
@@ -151,7 +151,7 @@ def _entries(of_each: FloatArray) -> Any:
 
 
 def _blocks_forward(
-    blocks: Sequence[Block], swing: Number
+    blocks: Sequence[ChainBlock], swing: Number
 ) -> tuple[list[Vector], list[Matrix], list[Number]]:
     """Kalman filter: mean m and covariance P at the beginning of each block, and added variances.
 
@@ -167,17 +167,17 @@ def _blocks_forward(
     p[4], p[8] = LEVEL_VARIANCE + nothing, swing
     for across, noise, ((j, k), (i, n)), shift, hint, change in blocks:
         (m0, m1, m2), (p00, p01, p02, p10, p11, p12, p20, p21, p22) = (
-            _first(m, change),
-            _first(p, change),
+            _first_chains(m, change),
+            _first_chains(p, change),
         )
-        inflation = _inflation(change, m1)
+        inflation = _chain_inflation(change, m1)
         inflations.append(inflation)
         # Another cap may have moved the level. (`np.any` of one float takes longer than the rest.)
         if change if isinstance(change, float) else change.any():
-            p11 = _where(change, p11 + inflation, p11)
+            p11 = _where_in_chains(change, p11 + inflation, p11)
         means.append([m0, m1, m2])
         covariances.append([[p00, p01, p02], [p10, p11, p12], [p20, p21, p22]])
-        (g, h), (o, q) = _woodbury(((j, k), (i, n)), ((p11, p12), (p21, p22)))
+        (g, h), (o, q) = _chain_woodbury(((j, k), (i, n)), ((p11, p12), (p21, p22)))
         a0, a1 = p01 * g + p02 * o, p01 * h + p02 * q  # the gain P·G
         b0, b1 = p11 * g + p12 * o, p11 * h + p12 * q
         c0, c1 = p21 * g + p22 * o, p21 * h + p22 * q
@@ -207,7 +207,7 @@ def _blocks_forward(
 
 
 def _blocks_backward(
-    blocks: Sequence[Block],
+    blocks: Sequence[ChainBlock],
     means: list[Vector],
     covariances: list[Matrix],
     inflations: list[Number],
@@ -222,9 +222,9 @@ def _blocks_backward(
     known: Vector = [0.0] * 6  # J, and η
     for at in range(len(blocks) - 1, -1, -1):
         across, noise, own, shift, hint, change = blocks[at]
-        j, k, i, n, e0, e1 = _filled(known, change)
+        j, k, i, n, e0, e1 = _filled_chains(known, change)
         (_, w, x), (_, y, z) = across[1:]
-        (g, h), (o, q) = _woodbury(((j, k), (i, n)), (noise[1][1:], noise[2][1:]))
+        (g, h), (o, q) = _chain_woodbury(((j, k), (i, n)), (noise[1][1:], noise[2][1:]))
         s0, s1 = e0 - (j * shift[1] + k * shift[2]), e1 - (i * shift[1] + n * shift[2])
         s0, s1 = g * s0 + h * s1, o * s0 + q * s1
         e0, e1 = hint[0] + (w * s0 + y * s1), hint[1] + (x * s0 + z * s1)
@@ -234,7 +234,7 @@ def _blocks_backward(
         j, k = own[0][0] + (w * a + y * c), own[0][1] + (w * b + y * d)
         i, n = own[1][0] + (x * a + z * c), own[1][1] + (x * b + z * d)
         (_, m1, m2), (_, (_, p11, p12), (_, p21, p22)) = means[at], covariances[at]
-        (g, h), (o, q) = _woodbury(((j, k), (i, n)), ((p11, p12), (p21, p22)))
+        (g, h), (o, q) = _chain_woodbury(((j, k), (i, n)), ((p11, p12), (p21, p22)))
         s0, s1 = e0 - (j * m1 + k * m2), e1 - (i * m1 + n * m2)
         adjoints.append(
             [
@@ -250,14 +250,14 @@ def _blocks_backward(
     return adjoints[::-1]
 
 
-def _first(vector: Vector, like: Number) -> Vector:
+def _first_chains(vector: Vector, like: Number) -> Vector:
     """Keep the entries of streams that have a block here: the first ones."""
     if isinstance(like, float):
         return vector
     return [each[: like.size] for each in vector]  # type: ignore[index]  # arrays, as `like` is
 
 
-def _filled(vector: Vector, like: Number) -> Vector:
+def _filled_chains(vector: Vector, like: Number) -> Vector:
     """Add zeros for streams that end with this block, of which nothing is known yet."""
     if isinstance(like, float):
         return vector
@@ -269,18 +269,18 @@ def _filled(vector: Vector, like: Number) -> Vector:
     return found
 
 
-def _inflation(change: Number, level: Number) -> Number:
+def _chain_inflation(change: Number, level: Number) -> Number:
     """Squared as a single stream does it, so that many have its bits."""
     if isinstance(change, float):
         return (change * level) ** 2
     return np.array([each**2 for each in (change * level).tolist()])
 
 
-def _where(change: Number, one: Number, other: Number) -> Number:
+def _where_in_chains(change: Number, one: Number, other: Number) -> Number:
     return one if isinstance(change, float) else np.where(change, one, other)
 
 
-def _woodbury(information: Pairs, covariance: Pairs) -> Pairs:
+def _chain_woodbury(information: Pairs, covariance: Pairs) -> Pairs:
     """(I + J·C)⁻¹ for 2×2 matrices: the part of an information J that noise C leaves."""
     ((j, k), (i, n)), ((p, q), (r, s)) = information, covariance
     a, b, c, d = 1.0 + (j * p + k * r), j * q + k * s, i * p + n * r, 1.0 + (i * q + n * s)

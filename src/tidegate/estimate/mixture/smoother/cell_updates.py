@@ -28,17 +28,17 @@ class CellUpdates(NamedTuple):
         return cls(measured, np.array(shares).T.reshape(-1), gains)
 
 
-def closed_loop(updates: CellUpdates, entries: FloatArray) -> FloatArray:
+def closed_loop_of_cells(updates: CellUpdates, entries: FloatArray) -> FloatArray:
     """C of every cell but the last: a matrix each, the last axis counts them."""
     cells = updates.measured.size
     found: FloatArray = np.tile(np.eye(entry.SIZE)[..., np.newaxis], (1, 1, cells))
     found[:, entry.LEAF] -= updates.gains * (1.0 - updates.shares)
     found[:, entry.INNER] -= updates.gains * updates.shares
     found[entry.LEAF, :, updates.measured] = 0.0
-    return enter(found[..., :-1], entries[:, 1:])
+    return enter_next_cell(found[..., :-1], entries[:, 1:])
 
 
-def enter(updates: FloatArray, entries: FloatArray) -> FloatArray:
+def enter_next_cell(updates: FloatArray, entries: FloatArray) -> FloatArray:
     """F times the columns of each matrix: from the update at the end of a cell into the next one.
 
     For the update I − K·hᵀ that is C. The last axis of both counts cells.

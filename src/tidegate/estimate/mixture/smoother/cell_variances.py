@@ -14,7 +14,7 @@ the covariance of two such sums S and S′ of one block is, given everything,
 Between blocks only x is handed on: so a pair in two blocks needs what leaves the one, c + ρ·A; what
 arrives in the other, (ρ − (c + ρ·A)·Λ·F)·(I − G·J), G the gain of the block; and a product of 3×3
 matrices F·(I − G·J) between them. Products over 1, 2, 4, … blocks are computed once. Everything is
-elementwise, in a fixed order. `Misfits` says how far variances are to be trusted.
+elementwise, in a fixed order. `CellMisfits` says how far variances are to be trusted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PIECE = 1 << 13
 _NEAR, _PRIOR = 3, 2.0
 
 
-def product(left: FloatArray, right: FloatArray) -> FloatArray:
+def cell_products(left: FloatArray, right: FloatArray) -> FloatArray:
     """Matrix products, one for each entry of the last axis, term after term: no library decides.
 
     With the small matrices' own axes first, numpy's inner loop runs over all of them.
@@ -51,7 +51,7 @@ def product(left: FloatArray, right: FloatArray) -> FloatArray:
     return total
 
 
-def applied(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+def applied_to_cells(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     """Matrix times vector, for each entry of the last axis."""
     total: FloatArray = matrices[:, 0] * vectors[0]
     for term in range(1, matrices.shape[1]):
@@ -59,7 +59,7 @@ def applied(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return total
 
 
-def inner(one: FloatArray, other: FloatArray) -> FloatArray:
+def cell_inner_products(one: FloatArray, other: FloatArray) -> FloatArray:
     """The inner product of two vectors, for each entry of the last axis."""
     total: FloatArray = one[0] * other[0]
     for term in range(1, len(one)):
@@ -67,14 +67,14 @@ def inner(one: FloatArray, other: FloatArray) -> FloatArray:
     return total
 
 
-def _pieces(wanted: NDArray[np.bool_]) -> Iterator[IntArray]:
+def _pieces_of_cells(wanted: NDArray[np.bool_]) -> Iterator[IntArray]:
     """Where something is wanted, a piece at a time."""
     (places,) = wanted.nonzero()
     for start in range(0, places.size, _PIECE):
         yield places[start : start + _PIECE]
 
 
-class PairEnds(NamedTuple):
+class CellPairEnds(NamedTuple):
     """What the covariance of a pair in two blocks takes from its cells, for arrays of cells.
 
     Attributes:
@@ -87,11 +87,11 @@ class PairEnds(NamedTuple):
     leaving: Callable[[IntArray], FloatArray]
     arriving: Callable[[IntArray], FloatArray]
 
-    def tabulated(self, count: int) -> PairEnds:
+    def tabulated(self, count: int) -> CellPairEnds:
         """Compute the numbers once for all `count` cells: for more pairs than cells."""
-        pieces = list(_pieces(np.ones(count, dtype=bool)))
+        pieces = list(_pieces_of_cells(np.ones(count, dtype=bool)))
         tables = (np.concatenate([of(cells) for cells in pieces], axis=-1) for of in self)
-        return PairEnds(*(partial(np.take, table, axis=-1) for table in tables))
+        return CellPairEnds(*(partial(np.take, table, axis=-1) for table in tables))
 
 
 class CellVariances:
@@ -131,13 +131,13 @@ class CellVariances:
     def between(self, first: IntArray, last: IntArray) -> FloatArray:
         """The variance of the sums between the ends of the cells `first` and `last`."""
         found: FloatArray = np.empty(first.size)
-        ends = PairEnds(self.of, self._leaving, self._arriving)
+        ends = CellPairEnds(self.of, self._leaving, self._arriving)
         if first.size > self.block_of.size:
             ends = ends.tabulated(self.block_of.size)
         apart = self.block_of[last] - self.block_of[first]
-        for some in _pieces(apart == 0):
+        for some in _pieces_of_cells(apart == 0):
             found[some] = self._within_a_block(first[some], last[some])
-        for some in _pieces(apart > 0):
+        for some in _pieces_of_cells(apart > 0):
             found[some] = self._of_two_blocks(first[some], last[some], ends)
         return found
 
@@ -152,7 +152,7 @@ class CellVariances:
         blocks = self.blocks
         response = np.concatenate((np.ones((1, block.size)), arriving))
         parts = (blocks.covariances, blocks.crossed, blocks.told)
-        return quadratic(response, leaving, own, *(part[..., block] for part in parts))
+        return quadratic_of_cells(response, leaving, own, *(part[..., block] for part in parts))
 
     def _within_a_block(self, first: IntArray, last: IntArray) -> FloatArray:
         """The variance of the difference of two running sums: what was before the block cancels."""
@@ -162,11 +162,11 @@ class CellVariances:
         own -= 2 * _between_cells(self.cells, one, other)
         blocks, block = self.blocks, self.block_of[last]
         parts = (blocks.covariances[1:, 1:], blocks.crossed[1:], blocks.told)
-        return quadratic(
+        return quadratic_of_cells(
             arriving - before, leaving - passed, own, *(part[..., block] for part in parts)
         )
 
-    def _of_two_blocks(self, first: IntArray, last: IntArray, ends: PairEnds) -> FloatArray:
+    def _of_two_blocks(self, first: IntArray, last: IntArray, ends: CellPairEnds) -> FloatArray:
         one, other = self.block_of[first], self.block_of[last]
         vectors = ends.leaving(first)
         at, over = one + 1, other - one - 1
@@ -174,9 +174,9 @@ class CellVariances:
             (going,) = (over >> power & 1).nonzero()
             if going.size:
                 between = self._over(power).take(at[going], axis=-1)
-                vectors[:, going] = applied(between, vectors.take(going, axis=-1))
+                vectors[:, going] = applied_to_cells(between, vectors.take(going, axis=-1))
                 at[going] += 1 << power
-        shared = vectors[0] + inner(vectors[1:], ends.arriving(last))
+        shared = vectors[0] + cell_inner_products(vectors[1:], ends.arriving(last))
         found: FloatArray = ends.variances(first) + ends.variances(last) - 2 * shared
         return found
 
@@ -184,7 +184,9 @@ class CellVariances:
         """Covariances of the running sum with the state after the block, given blocks so far."""
         found, block, at = self.blocks.leaving, self.block_of[cells], self.profile_of[cells]
         vectors: FloatArray = self.cells.leaving[:, at] + found[0][:, block]
-        vectors += applied(found[1:, :, block].transpose(1, 0, 2), self.cells.arriving[:, at])
+        vectors += applied_to_cells(
+            found[1:, :, block].transpose(1, 0, 2), self.cells.arriving[:, at]
+        )
         return vectors
 
     def _arriving(self, cells: IntArray) -> FloatArray:
@@ -192,12 +194,12 @@ class CellVariances:
         block = self.block_of[cells]
         blocks, (response, leaving) = self.blocks, self._parts(self.profile_of[cells])
         with_end = leaving + blocks.leaving[0, 1:, block].T
-        with_end += applied(blocks.leaving[1:, 1:, block].transpose(1, 0, 2), response)
-        told = applied(blocks.told[..., block], with_end)
-        left = response - applied(blocks.forward[:, 1:, block].transpose(1, 0, 2), told)
+        with_end += applied_to_cells(blocks.leaving[1:, 1:, block].transpose(1, 0, 2), response)
+        told = applied_to_cells(blocks.told[..., block], with_end)
+        left = response - applied_to_cells(blocks.forward[:, 1:, block].transpose(1, 0, 2), told)
         gain = blocks.gain[..., block]
-        met = gain[0] + applied(gain[1:].transpose(1, 0, 2), left)
-        found: FloatArray = left - applied(blocks.information[..., block], met)
+        met = gain[0] + applied_to_cells(gain[1:].transpose(1, 0, 2), left)
+        found: FloatArray = left - applied_to_cells(blocks.information[..., block], met)
         return found
 
     def _over(self, power: int) -> FloatArray:
@@ -205,12 +207,12 @@ class CellVariances:
         while len(self._across) <= power:
             before, step = self._across[-1], 1 << (len(self._across) - 1)
             whole = before.copy()
-            whole[..., :-step] = product(before[..., step:], before[..., :-step])
+            whole[..., :-step] = cell_products(before[..., step:], before[..., :-step])
             self._across.append(whole)
         return self._across[power]
 
 
-def quadratic(
+def quadratic_of_cells(
     response: FloatArray,
     leaving: FloatArray,
     own: FloatArray,
@@ -219,9 +221,9 @@ def quadratic(
     told: FloatArray,
 ) -> FloatArray:
     """v + ρ·V·ρ − 2·ρ·X·c − c·Λ·c."""
-    found = own + inner(response, applied(covariances, response))
-    found -= 2 * inner(response, applied(crossed, leaving))
-    found -= inner(leaving, applied(told, leaving))
+    found = own + cell_inner_products(response, applied_to_cells(covariances, response))
+    found -= 2 * cell_inner_products(response, applied_to_cells(crossed, leaving))
+    found -= cell_inner_products(leaving, applied_to_cells(told, leaving))
     return found
 
 
@@ -237,7 +239,7 @@ def _between_cells(cells: ProfileCells, first: IntArray, last: IntArray) -> Floa
     for step, going in enumerate(left.tolist()):
         _pass_through_cells(vectors[:, :going], begin[:going] + step, cells)
     different: FloatArray = np.empty(pairs.size)
-    different[order] = inner(vectors, cells.ends[:, last[order]])
+    different[order] = cell_inner_products(vectors, cells.ends[:, last[order]])
     found: FloatArray = different[places.reshape(-1)]
     return found
 
@@ -260,7 +262,7 @@ def _pass_through_cells(vectors: FloatArray, at: IntArray, cells: ProfileCells) 
     vectors[entry.SWING] *= decay
 
 
-class Misfits:
+class CellMisfits:
     """How much larger innovations were than a model expects, over ranges of leaves: reduced χ².
 
     If a model expects too little, so may all that it says. Innovations are public, so variances can

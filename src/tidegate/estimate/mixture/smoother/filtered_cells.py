@@ -11,10 +11,13 @@ from tidegate.estimate.mixture.smoother.block_batches import (
     HANDED_ON,
     BlockBatch,
     FilterPass,
-    direction_of,
+    batch_direction,
 )
-from tidegate.estimate.mixture.smoother.cell_updates import CellUpdates, closed_loop
-from tidegate.estimate.mixture.smoother.forward_backward_passes import SmoothingTask, chain_of
+from tidegate.estimate.mixture.smoother.cell_updates import CellUpdates, closed_loop_of_cells
+from tidegate.estimate.mixture.smoother.forward_backward_passes import (
+    SmoothingTask,
+    chain_of_passes,
+)
 from tidegate.lattice import FloatArray
 
 
@@ -37,12 +40,12 @@ class FilteredCells(NamedTuple):
     @property
     def closed_loop(self) -> FloatArray:
         """C of each cell but the last."""
-        return closed_loop(self.updates, self.entries).transpose(2, 0, 1)
+        return closed_loop_of_cells(self.updates, self.entries).transpose(2, 0, 1)
 
 
 def filtered_cells(task: SmoothingTask) -> FilteredCells:
     """The cells of one stream under one model."""
-    batches, chain, starts, _ = chain_of([task])
+    batches, chain, starts, _ = chain_of_passes([task])
     per_block = np.zeros(starts.size, dtype=np.int64)
     for batch in batches:
         per_block[batch.numbers] = len(batch.steps)
@@ -80,7 +83,7 @@ def _filtered(
     for cell, step in enumerate(each.of(batch.which) for each in batch.steps):
         batch.enter(filters, step, batch.which, passed, cell)
         if step.measured is not None:
-            narrow, contrast = direction_of(step.measured), step.measured.contrast
+            narrow, contrast = batch_direction(step.measured), step.measured.contrast
             filters.update_along(narrow[:, np.newaxis], narrow, contrast, next(noisy))
             innovations[cell], passed.variances[cell], passed.gains[cell] = filters.last_update()
     return passed, innovations

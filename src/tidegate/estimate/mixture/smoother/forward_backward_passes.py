@@ -15,7 +15,7 @@ and the posterior, given everything, is
 
     E[x_k] = m − P λ_k,    Cov[x_k, x_j] = P_k C_kᵀ … C_{j−1}ᵀ (I − Λ_j P_j).
 
-Totals of whole blocks (`BlockTotals`) need no pass through cells; they are all that is needed to
+Totals of whole blocks (`block_totals`) need no pass through cells; they are all that is needed to
 find blocks whose noise was probably large (`mixture_smoother.reweighted`).
 """
 
@@ -34,10 +34,8 @@ from tidegate.estimate.mixture.smoother.block_batches import (
 )
 from tidegate.estimate.mixture.smoother.block_chain import BlockChain, solve_chain
 from tidegate.estimate.mixture.smoother.cell_variances import (
+    CellMisfits,
     CellVariances,
-    Misfits,
-    inner,
-    quadratic,
 )
 from tidegate.estimate.mixture.smoother.inside_blocks import (
     distances_inside_blocks,
@@ -83,10 +81,10 @@ class SolvedPasses(NamedTuple):
     ended: IntArray
     firsts: IntArray
     variances: CellVariances
-    misfits: Misfits
+    misfits: CellMisfits
 
 
-def pieces(tasks: Sequence[SmoothingTask]) -> Iterator[Sequence[SmoothingTask]]:
+def pieces_of_passes(tasks: Sequence[SmoothingTask]) -> Iterator[Sequence[SmoothingTask]]:
     """The tasks, as many at once as suit the machine."""
     start, cells, more, before = 0, 0, 0, None
     for at, task in enumerate(tasks):
@@ -101,7 +99,7 @@ def pieces(tasks: Sequence[SmoothingTask]) -> Iterator[Sequence[SmoothingTask]]:
 
 def solved_passes(tasks: Sequence[SmoothingTask]) -> SolvedPasses:
     """The posterior of each task."""
-    batches, chain, starts, counts = chain_of(tasks)
+    batches, chain, starts, counts = chain_of_passes(tasks)
     blocks = SmoothedBlocks(chain)
     per_block, profile_of_block = np.zeros((2, starts.size), dtype=np.int64)
     profiles = 0
@@ -141,11 +139,11 @@ def solved_passes(tasks: Sequence[SmoothingTask]) -> SolvedPasses:
     block_of = np.repeat(np.arange(starts.size), per_block)
     profile_of = np.arange(count) + np.repeat(profile_of_block - firsts, per_block)
     variances = CellVariances(blocks, batches, block_of, profile_of)
-    misfits = Misfits(squares[leaves > 0], ends)
+    misfits = CellMisfits(squares[leaves > 0], ends)
     return SolvedPasses(edges, sums, levels, ended, first_edges, variances, misfits)
 
 
-class ChainedBlocks(NamedTuple):
+class ChainedPasses(NamedTuple):
     """The blocks of many tasks, solved from block to block."""
 
     batches: list[BlockBatch]
@@ -154,7 +152,7 @@ class ChainedBlocks(NamedTuple):
     counts: list[int]  # blocks of each task
 
 
-def chain_of(tasks: Sequence[SmoothingTask]) -> ChainedBlocks:
+def chain_of_passes(tasks: Sequence[SmoothingTask]) -> ChainedPasses:
     """The blocks of all tasks that have begun, one task after the other."""
     kept: dict[int, list[MeasuredBlock]] = {}  # models of one stream share its blocks
     for task in tasks:
@@ -172,53 +170,8 @@ def chain_of(tasks: Sequence[SmoothingTask]) -> ChainedBlocks:
     steps = [step for task in tasks for step in facts[id(task.blocks)][1]]
     counts, swings = [len(part) for part in streams], [one.variance.item(0) for one in ones]
     chain = solve_chain(batches, steps, counts, swings)
-    return ChainedBlocks(batches, chain, np.array(starts, dtype=np.int64), counts)
+    return ChainedPasses(batches, chain, np.array(starts, dtype=np.int64), counts)
 
 
 def _key(task: SmoothingTask) -> tuple[int, int, float]:
     return task.horizon, task.model, task.scatter
-
-
-class BlockTotals(NamedTuple):
-    """Totals of the blocks of one stream that have begun, in units of θ."""
-
-    sums: FloatArray
-    variances: FloatArray
-
-
-def block_totals(tasks: Sequence[SmoothingTask]) -> list[BlockTotals]:
-    """The totals of the blocks of each task; of many at once, with the bits that each has alone."""
-    return [one for piece in pieces(tasks) for one in _totals_of_piece(piece)]
-
-
-def _totals_of_piece(tasks: Sequence[SmoothingTask]) -> list[BlockTotals]:
-    batches, chain, _, counts = chain_of(tasks)
-    count = sum(counts)
-    leaves = np.zeros(count, dtype=np.int64)
-    for batch in batches:
-        leaves[batch.numbers] = len(batch.noisy)
-    firsts = np.cumsum(leaves) - leaves
-    squares: FloatArray = np.empty(int(leaves.sum()))
-    for batch in batches:
-        numbers = batch.numbers
-        found = distances_inside_blocks(batch, chain.means[numbers], chain.covariances[numbers])
-        squares[firsts[numbers] + np.arange(len(found))[:, np.newaxis]] = found
-    per_task = np.array(counts, dtype=np.int64)
-    task_of = np.repeat(np.arange(per_task.size), per_task)
-    leaves_of_task = np.bincount(task_of, leaves, per_task.size).astype(np.int64)
-    begun = firsts - (np.cumsum(leaves_of_task) - leaves_of_task)[task_of]
-    sums, variances = _totals_of_chain(chain)
-    variances *= Misfits(squares, leaves_of_task).between(task_of, begun, begun + leaves)
-    ends = np.cumsum(per_task)[:-1]
-    parts = zip(np.split(sums, ends), np.split(variances, ends), strict=True)
-    return [BlockTotals(*part) for part in parts]
-
-
-def _totals_of_chain(chain: BlockChain) -> tuple[FloatArray, FloatArray]:
-    """Posterior mean and variance of the sum of the values of each block."""
-    blocks, (across, noise, _, shifts, _) = SmoothedBlocks(chain), chain.blocks
-    response, leaving = across[:, 0, 1:].T, noise[:, 0, 1:].T
-    sums = shifts[:, 0] + inner(response, blocks.begun[1:])
-    sums -= inner(leaving, chain.after[:, :, 2].T)
-    parts = blocks.covariances[1:, 1:], blocks.crossed[1:], blocks.told
-    return sums, np.maximum(quadratic(response, leaving, noise[:, 0, 0], *parts), 0.0)

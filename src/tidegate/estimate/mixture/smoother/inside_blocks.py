@@ -67,7 +67,9 @@ def smoothed_inside_blocks(
             by_level, by_swing = batch.changes[leaf].take(which, 1)
             missed = batch.innovations[leaf] - by_level * level - by_swing * swing
             gains, share = batch.passed.gains[cell].take(which, 1), measured.share[which]
-            _adjoint_of_leaf(adjoint, gains, share, missed / batch.passed.variances[cell][which])
+            _adjoint_inside_leaf(
+                adjoint, gains, share, missed / batch.passed.variances[cell][which]
+            )
         rows = (batch.passed.sum_rows[cell], batch.passed.level_rows[cell])
         answered = zip(
             found, batch.sums_and_levels[cell], (entry.SUM, entry.LEVEL), rows, strict=True
@@ -95,7 +97,7 @@ def _adjoint_inside_cell(adjoint: FloatArray, entries: FloatArray) -> None:
     adjoint[entry.INNER] *= kept
 
 
-def _adjoint_of_leaf(
+def _adjoint_inside_leaf(
     adjoint: FloatArray, gains: FloatArray, share: FloatArray, scaled: FloatArray
 ) -> None:
     """Uᵀ·λ − h·e/s for U = I − K·hᵀ with the row of the closed leaf 0; `scaled` is e/s."""

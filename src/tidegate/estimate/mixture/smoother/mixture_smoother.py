@@ -19,17 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.cycle_filters import prior_variances
+from tidegate.estimate.mixture.kalman_filter.cycle_filters import prior_variances_of_cycle
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, Harmonics
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import Weights
-from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_shares, unpacked
+from tidegate.estimate.mixture.kalman_filter.model_weights import cycle_weights, unpacked_weights
 from tidegate.estimate.mixture.kalman_filter.state_space_models import SCATTER
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
-from tidegate.estimate.mixture.smoother.forward_backward_passes import (
-    BlockTotals,
-    SmoothingTask,
-    block_totals,
-)
+from tidegate.estimate.mixture.smoother.block_totals import BlockTotals, block_totals
+from tidegate.estimate.mixture.smoother.forward_backward_passes import SmoothingTask
 from tidegate.estimate.mixture.smoother.model_and_cycle_smoothers import (
     CycleResponses,
     CycleSmoother,
@@ -48,7 +45,7 @@ _LIKELY = 0.5
 Smoothed = ModelSmoother | CycleSmoother
 
 
-class MixtureOf(NamedTuple):
+class MixtureToSmooth(NamedTuple):
     """What is smoothed: the blocks of one stream, and the weights of the models."""
 
     blocks: Sequence[MeasuredBlock]
@@ -64,12 +61,12 @@ class MixtureOf(NamedTuple):
     @property
     def weights(self) -> Weights:
         """The weights of the models; `shares` has those of the cycles."""
-        return unpacked(self.model_weights)
+        return unpacked_weights(self.model_weights)
 
     @property
     def shares(self) -> list[float]:
         """The shares of models with a cycle, by how large it may be."""
-        return cycle_shares(self.model_weights)
+        return cycle_weights(self.model_weights)
 
 
 class MixtureViews(NamedTuple):
@@ -83,7 +80,7 @@ class MixtureViews(NamedTuple):
     coefficients: FloatArray
 
 
-def mixture_views(questions: Sequence[MixtureOf]) -> list[MixtureViews]:
+def mixture_views(questions: Sequence[MixtureToSmooth]) -> list[MixtureViews]:
     """The views of each stream; all streams and models are smoothed at once."""
     likeliest = [max(one.weights, key=itemgetter(1))[0] for one in questions]
     tasks = [one.task(model) for one, model in zip(questions, likeliest, strict=True)]
@@ -91,7 +88,7 @@ def mixture_views(questions: Sequence[MixtureOf]) -> list[MixtureViews]:
     totals = iter(block_totals([task for task, known in zip(tasks, plain, strict=True) if known]))
     weighed = []
     for one, task, known in zip(questions, tasks, plain, strict=True):
-        found_totals = next(totals) if known else _totals_with_cycle(one, task)
+        found_totals = next(totals) if known else _mixture_totals_with_cycle(one, task)
         weighed.append(one._replace(blocks=reweighted_mixture(one.blocks, found_totals)))
     found = iter(
         ModelSmoother.of_each([one.task(model) for one in weighed for model, _ in one.weights])
@@ -99,9 +96,9 @@ def mixture_views(questions: Sequence[MixtureOf]) -> list[MixtureViews]:
     return [_mixture_views(one, [next(found) for _ in one.weights]) for one in weighed]
 
 
-def _mixture_views(of: MixtureOf, without: Sequence[ModelSmoother]) -> MixtureViews:
+def _mixture_views(of: MixtureToSmooth, without: Sequence[ModelSmoother]) -> MixtureViews:
     """`without` a cycle: one for each model that has weight."""
-    shares, harmonics = of.shares, _harmonics(of.cycle)
+    shares, harmonics = of.shares, _mixture_harmonics(of.cycle)
     plain = max(0.0, 1.0 - sum(shares))
     found = MixtureViews([], harmonics, np.zeros(harmonics.count))
     for (_, weight), view in zip(of.weights, without, strict=True):
@@ -110,7 +107,7 @@ def _mixture_views(of: MixtureOf, without: Sequence[ModelSmoother]) -> MixtureVi
         if not any(shares):
             continue
         responses = CycleResponses(of.blocks, harmonics, view)
-        for share, prior in zip(shares, prior_variances(harmonics), strict=False):
+        for share, prior in zip(shares, prior_variances_of_cycle(harmonics), strict=False):
             if share:
                 cycle = responses.smoother(prior)
                 found.each.append((weight * share, cycle))
@@ -133,14 +130,14 @@ def mixture_variances_of_each(
 
 
 @lru_cache(maxsize=64)
-def _harmonics(cycle: Cycle) -> Harmonics:
+def _mixture_harmonics(cycle: Cycle) -> Harmonics:
     return Harmonics(cycle)
 
 
-def _totals_with_cycle(of: MixtureOf, task: SmoothingTask) -> BlockTotals:
+def _mixture_totals_with_cycle(of: MixtureToSmooth, task: SmoothingTask) -> BlockTotals:
     """The sums of the blocks that have begun, under the likeliest cycle."""
-    harmonics = _harmonics(of.cycle)
-    prior = prior_variances(harmonics)[of.shares.index(max(of.shares))]
+    harmonics = _mixture_harmonics(of.cycle)
+    prior = prior_variances_of_cycle(harmonics)[of.shares.index(max(of.shares))]
     seen = CycleResponses(of.blocks, harmonics, ModelSmoother(*task)).smoother(prior)
     begun = [(block.start, block.end) for block in of.blocks if block.end > block.start]
     first, last = np.searchsorted(seen.edges, np.array(begun, dtype=np.int64).reshape(-1, 2)).T

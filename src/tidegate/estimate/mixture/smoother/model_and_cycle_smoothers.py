@@ -29,12 +29,12 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SUM,
 )
 from tidegate.estimate.mixture.smoother.block_batches import MeasuredBlock
-from tidegate.estimate.mixture.smoother.cell_updates import enter
+from tidegate.estimate.mixture.smoother.cell_updates import enter_next_cell
 from tidegate.estimate.mixture.smoother.filtered_cells import FilteredCells, filtered_cells
 from tidegate.estimate.mixture.smoother.forward_backward_passes import (
     SmoothingTask,
     SolvedPasses,
-    pieces,
+    pieces_of_passes,
     solved_passes,
 )
 from tidegate.lattice import FloatArray, IntArray
@@ -59,7 +59,7 @@ class ModelSmoother:
     def of_each(cls, tasks: Sequence[SmoothingTask]) -> list[ModelSmoother]:
         """The smoothers of many streams or models at once, with the bits that each has alone."""
         smoothers = []
-        for piece in pieces(tasks):
+        for piece in pieces_of_passes(tasks):
             together = solved_passes(piece)
             for number, task in enumerate(piece):
                 smoother = cls.__new__(cls)
@@ -169,7 +169,7 @@ class CycleResponses:
         inputs[:, LEAF] = 0.0
         inputs[~seen.measured] = 0.0
         columns = np.ascontiguousarray(inputs[:-1].T[:, np.newaxis])
-        inputs = enter(columns, cells.entries[:, 1:]).transpose(2, 0, 1)
+        inputs = enter_next_cell(columns, cells.entries[:, 1:]).transpose(2, 0, 1)
         closed_loop, rows = cells.closed_loop, cells.rows.T
         state: FloatArray = np.zeros((SIZE, harmonics.count))
         told, sums = np.zeros_like(measured), np.zeros((count + 1, harmonics.count))
@@ -178,12 +178,15 @@ class CycleResponses:
             if seen.measured[cell]:
                 told[cell] = measured[cell] - ((1.0 - share) * state[LEAF] + share * state[INNER])
             if cell < count - 1:
-                state = _product(closed_loop[cell], state) + inputs[cell] * measured[cell]
+                state = (
+                    _cycle_smoother_product(closed_loop[cell], state)
+                    + inputs[cell] * measured[cell]
+                )
         adjoint: FloatArray = np.zeros((SIZE, harmonics.count))
         scaled = told / cells.variances[:, np.newaxis]
         for cell in range(count - 1, -1, -1):
             if cell < count - 1:
-                adjoint = _product(closed_loop[cell].T, adjoint)
+                adjoint = _cycle_smoother_product(closed_loop[cell].T, adjoint)
             share = seen.shares.item(cell)
             adjoint[LEAF] -= (1.0 - share) * scaled[cell]
             adjoint[INNER] -= share * scaled[cell]
@@ -193,7 +196,10 @@ class CycleResponses:
     def left(self, coefficients: FloatArray) -> ModelSmoother:
         """The smoother of what is left after the cycle with these coefficients."""
         blocks = [
-            replace(block, sums=block.sums - block.cells.unit * weighted(sums, coefficients))
+            replace(
+                block,
+                sums=block.sums - block.cells.unit * weighted_cycle_columns(sums, coefficients),
+            )
             for block, sums in zip(self._blocks, self._sums, strict=True)
         ]
         return ModelSmoother(*self.without._task._replace(blocks=blocks))
@@ -219,8 +225,8 @@ class CycleSmoother:
         before = harmonics.before(self.edges)
         before -= before[0]
         self._response: FloatArray = before - responses.sums
-        self.sums: FloatArray = left.sums + weighted(before, self.coefficients)
-        level = weighted(harmonics.at(self.edges), self.coefficients)
+        self.sums: FloatArray = left.sums + weighted_cycle_columns(before, self.coefficients)
+        level = weighted_cycle_columns(harmonics.at(self.edges), self.coefficients)
         self.levels: FloatArray = left.levels + level
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
@@ -228,7 +234,7 @@ class CycleSmoother:
         found = self._left.variances(starts, ends)
         response = self._response[ends] - self._response[starts]
         for row, weights in zip(response.T, self._covariance, strict=True):
-            found += row * weighted(response, weights)
+            found += row * weighted_cycle_columns(response, weights)
         return found
 
     @staticmethod
@@ -246,12 +252,12 @@ def _cycle_leaf_sums(block: MeasuredBlock, harmonics: Harmonics) -> FloatArray:
     return np.diff(harmonics.before(block.start + edges), axis=0)
 
 
-def _product(matrix: FloatArray, columns: FloatArray) -> FloatArray:
+def _cycle_smoother_product(matrix: FloatArray, columns: FloatArray) -> FloatArray:
     found: FloatArray = (matrix[:, :, np.newaxis] * columns).sum(axis=1)
     return found
 
 
-def weighted(parts: FloatArray, weights: FloatArray) -> FloatArray:
+def weighted_cycle_columns(parts: FloatArray, weights: FloatArray) -> FloatArray:
     """Σ weight·column, one after the other."""
     total: FloatArray = np.zeros(len(parts))
     for column, weight in zip(parts.T, weights.tolist(), strict=True):
@@ -267,7 +273,7 @@ def _cycle_posterior(
     information = np.array([[(one * two).sum() for two in told] for one in scaled])
     information += np.diag(1.0 / prior)
     covariance = _cycle_smoother_inverse(information)
-    return weighted(covariance, (scaled * innovations).sum(axis=1)), covariance
+    return weighted_cycle_columns(covariance, (scaled * innovations).sum(axis=1)), covariance
 
 
 def _cycle_smoother_inverse(matrix: FloatArray) -> FloatArray:

@@ -72,7 +72,7 @@ def _joined_profiles(parts: Sequence[FloatArray]) -> FloatArray:
     return np.concatenate(parts, axis=-1)
 
 
-class Entries(NamedTuple):
+class ProfileEntries(NamedTuple):
     """What F of one cell consists of, with the opening of its leaf: a number for each profile.
 
     Attributes:
@@ -93,30 +93,30 @@ def _cells_of_profiles(batch: BlockBatch) -> ProfileCells:
     passed, entries = batch.passed, batch.entries
     adjoints = _profile_adjoints_backward(batch)
     rows = passed.sum_rows[:, 1:]
-    told = _contracted(adjoints[:, :, :_ROWS].transpose(0, 2, 1, 3), rows)  # Λ·P·e_sum
+    told = _contracted_profiles(adjoints[:, :, :_ROWS].transpose(0, 2, 1, 3), rows)  # Λ·P·e_sum
     ends: FloatArray = np.empty_like(passed.sum_rows)
     ends[:, entry.SUM], ends[:, 1:] = 1.0, -told
-    own = passed.sum_rows[:, entry.SUM] - _inner_of_cells(rows, told)
-    leaving = _contracted(adjoints[:, :, _AFTER], rows)
+    own = passed.sum_rows[:, entry.SUM] - _inner_of_profile_cells(rows, told)
+    leaving = _contracted_profiles(adjoints[:, :, _AFTER], rows)
     leaving[:, 0] += passed.sum_rows[:, entry.SUM]
-    arriving = _contracted(batch.responses, ends)
+    arriving = _contracted_profiles(batch.responses, ends)
     return ProfileCells(
-        _flat(passed.sum_rows),
-        _flat(ends),
-        _flat(own[:, np.newaxis])[0],
-        _flat(leaving),
-        _flat(arriving),
-        CellUpdates.of_profiles(batch, _flat(passed.gains)),
-        _flat(entries),
+        _flat_profiles(passed.sum_rows),
+        _flat_profiles(ends),
+        _flat_profiles(own[:, np.newaxis])[0],
+        _flat_profiles(leaving),
+        _flat_profiles(arriving),
+        CellUpdates.of_profiles(batch, _flat_profiles(passed.gains)),
+        _flat_profiles(entries),
     )
 
 
-def _flat(parts: FloatArray) -> FloatArray:
+def _flat_profiles(parts: FloatArray) -> FloatArray:
     """Cells × numbers × profiles, as numbers × the cells of one profile after the other."""
     return parts.transpose(1, 2, 0).reshape(parts.shape[1], -1)
 
 
-def _contracted(columns: FloatArray, vectors: FloatArray) -> FloatArray:
+def _contracted_profiles(columns: FloatArray, vectors: FloatArray) -> FloatArray:
     """Columns (cells, rows, columns, …) times vectors (cells, rows, …), over the rows."""
     total: FloatArray = columns[:, 0] * vectors[:, 0, np.newaxis]
     for row in range(1, vectors.shape[1]):
@@ -124,7 +124,7 @@ def _contracted(columns: FloatArray, vectors: FloatArray) -> FloatArray:
     return total
 
 
-def _inner_of_cells(one: FloatArray, other: FloatArray) -> FloatArray:
+def _inner_of_profile_cells(one: FloatArray, other: FloatArray) -> FloatArray:
     """Inner products over the second axis, term after term."""
     total: FloatArray = one[:, 0] * other[:, 0]
     for row in range(1, one.shape[1]):
@@ -136,7 +136,7 @@ def _profile_adjoints_backward(batch: BlockBatch) -> FloatArray:
     """The adjoints of every cell; nothing is known after the block."""
     profiles, cells, passed = len(batch.profiles), len(batch.steps), batch.passed
     entries = [
-        Entries(None if step.opened is None else (one[0], one[1], one[2]), *one[3:])
+        ProfileEntries(None if step.opened is None else (one[0], one[1], one[2]), *one[3:])
         for step, one in zip(batch.steps, batch.entries, strict=True)
     ]
     found: FloatArray = np.empty((cells, _ROWS, _COLUMNS, profiles))
@@ -144,30 +144,32 @@ def _profile_adjoints_backward(batch: BlockBatch) -> FloatArray:
     adjoint[_LEVEL, _LEVEL_AFTER] = adjoint[_SWING, _SWING_AFTER] = 1.0
     for cell in range(cells - 1, -1, -1):
         if cell < cells - 1:
-            _adjoint_of_transition(adjoint, entries[cell + 1])
+            _profile_adjoint_of_transition(adjoint, entries[cell + 1])
         leaf = batch.steps[cell].measured
         if leaf is not None:
-            _adjoint_of_update(adjoint, leaf.share, passed.gains[cell], passed.variances[cell])
+            _profile_adjoint_of_update(
+                adjoint, leaf.share, passed.gains[cell], passed.variances[cell]
+            )
         found[cell] = adjoint
     return found
 
 
-def _adjoint_of_transition(adjoint: FloatArray, over: Entries) -> None:
+def _profile_adjoint_of_transition(adjoint: FloatArray, over: ProfileEntries) -> None:
     """Fᵀ·[Λ | …], and Λ·F."""
     grown = adjoint[_LEAF] + adjoint[_INNER]
     grown[_SUM_AFTER] += 1.0  # the running sum grows, too
-    _adjoint_of_growth(adjoint[_LEVEL], adjoint[_SWING], grown, over)
+    _profile_adjoint_of_growth(adjoint[_LEVEL], adjoint[_SWING], grown, over)
     if over.opening is not None:
-        _adjoint_of_opening(adjoint[_INNER], adjoint[_OUTER], over.opening)
+        _profile_adjoint_of_opening(adjoint[_INNER], adjoint[_OUTER], over.opening)
     columns = adjoint[:, :_ROWS]
     grown = columns[:, _LEAF] + columns[:, _INNER]
-    _adjoint_of_growth(columns[:, _LEVEL], columns[:, _SWING], grown, over)
+    _profile_adjoint_of_growth(columns[:, _LEVEL], columns[:, _SWING], grown, over)
     if over.opening is not None:
-        _adjoint_of_opening(columns[:, _INNER], columns[:, _OUTER], over.opening)
+        _profile_adjoint_of_opening(columns[:, _INNER], columns[:, _OUTER], over.opening)
 
 
-def _adjoint_of_growth(
-    level: FloatArray, swing: FloatArray, grown: FloatArray, over: Entries
+def _profile_adjoint_of_growth(
+    level: FloatArray, swing: FloatArray, grown: FloatArray, over: ProfileEntries
 ) -> None:
     level += over.length * grown
     swing *= over.decay
@@ -175,7 +177,7 @@ def _adjoint_of_growth(
     swing += grown
 
 
-def _adjoint_of_opening(
+def _profile_adjoint_of_opening(
     inner: FloatArray, outer: FloatArray, opening: tuple[FloatArray, FloatArray, FloatArray]
 ) -> None:
     kept, left, handed = opening
@@ -184,7 +186,7 @@ def _adjoint_of_opening(
     inner *= kept
 
 
-def _adjoint_of_update(
+def _profile_adjoint_of_update(
     adjoint: FloatArray,
     share: FloatArray,
     gains: FloatArray,

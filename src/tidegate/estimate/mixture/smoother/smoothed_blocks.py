@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.estimate.mixture.smoother.block_chain import BlockChain
-from tidegate.estimate.mixture.smoother.cell_variances import applied, product
+from tidegate.estimate.mixture.smoother.cell_variances import applied_to_cells, cell_products
 from tidegate.lattice import FloatArray
 
 
@@ -27,22 +27,24 @@ class SmoothedBlocks:
         transitions = chain.blocks
         forward, self.information = (np.moveaxis(part, 0, -1) for part in transitions[:3:2])
         prior, adjoints, after = (np.moveaxis(part, 0, -1) for part in chain[1:4])
-        self.begun = chain.means.T - applied(prior[:, 1:], adjoints[:, 2])
-        self.gain = gain_of(prior, self.information)
-        left = prior - product(self.gain, product(self.information, prior[1:]))
+        self.begun = chain.means.T - applied_to_cells(prior[:, 1:], adjoints[:, 2])
+        self.gain = smoothed_block_gain(prior, self.information)
+        left = prior - cell_products(self.gain, cell_products(self.information, prior[1:]))
         self.told = after[:, :2]
-        self.leaving = product(left, forward.transpose(1, 0, 2))
-        self.crossed = product(self.leaving[:, 1:], self.told)
-        self.covariances = left - product(self.crossed, self.leaving[:, 1:].transpose(1, 0, 2))
+        self.leaving = cell_products(left, forward.transpose(1, 0, 2))
+        self.crossed = cell_products(self.leaving[:, 1:], self.told)
+        self.covariances = left - cell_products(
+            self.crossed, self.leaving[:, 1:].transpose(1, 0, 2)
+        )
         self.forward = forward[1:]
         self.across = forward.copy()
-        self.across[:, 1:] -= product(product(forward, self.gain), self.information)
+        self.across[:, 1:] -= cell_products(cell_products(forward, self.gain), self.information)
 
 
-def gain_of(covariances: FloatArray, information: FloatArray) -> FloatArray:
+def smoothed_block_gain(covariances: FloatArray, information: FloatArray) -> FloatArray:
     """P·(I + J·P)⁻¹ for the columns of level and swing."""
-    (a, b), (c, d) = product(information, covariances[1:, 1:])
+    (a, b), (c, d) = cell_products(information, covariances[1:, 1:])
     a, d = 1.0 + a, 1.0 + d
     determinant = a * d - b * c
     inverse = np.array([[d / determinant, -b / determinant], [-c / determinant, a / determinant]])
-    return product(covariances[:, 1:], inverse)
+    return cell_products(covariances[:, 1:], inverse)

@@ -14,8 +14,8 @@ import numpy as np
 from tidegate.estimate.mixture.kalman_filter.harmonics import Harmonics
 from tidegate.estimate.mixture.smoother.cell_updates import CellUpdates
 from tidegate.estimate.mixture.smoother.cell_variances import (
+    CellMisfits,
     CellVariances,
-    Misfits,
 )
 from tidegate.estimate.mixture.smoother.forward_backward_passes import SolvedPasses
 from tidegate.estimate.mixture.smoother.mixture_smoother import MixtureViews
@@ -65,12 +65,12 @@ def restored_views(state: State) -> MixtureViews:
     """The views that `stored_views` was given, with the same bits."""
     shapes = state["shapes"]
     arrays = {name: part.reshape(shapes[name]) for name, part in state["arrays"].items()}
-    updates = CellUpdates(**_named(arrays, "updates."))
-    cells = ProfileCells(**_named(arrays, "cells."), updates=updates)
-    blocks = _with_attributes(SmoothedBlocks, _named(arrays, "blocks."))
+    updates = CellUpdates(**_named_view(arrays, "updates."))
+    cells = ProfileCells(**_named_view(arrays, "cells."), updates=updates)
+    blocks = _view_with_attributes(SmoothedBlocks, _named_view(arrays, "blocks."))
     variances = CellVariances(blocks, (), arrays["block_of"], arrays["profile_of"])
     variances.cells = cells
-    misfits = _with_attributes(Misfits, _named(arrays, "misfits."))
+    misfits = _view_with_attributes(CellMisfits, _named_view(arrays, "misfits."))
     passes = SolvedPasses(
         **{name: arrays[name] for name in _PASSES}, variances=variances, misfits=misfits
     )
@@ -82,12 +82,12 @@ def restored_views(state: State) -> MixtureViews:
     return MixtureViews([*each], none, np.zeros(none.count))
 
 
-def _with_attributes(kind: type[Kind], attributes: Mapping[str, Any]) -> Kind:
+def _view_with_attributes(kind: type[Kind], attributes: Mapping[str, Any]) -> Kind:
     """An object that was computed before, by its attributes."""
     found = object.__new__(kind)
     vars(found).update(attributes)
     return found
 
 
-def _named(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _named_view(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}

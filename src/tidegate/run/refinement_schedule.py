@@ -1,0 +1,299 @@
+"""A release without a hold-out: the warm-up is released, and θ is refined as values come.
+
+|-- warm-up --|- block -|--- block ---|----- block -----| …        ε of each value goes to
+  3/4 θ, 1/4    1/2 next θ (window 1)   1/4 (window 2)     none      choice of θ │ noisy sums
+  their sum     1/2 sums                3/4 sums           all sums
+                                  └─ a leaf fills its cap: the block ends here, a new warm-up begins
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from tidegate.errors import SettingError
+from tidegate.estimate import Mixture
+from tidegate.guarantee import Guarantee, parallel, sequential
+from tidegate.perturb import AdaptiveTrees
+from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, refinement_block_length
+from tidegate.run.threshold_schedule_and_reselection import ThresholdSchedule
+from tidegate.settings import Flag, Spec
+from tidegate.stages import Perturber, Threshold
+from tidegate.threshold import TailQuantile
+
+if TYPE_CHECKING:
+    from tidegate.run.pipeline import Pipeline
+
+__all__ = ["Refinement"]  # what settings can name
+
+WARM_SHARE = Fraction(3, 4)  # of ε, for the first choice of θ; the sum gets the rest
+AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up: what is known by then helps
+EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next choice of θ
+# The first of these up to this part of the horizon, where noise is cheap, and up to this many first
+# warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
+EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
+# Of the horizon: windows are open up to here; and where θ has fallen (`threshold_has_fallen`).
+UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
+GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
+# Where the level has moved (`level_has_moved`) values pay for a choice again, which can only raise
+# θ; from this part of what the last one knew, and not in the last eighth of the horizon.
+MOVED_EVIDENCE, LEFT = Fraction(1, 2), Fraction(1, 8)
+KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
+ALIKE = 10  # and if they are no more than this many times the level that chose it
+LIKELY = 0.75  # of the forecaster's level, where θ has fallen: so many values lie above 0
+# A choice of θ is made for 16 times the values that came since its warm-up began, not for the
+# whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
+STRETCH = 16
+_LENGTH = 5  # of the warm-up, in (horizon/ε²)^⅓
+_LEAST = 8
+# The first warm-up is one for a stream of 4096 values, however long the horizon is, and has at
+# least 24/ε values: fewer cannot tell one θ from another.
+_FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
+_AGAIN_HORIZON = 8  # a later warm-up is one for so many times what came before it
+
+
+def first_length(epsilon: Fraction, horizon: int) -> int:
+    """How long the first warm-up is: that of a stream of 4,096 values, or 24/ε if that is longer.
+
+    Never longer than the horizon asks for. θ is refined as values come, so a first choice may know
+    little; and a stream whose length nobody knew beforehand gets its first answers early.
+
+    >>> [first_length(Fraction(1, 10), horizon) for horizon in (1000, 10**4, 2**20)]
+    [233, 372, 372]
+    >>> first_length(Fraction(1), 2**20), first_length(Fraction(1, 100), 2**20)
+    (80, 2400)
+    """
+    short = warm_up_length(epsilon, min(horizon, _FIRST_HORIZON))
+    return min(warm_up_length(epsilon, horizon), max(short, math.ceil(_FIRST_EVIDENCE / epsilon)))
+
+
+def later_length(epsilon: Fraction, horizon: int, *, at: int) -> int:
+    """How long a warm-up is that begins after `at` values: public, as they are counted only."""
+    reach = max(1, min(horizon, _AGAIN_HORIZON * at))
+    return max(first_length(epsilon, horizon), warm_up_length(epsilon, reach))
+
+
+def warm_up_length(epsilon: Fraction, horizon: int) -> int:
+    """5·(n/ε²)^⅓ values, at most a quarter of the horizon n: public settings decide.
+
+    Zeros for m values of mean 0.2 θ add about 0.03·m³/n·θ² to the error of ranges, and the trees 12
+    to 40·θ²/ε². So the hole that the warm-up leaves does not matter up to m ≈ 11·(n/ε²)^⅓.
+
+    >>> warm_up_length(Fraction(1, 10), 1024), warm_up_length(Fraction(1), 65536)
+    (234, 202)
+    """
+    cube = _LENGTH**3 * horizon / epsilon**2
+    found: int = max(1, round(float(cube) ** (1 / 3)))
+    while found**3 < cube:  # the float proposes, integers decide
+        found += 1
+    while (found - 1) ** 3 >= cube:
+        found -= 1
+    longest = max(_LEAST, math.floor(horizon * Fraction(1, 4)))
+    return max(_LEAST, min(longest, found))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Refinement(ThresholdSchedule, Spec):
+    """Release the warm-up too, and choose the threshold again while that pays.
+
+    Guarantee: ε per event, the largest sum over the kinds of pieces that a value can belong to.
+
+    - A value of a *warm-up* pays s·ε for the choice of θ (`TailQuantile`) and at most (1 − s)·ε for
+      the one noisy sum of min(v, θ), whose cap is the outcome of the choice: in sequence.
+      If values below 0 count, scale and shape of both ends are chosen with parts of s·ε, in
+      sequence too, and the sum is that of min(max(v, −θ⁻), θ⁺), counted from −θ⁻.
+    - A value of a *block* pays Σ cap/scale ≤ (1 − s)·ε to its tree and, if a window is open, s·ε to
+      the one choice at the end of the window; s = 0 where none is open.
+
+    Which piece a value belongs to, and its share s, cap and tree, follow from its position and from
+    what was released before the piece began; where a piece ends follows from what it has released
+    itself (a leaf that fills its cap). Take two streams that differ in one value and multiply the
+    conditional probabilities of all that is released, in order. Factors before the piece of that
+    value are equal. The piece's own is within e^((1−s)·ε) for sums: think of its whole tree being
+    drawn; publishing leaves up to one that the published leaves decide is post-processing. Later
+    pieces read other values and have equal factors, but for the choice that this piece pays for,
+    which reads the value once, within e^(s·ε). A window that a full cap cuts short makes no choice.
+    Whether a window opens late, as the level has risen, released sums of blocks before it decide.
+    All else is a function of released data: forecasts, the tests for full caps, the lowest θ
+    that is allowed after one, and what a full leaf is thought to have hidden.
+
+    Args:
+        windows: let values pay for better choices of θ, early or where the level has risen.
+        restarts: begin a new warm-up when a released sum shows that values outgrew their cap.
+    """
+
+    KIND: ClassVar[str] = "refinement.Refinement"
+
+    windows: Flag = Flag(default=True)
+    restarts: Flag = Flag(default=True)
+
+    @property
+    def releases_warm_up(self) -> bool:
+        """Yes: its values are predicted, and their sum is measured once θ is known."""
+        return True
+
+    def check(self, pipeline: Pipeline) -> None:
+        """Refuse stages that cannot be refined."""
+        threshold, perturber = pipeline.threshold, pipeline.perturber
+        if not isinstance(threshold, TailQuantile):
+            raise SettingError("threshold", "must be a threshold.TailQuantile to be refined")
+        if type(perturber) is not AdaptiveTrees or not isinstance(pipeline.estimator, Mixture):
+            stages = "perturb.AdaptiveTrees and estimate.Mixture"
+            raise SettingError("reselect", f"refines {stages} only")
+        if threshold.epsilon >= perturber.epsilon:
+            raise SettingError("threshold", "must leave some of epsilon for the warm-up's sum")
+
+    def measurer(self, pipeline: Pipeline) -> RefinementTrees:
+        """The trees for every budget that a piece can have."""
+        return self.trees(pipeline.threshold, pipeline.perturber)
+
+    def budgets(self, pipeline: Pipeline) -> RefinementTrees:
+        """The trees, which know every budget that a piece can have."""
+        return self.measurer(pipeline)
+
+    def warm_up(self, pipeline: Pipeline) -> int:
+        """As many values as the threshold wants to see."""
+        return pipeline.threshold.holdout
+
+    def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
+        """The largest sum over the kinds of pieces that a value can belong to."""
+        return self.guarantee(pipeline.threshold, pipeline.perturber, pipeline.choices)
+
+    def warm_up_share(self, threshold: Threshold, perturber: Perturber, *, first: bool) -> Fraction:
+        """The part of ε that the choice of a warm-up gets."""
+        return Fraction(threshold.guarantee.epsilon) / perturber.epsilon if first else AGAIN_SHARE
+
+    def trees(self, threshold: Threshold, perturber: Perturber) -> RefinementTrees:
+        """The perturber for every budget that a piece can have."""
+        if type(perturber) is not AdaptiveTrees:
+            raise AssertionError("the stages were checked")
+        shares = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
+        first = 1 - self.warm_up_share(threshold, perturber, first=True)
+        again = (1 - AGAIN_SHARE,) if self.restarts and first != 1 - AGAIN_SHARE else ()
+        blocks = (Fraction(1), *(1 - share for share in shares))
+        return _refinement_trees(perturber, blocks, (first, *again))
+
+    def choice(
+        self,
+        threshold: Threshold,
+        perturber: Perturber,
+        values: int,
+        share: Fraction,
+        *,
+        age: int,
+    ) -> TailQuantile:
+        """The stage that chooses θ, or the scale of both ends, with this share of ε.
+
+        `age` is how many values have come by then since the warm-up began: θ is for some times as
+        many, at most for a horizon.
+        """
+        if not isinstance(threshold, TailQuantile):
+            raise AssertionError("the stages were checked")
+        stretch = min(threshold.horizon, STRETCH * age)
+        return _refinement_choosing(threshold, share * perturber.epsilon, values, stretch)
+
+    def window(
+        self,
+        horizon: int,
+        *,
+        at: int,
+        first: int,
+        warm_up_start: int,
+        evidence: int,
+        fallen: int = 0,
+    ) -> tuple[int, Fraction] | None:
+        """Values that pay for another choice of θ, and with which share of ε; None: none do.
+
+        Positions count from the beginning of the release: `at` the present one, `warm_up_start`
+        that of the warm-up that θ comes from; the first warm-up had `first` values. `evidence` is
+        share × values of the last choice, in sixteenths. The next choice must have twice as much,
+        by the end of the first third of the horizon, or no window is opened: chance would replace a
+        good θ. It ends with a block. A θ that has `fallen` is not good: there is time until 2/3; at
+        half of ε if most values are 0 (2), since sums that are cut to nothing need none of it.
+        """
+        if not self.windows:
+            return None
+        return _refinement_window(horizon, at, first, warm_up_start, evidence, fallen)
+
+    def window_again(
+        self, horizon: int, at: int, warm_up_start: int, evidence: int
+    ) -> tuple[int, Fraction] | None:
+        """The next window where the level has moved since θ was chosen, at any time."""
+        needed = at + max(1, math.ceil(MOVED_EVIDENCE * evidence / int(16 * LATE_SHARE)))
+        last = (at // horizon + 1) * horizon - math.floor(horizon * LEFT)
+        if not self.windows or needed > last:
+            return None
+        return _refinement_blocks_until(needed, horizon, at, warm_up_start), LATE_SHARE
+
+    def guarantee(
+        self,
+        threshold: Threshold,
+        perturber: Perturber,
+        choices: tuple[Fraction, ...] = (Fraction(1),),
+    ) -> Guarantee:
+        """Derived: in every piece a choice and sums in sequence, pieces in parallel.
+
+        `choices`: the parts of a choice's budget for θ, or for the scale of both ends, and for
+        their shape.
+        """
+        shares = [self.warm_up_share(threshold, perturber, first=True)]
+        if self.restarts:
+            shares.append(AGAIN_SHARE)
+        if self.windows:
+            shares += [EARLY_SHARE, LATE_SHARE]
+        pieces = []
+        for share in shares:
+            theta, *shape = (share * part for part in choices)
+            chosen = self.choice(threshold, perturber, 1, theta, age=1).guarantee
+            more = [Guarantee(epsilon=part * perturber.epsilon) for part in shape]
+            sums = Guarantee(epsilon=(1 - share) * perturber.epsilon)
+            pieces.append(sequential(chosen, *more, sums))
+        return parallel(perturber.guarantee, *pieces)
+
+
+def _refinement_blocks_until(needed: int, horizon: int, at: int, warm_up_start: int) -> int:
+    """Values of as many whole blocks from `at` on as reach `needed`."""
+    end = at
+    while end < needed:
+        end += refinement_block_length(horizon, end - warm_up_start, end)
+    return end - at
+
+
+@lru_cache(maxsize=256)  # keys are often at the same place, and ask the same
+def _refinement_window(
+    horizon: int, at: int, first: int, warm_up_start: int, evidence: int, fallen: int
+) -> tuple[int, Fraction] | None:
+    early = at < horizon * EARLY and at < EARLY_WARM_UPS * first
+    share = EARLY_SHARE if early or fallen > 1 else LATE_SHARE
+    needed = at - (-GROWTH * evidence // int(16 * share))
+    until = UNTIL_FOUND if fallen else UNTIL
+    last = min(Fraction((at // horizon + 1) * horizon), warm_up_start + horizon * until)
+    if needed > last or needed == at:
+        return None
+    return _refinement_blocks_until(needed, horizon, at, warm_up_start), share
+
+
+# Settings are checked when a stage is made, and every start and resume needs these two.
+
+
+@lru_cache(maxsize=64)
+def _refinement_trees(
+    perturber: AdaptiveTrees, blocks: tuple[Fraction, ...], warm_ups: tuple[Fraction, ...]
+) -> RefinementTrees:
+    return RefinementTrees(
+        epsilon=perturber.epsilon,
+        horizon=perturber.horizon,
+        nodes=perturber.nodes,
+        blocks=blocks,
+        warm_ups=warm_ups,
+    )
+
+
+@lru_cache(maxsize=64)
+def _refinement_choosing(
+    threshold: TailQuantile, epsilon: Fraction, values: int, stretch: int
+) -> TailQuantile:
+    return replace(threshold, epsilon=epsilon, holdout=values, horizon=stretch)
