@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from tidegate._context_managers import NotCopied
+from tidegate.ownership import NotCopied
 
 PRIVATE = 0o600
 """The mode of files that only their owner may read."""

@@ -10,9 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from types import FrameType, TracebackType
-from typing import Any, NoReturn, Protocol, Self
-
-from tidegate.errors import TidegateError
+from typing import Any, Protocol, Self
 
 
 class Context(Protocol):
@@ -26,20 +24,6 @@ class Context(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
-
-
-class NotCopied:
-    """Owns files, or a part of a state: there is one of it.
-
-    A shallow copy would share the state, and count by itself what was taken and spent: a ledger
-    charged by such a count, or a device's lifetime, would be overdrawn.
-    """
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TidegateError(
-            f"a {type(self).__name__} cannot be copied or pickled: both copies would continue one "
-            "state, and count apart what was spent. Open it once, and let threads share it"
-        )
 
 
 class Closed(ABC):

@@ -37,7 +37,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from tidegate.errors import TidegateError
 
@@ -233,3 +233,17 @@ def handing_over(
             raise
 
     return handed_over
+
+
+class NotCopied:
+    """Owns files, or a part of a state: there is one of it.
+
+    A shallow copy would share the state, and count by itself what was taken and spent: a ledger
+    charged by such a count, or a device's lifetime, would be overdrawn.
+    """
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TidegateError(
+            f"a {type(self).__name__} cannot be copied or pickled: both copies would continue one "
+            "state, and count apart what was spent. Open it once, and let threads share it"
+        )

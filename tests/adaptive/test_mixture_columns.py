@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters, filter_weights
+from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
+    KalmanFilters,
+    weigh_filters,
+)
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf
 from tidegate.estimate.mixture.kalman_filter.model_weights import weight_rows
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
@@ -32,7 +35,7 @@ def test_weights_of_many_streams_are_those_of_each() -> None:
     found = weight_rows(halvings, determinants)
     assert (found == 0).any()
     for row, weights in enumerate(found):
-        expected = filter_weights(halvings[row].tolist(), np.sqrt(determinants[row]).tolist())
+        expected = weigh_filters(halvings[row].tolist(), np.sqrt(determinants[row]).tolist())
         assert {model: each for model, each in enumerate(weights.tolist()) if each} == {
             model: each for model, each in expected if each
         }

@@ -106,7 +106,9 @@ def test_check_shows_the_intervals_that_rehearsals_had(small_readings, monkeypat
     release = Mock(query=Mock(side_effect=answers))
     pipeline = Mock(ticks=None, lattice=Mock(bottom=0, top=10, step=1.0), start=lambda: release)
     monkeypatch.setattr(check_rehearsal, "_RUNS", 3)
-    found = check_rehearsal.rehearse(pipeline, np.array([500.0, 400.0]))  # the bound, 10, cuts
+    found = check_rehearsal.check_by_rehearsal(
+        pipeline, np.array([500.0, 400.0])
+    )  # the bound, 10, cuts
     assert found == check_rehearsal.Rehearsal(3, 3, 0.0, 0.05, pytest.approx(1 / 3))
     assert found.cells() == ("0.0%", "− 5.0%, + 33.3%", "3 of 3")
     told = run("check", small_readings[0], "--header", "--bound", 10, "--epsilon", 1).stdout

@@ -11,7 +11,7 @@ import pytest
 import tidegate as tg
 from tests.cli.invoking import run
 from tidegate.cli import check_errors
-from tidegate.cli.check_rehearsal import Rehearsal, rehearse
+from tidegate.cli.check_rehearsal import Rehearsal, check_by_rehearsal
 from tidegate.cli.query_keys_and_simulations import caps_by_key
 from tidegate.io import read_metadata
 
@@ -106,15 +106,15 @@ def test_a_rehearsal_compares_totals_with_the_true_one():
             low, high = (truth * (1 + part / 100) for part in next(answers))
             return Mock(low=low, high=high, estimate=(low + high) / 2)
 
-    found = rehearse(Played(), values)
+    found = check_by_rehearsal(Played(), values)
     assert (found.runs, found.held) == (5, 2)
     assert found.error == pytest.approx(0.05)  # the median of 5, 0, 5, 0.5 and 5.5 %
     assert found.below == found.above == pytest.approx(0.025)  # half of 8, 2, 8, 5 and 1 %
     assert found.misses
-    real = rehearse(pipeline, values)
+    real = check_by_rehearsal(pipeline, values)
     assert real.held >= 3
     assert real.error < 0.05
-    assert rehearse(pipeline, np.empty(0)) is None
+    assert check_by_rehearsal(pipeline, np.empty(0)) is None
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_check_tells_of_totals_that_intervals_miss(tmp_path, monkeypatch, rehear
     """Two gifts of 50,000 were half of a total: it promised ± 21 %, and no interval held it."""
     gifts = np.random.default_rng(3).choice([5, 10, 20, 50], 4_000)
     gifts[[2_000, 3_000]] = 50_000
-    monkeypatch.setattr(check_errors, "rehearse", lambda *_: rehearsed)
+    monkeypatch.setattr(check_errors, "check_by_rehearsal", lambda *_: rehearsed)
     found = run("check", wrote(tmp_path / "gifts.csv", gifts), "--bound", 100_000, "--epsilon", 3)
     assert f"{rehearsed.held} of 5" in found.stdout
     assert ("Warning: at epsilon 3 rehearsed totals are off" in found.stdout) is bool(words)
@@ -142,7 +142,9 @@ def test_check_suggests_an_epsilon_whose_rehearsals_worked(tmp_path, monkeypatch
     good, bad = Rehearsal(5, 5, 0.01, 0.1, 0.1), Rehearsal(5, 5, 1.0, 1.0, 2.0)
     path = wrote(tmp_path / "salaries.csv", np.full(4_000, 90_000))
     monkeypatch.setattr(
-        check_errors, "rehearse", lambda one, _: good if one.guarantee.epsilon == 3 else bad
+        check_errors,
+        "check_by_rehearsal",
+        lambda one, _: good if one.guarantee.epsilon == 3 else bad,
     )
     found = run("check", path, "--bound", 200_000).stdout
     assert "at epsilon 0.1, 0.3, 1 rehearsed totals are off by more than half" in found

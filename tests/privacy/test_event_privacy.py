@@ -219,7 +219,7 @@ def leaf_sums(seed: int, value: int | None) -> np.ndarray:
 
 def forget() -> None:
     for cached in (
-        tree_shapes._level_law_of_shape,
+        tree_shapes._tree_shape_law,
         tree_shapes.laws_of_all_shapes,
         tree_shapes.all_trees,
         event_trees._event_tree_groups,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.check_rehearsal import Rehearsal, RehearsalValues, rehearse
+from tidegate.cli.check_rehearsal import Rehearsal, RehearsalValues, check_by_rehearsal
 from tidegate.errors import SettingError
 from tidegate.tables.plain_text import table
 
@@ -91,7 +91,7 @@ def expected_errors(
         )
         (planned,) = expect(pipeline, [length], **assumed)
         whole = half_width(pipeline, planned) / total
-        tried = rehearse(pipeline, rehearsed)
+        tried = check_by_rehearsal(pipeline, rehearsed)
         rounding = profile.rounded(pipeline.resolution, bound, lower)
         errors = noise, part, whole, rounding
         step = pipeline.threshold_step or pipeline.resolution
@@ -156,7 +156,7 @@ def doubts_of_errors(
     """
     known = {budget: one for budget, one in errors.items() if one is not None}
     bad = {budget: one for budget, one in known.items() if one.useless}
-    found = _errors_of_coarse_resolutions(known, profile, bounds)
+    found = _check_errors_of_resolutions(known, profile, bounds)
     if not bad:
         return found
     (lower, bound), (by_bound, by_cap) = bounds, taken
@@ -181,7 +181,7 @@ def doubts_of_errors(
     ]
 
 
-def _errors_of_coarse_resolutions(
+def _check_errors_of_resolutions(
     known: dict[str, ExpectedErrors], profile: DataProfile, bounds: tuple[Fraction, Fraction]
 ) -> list[str]:
     """What rounding would do at resolutions that are too coarse, and which would do."""

@@ -85,7 +85,7 @@ class RehearsalValues:
         return chosen
 
 
-def rehearse(pipeline: Pipeline, values: FloatArray) -> Rehearsal | None:
+def check_by_rehearsal(pipeline: Pipeline, values: FloatArray) -> Rehearsal | None:
     """Release the values several times, and compare the totals; None: there is nothing to run.
 
     The true total is that of the values as they are: what the bounds cut is missing in a release.

@@ -50,7 +50,7 @@ def simulate(
     """  # noqa: D301  # \b keeps the lines of the examples
     with errors_as_exit_codes():
         reading = {"format": format, "column": column, "header": header}
-        _run_simulation(settings, source, output, seed, reading, output_format, clamp)
+        _run_local_simulation(settings, source, output, seed, reading, output_format, clamp)
 
 
 def _refuse_to_replace_simulation(output: str | None, output_format: str | None) -> None:
@@ -69,7 +69,7 @@ def _refuse_to_replace_simulation(output: str | None, output_format: str | None)
         )
 
 
-def _run_simulation(
+def _run_local_simulation(
     settings: dict[str, Any],
     source: str,
     output: str | None,

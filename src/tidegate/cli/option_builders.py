@@ -108,7 +108,7 @@ def with_options(options: Mapping[str, Any]) -> Callable[[Callable[..., None]], 
     return decorated
 
 
-def options_of_one_column(options: dict[str, Any]) -> dict[str, Any]:
+def build_options_of_one_column(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a run over one column, or over the only one there is."""
     if "share" in options:
         raise SettingError("share", "needs several columns: give --column for each")
@@ -129,7 +129,7 @@ def _option_for_column(column: str | None, name: str, given: Sequence[str]) -> s
     return value
 
 
-def option_by_column(
+def build_option_by_column(
     name: str, columns: Sequence[str], given: Sequence[str] | None
 ) -> dict[str, Any]:
     """A setting for each column: of the ones named, or one for all others."""

@@ -23,7 +23,7 @@ from tidegate.cli.file_options import (
     refuse_bad_rows_in_file,
     warn_of_released_file,
 )
-from tidegate.cli.option_builders import EMITTED, LATE, PIPES, options_of_one_column
+from tidegate.cli.option_builders import EMITTED, LATE, PIPES, build_options_of_one_column
 from tidegate.cli.pipeline_from_options import (
     build_pipeline,
     options_with_config,
@@ -79,7 +79,7 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
             warn_of_released_file(source, options.get("format"))
             release_columns(source, options)
         else:
-            _run_release(source, options_of_one_column(options))
+            _run_release(source, build_options_of_one_column(options))
 
 
 def _run_release(source: str, options: dict[str, Any]) -> None:

@@ -113,7 +113,7 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         progress.close()
     tell_dropped(result, options, events=with_ticks)
     if not result.released:
-        complain(nothing_released_by_key(result, events=with_ticks))
+        complain(why_release_by_key_is_empty(result, events=with_ticks))
         raise typer.Exit(NOTHING)
     if not quiet:
         summarise_release_of_keys(release, result)
@@ -276,7 +276,7 @@ def _rows_of_declared_keys(
         return None
 
 
-def nothing_released_by_key(result: Any, *, events: bool) -> str:
+def why_release_by_key_is_empty(result: Any, *, events: bool) -> str:
     """Why there is no output."""
     if events:  # how many there were is not said
         return "nothing was released: no tick is over at --until. No output was written"

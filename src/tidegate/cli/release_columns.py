@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.cli import release_events
 from tidegate.cli.exit_codes_and_signals import complain, stopping_on_signal
 from tidegate.cli.file_options import file_holds_something, refuse_bad_rows_in_file
-from tidegate.cli.option_builders import option_by_column
+from tidegate.cli.option_builders import build_option_by_column
 from tidegate.cli.pipeline_from_options import build_pipeline, options_with_length
 from tidegate.cli.release import (
     check_release_options,
@@ -104,7 +104,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
 
 def pipelines_of_columns(names: list[str], options: dict[str, Any]) -> dict[str, Pipeline]:
     """A pipeline for each column, which all together spend epsilon."""
-    shares = option_by_column("share", names, options.get("share"))
+    shares = build_option_by_column("share", names, options.get("share"))
     return _pipelines_by_column(names, options, shares_of(names, shares), build_pipeline)
 
 
@@ -112,7 +112,7 @@ def event_pipelines_of(
     names: list[str], options: dict[str, Any], *, means: bool
 ) -> dict[str, Pipeline]:
     """The same for events; with means, the last one counts them."""
-    shares = option_by_column("share", names, options.get("share"))
+    shares = build_option_by_column("share", names, options.get("share"))
     if not means:
         return _pipelines_by_column(
             names, options, shares_of(names, shares), release_events.build_event_pipeline
@@ -137,7 +137,9 @@ def _pipelines_by_column(
     if "epsilon" not in options:
         raise SettingError("epsilon", "is required: give --epsilon, or set it in --config")
     epsilon = positive("epsilon", options["epsilon"])
-    own = {setting: option_by_column(setting, names, options.get(setting)) for setting in _OWN}
+    own = {
+        setting: build_option_by_column(setting, names, options.get(setting)) for setting in _OWN
+    }
     common = {name: value for name, value in options.items() if name not in {*own, "share"}}
     found: dict[str, Pipeline] = {}
     for name in names:

@@ -19,9 +19,9 @@ from tidegate.cli.release import (
 )
 from tidegate.cli.release_by_key import (
     ENDLESS,
-    nothing_released_by_key,
     read_keys,
     tell_dropped,
+    why_release_by_key_is_empty,
 )
 from tidegate.cli.release_summary import summarise_release_of_keys, summary_of_what_is_left
 from tidegate.cli.rounding_note import RoundingNote
@@ -103,7 +103,7 @@ def _summarise(
     *_, result = results.values()
     tell_dropped(result, options, events=True)
     if not result.released:
-        complain(nothing_released_by_key(result, events=True))
+        complain(why_release_by_key_is_empty(result, events=True))
         raise typer.Exit(NOTHING)
     if options.get("quiet"):
         return

@@ -15,7 +15,7 @@ _WRONG_NAME = "must be JSON lines: its name must end in .jsonl, or pipe it in"
 
 def report_lines(path: str) -> Iterator[list[bytes]]:
     """Lines that are not blank, as soon as they are there. Compressed files are known by name."""
-    kind = _kind_of_report_file(path)
+    kind = _kind_of_report_lines(path)
     if kind is None or kind.format != "jsonl":
         raise SourceError(None, _WRONG_NAME, path)
     incoming = InputBytes(path, kind.compression)
@@ -28,7 +28,7 @@ def report_lines(path: str) -> Iterator[list[bytes]]:
         incoming.close()
 
 
-def _kind_of_report_file(path: str) -> FileKind | None:
+def _kind_of_report_lines(path: str) -> FileKind | None:
     try:
         return file_kind_of(path, "jsonl" if path == "-" else None)
     except SettingError:  # it offers formats, and an option that there is not

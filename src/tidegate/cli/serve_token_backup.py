@@ -158,9 +158,9 @@ def backup(
       tidegate backup gate/ backup-2024-02-01/
     """  # noqa: D301  # \b keeps the lines of the examples
     with errors_as_exit_codes():
-        from tidegate.service.backup import back_up
+        from tidegate.service.backup import make_backup
 
-        back_up(folder, target)
+        make_backup(folder, target)
         complain(f"the copy in {target} is as secret as the database")
 
 

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tidegate import _atomic_files
-from tidegate._context_managers import Closed, Context, NotCopied
+from tidegate._context_managers import Closed, Context
 from tidegate.durable.charging import ChargedCost, Charging, ChargingAllColumns
 from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
 from tidegate.durable.state_file import COLUMNS, refuse_other_states
 from tidegate.durable.state_stores import FolderStore
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import Ledger, LedgerError
+from tidegate.ownership import NotCopied
 from tidegate.run.column_budgets import checked_column_names, column_file_label
 from tidegate.run.pipeline import Pipeline
 

@@ -29,7 +29,7 @@ from tidegate.record.rows_and_levels import Rows
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.public_facts import public_facts
-from tidegate.run.readable_release import nothing_to_read_yet
+from tidegate.run.readable_release import nothing_readable_yet
 from tidegate.run.release import Release
 
 AGAIN = "open the state again; `seen` and `replay` then say what was taken and released"
@@ -233,7 +233,7 @@ class CommittedReading(RangeQueries):
 
     def _nothing_yet(self) -> str:
         ticks = self._release.pipeline.ticks is not None
-        return nothing_to_read_yet(self.holding, self.warming, ticks=ticks)
+        return nothing_readable_yet(self.holding, self.warming, ticks=ticks)
 
     def fingerprint(self, content: bytes) -> bytes:
         """A keyed digest, to recognise something secret that comes again."""

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate._context_managers import Closed, NotCopied
+from tidegate._context_managers import Closed
 from tidegate.durable.charging import Charging, charged_costs, charging_in
 from tidegate.durable.commit import Committer
 from tidegate.durable.committed_reading import AGAIN
@@ -27,7 +27,7 @@ from tidegate.durable.ticks_and_key_changes import DurableTicks
 from tidegate.errors import InputError, TidegateError
 from tidegate.lattice import FloatArray
 from tidegate.ledger import CapExceeded, Ledger
-from tidegate.ownership import Ownership
+from tidegate.ownership import NotCopied, Ownership
 from tidegate.record.rows_and_levels import Rows
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.release import Release

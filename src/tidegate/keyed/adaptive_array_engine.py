@@ -28,7 +28,7 @@ from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams imp
 )
 from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
 from tidegate.keyed.key_names import KeyNames
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups
 from tidegate.keyed.noise_cache import TreeNoiseCache
 from tidegate.keyed.noise_of_many_keys import KeyedNoiseDraws
 from tidegate.lattice import FloatArray, IntArray
@@ -92,7 +92,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _push_units(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
+    def _push_units(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
         if self._ends.below:
             units = raised_values(units, self._ends.below)
         out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
@@ -112,7 +112,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
             values[ended], levels[ended] = self._close(codes[ended])
         return KeyedReleased(np.ones(codes.size, dtype=np.bool_), positions, values, levels)
 
-    def _several(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
+    def _several(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
         """Keys with several rows: as many rounds as the busiest key has cells in them."""
         mixture, keys, starts = self._mixture, groups.present, groups.starts.copy()
         left = np.diff(starts, append=units.size)

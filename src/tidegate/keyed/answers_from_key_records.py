@@ -22,13 +22,13 @@ from tidegate.record.joint_smoothing import smooth_together
 from tidegate.record.moving_sums import MovingSums, MovingWindows, moving_sums
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record, record_confidence
-from tidegate.record.times.sums_over_time import (
-    check_times_are_known,
+from tidegate.record.times.sums_between_times import (
+    check_sums_between_times_are_known,
     known_edges_of_sums,
-    places_of,
+    places_of_sums,
     sums_with_late_rows,
     table_between_times,
-    time_range_in_words,
+    words_of_sums_between_times,
 )
 from tidegate.record.times.ticks_cut_by_ranges import cut_ticks
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
@@ -65,10 +65,10 @@ class KeyedQueries(KeyedVerbs):
                 if (from_, to) != (None, None) and (start, end) == (None, None):
                     index = _whole_time_of_keys(records)
                     cuts = ends_of(index, from_, to)
-                    check_times_are_known(records, int(cuts[0]))
+                    check_sums_between_times_are_known(records, int(cuts[0]))
                     total, rows = self._by_time(records, cuts, confidence)
                     check_rows_in_time_range(index, rows)
-                    return replace(total, span=time_range_in_words(index, cuts, to))[0]
+                    return replace(total, span=words_of_sums_between_times(index, cuts, to))[0]
                 return self._total(
                     records, [_key_range(one, *ends) for one in records], confidence
                 )[0]
@@ -91,7 +91,7 @@ class KeyedQueries(KeyedVerbs):
                 smooth_together(each)
                 return KeyedTable({n: one.table(size, confidence) for n, one in records.items()})
             cuts, note = _cuts_of_keys(each, every, from_, to)
-            places = [places_of(one, cuts) for one in each]
+            places = [places_of_sums(one, cuts) for one in each]
             smooth_together(each, [(at[:-1], at[1:]) for at in places])
             return KeyedTable(
                 {
@@ -146,7 +146,7 @@ class KeyedQueries(KeyedVerbs):
         self, records: list[Record], cuts: IntArray, confidence: float, note: str = ""
     ) -> tuple[Answers, IntArray]:
         """Totals between times, all of which the records must know; and how many rows each has."""
-        places = [places_of(record, cuts) for record in records]
+        places = [places_of_sums(record, cuts) for record in records]
         total = self._total(records, [(at[:-1], at[1:]) for at in places], confidence)
         return sums_with_late_rows(text_with_notes(total, note), records, cuts, places)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tidegate.errors import InputError, QueryError, SettingError
 from tidegate.exact_numbers import said
 from tidegate.keyed.key_names import KeyNames
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups
 from tidegate.keyed.keyed_views_for_threads import LazyKeyedView
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Epoch
@@ -65,7 +65,7 @@ class ArrayEngineBase:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def check_times(self, groups: KeyedGroups, times: Times | None, late: str) -> None:
+    def check_times(self, groups: KeyedRowGroups, times: Times | None, late: str) -> None:
         """Refuse times that go back within a key; nothing is taken."""
         if late not in LATE:
             raise SettingError("late", f"must be one of {', '.join(LATE)}, not {said(late)}")
@@ -93,7 +93,7 @@ class ArrayEngineBase:
         return found
 
     def push(
-        self, groups: KeyedGroups, numbers: NDArray[Any], times: Times | None, late: str
+        self, groups: KeyedRowGroups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> KeyedReleased:
         """Release checked rows; what comes out is in their order."""
         self._grow()
@@ -103,7 +103,7 @@ class ArrayEngineBase:
             np.maximum.at(self.last, groups.codes, times.ticks)
         return out
 
-    def _push_units(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
+    def _push_units(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
         """Release rows in lattice units; what comes out is in the unit of the data."""
         raise AssertionError("an engine has its own")
 

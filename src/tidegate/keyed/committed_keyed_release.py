@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from tidegate._context_managers import Closed, NotCopied
+from tidegate._context_managers import Closed
 from tidegate.durable.charging import ChargedCost, Charging
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputDigests, InputRecogniser
@@ -24,7 +24,7 @@ from tidegate.keyed.keyed_snapshot import public_header, restored_snapshot, snap
 from tidegate.keyed.keyed_specification import Keyed
 from tidegate.keyed.keyed_store import KeyedChanges, KeyedStateStore, anchors_in_head
 from tidegate.ledger import CapExceeded
-from tidegate.ownership import HeldOwnership
+from tidegate.ownership import HeldOwnership, NotCopied
 from tidegate.sealing import seal, unseal
 from tidegate.state_as_bytes import restore, state_of
 from tidegate.timestamps import Times

@@ -7,7 +7,7 @@ from tidegate.keyed.event_object_engine import EventObjectEngine
 from tidegate.keyed.fixed_array_engine import FixedArrayEngine, fits_fixed_arrays
 from tidegate.keyed.object_engine import ObjectEngine
 from tidegate.keyed.refined_array_engine import RefinedArrayEngine
-from tidegate.keyed.refined_state import fits_refined
+from tidegate.keyed.refined_state import refined_state_fits
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.two_sided_caps import Ends
 
@@ -23,6 +23,6 @@ def chosen_engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> typ
         return ObjectEngine
     if fits_fixed_arrays(pipeline, shared=shared):
         return FixedArrayEngine
-    if fits_refined(pipeline, shared=shared):
+    if refined_state_fits(pipeline, shared=shared):
         return RefinedArrayEngine
     return AdaptiveArrayEngine if fits_adaptive(pipeline, shared=shared) else ObjectEngine

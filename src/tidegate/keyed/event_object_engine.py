@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups
 from tidegate.keyed.object_engine import ObjectEngine
 from tidegate.record.rows_and_levels import Rows
 from tidegate.timestamps import Times
@@ -17,11 +17,11 @@ class EventObjectEngine(ObjectEngine):
 
     KIND: ClassVar[str] = "events"
 
-    def check_times(self, groups: KeyedGroups, times: Times | None, late: str) -> None:
+    def check_times(self, groups: KeyedRowGroups, times: Times | None, late: str) -> None:
         """Nothing to refuse: events come in any order."""
 
     def push(
-        self, groups: KeyedGroups, numbers: NDArray[Any], times: Times | None, late: str
+        self, groups: KeyedRowGroups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> KeyedReleased:
         """Take checked events; nothing is released."""
         super().push(groups, numbers, times, late)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tidegate.estimate import Recent
 from tidegate.keyed.array_engine_base import ArrayEngineBase, fits_arrays
 from tidegate.keyed.key_names import KeyNames
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased, KeyedSegments
+from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups, KeyedSegments
 from tidegate.keyed.noise_cache import GroveCache
 from tidegate.keyed.noise_of_many_keys import GroveNoise
 from tidegate.lattice import FloatArray, IntArray
@@ -90,7 +90,7 @@ class FixedArrayEngine(ArrayEngineBase):
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _push_units(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
+    def _push_units(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
         np.minimum(units, self._ends.width, out=units)
         out = self._one_each(groups.codes, units) if groups.once else self._several(groups, units)
         # Each block needs its noise when it closes, so that many groves are made meanwhile.
@@ -127,7 +127,7 @@ class FixedArrayEngine(ArrayEngineBase):
         within = positions & (block - 1) if power else positions % block
         return np.equal(within, block - 1)
 
-    def _several(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
+    def _several(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
         """Keys with several rows: cut into the pieces of blocks that they fill, key by key."""
         cut = KeyedSegments(groups, self.position, self._block)
         self._noise.expect(cut.keys[self.position[cut.keys] == 0])

@@ -24,7 +24,7 @@ from tidegate.io.open_source import open_columns
 from tidegate.io.released_reader import whole_released_positions
 from tidegate.keyed.key_names import KeyNames
 from tidegate.keyed.keyed_facts import KeyFacts
-from tidegate.keyed.keyed_rows import KeyedGroups
+from tidegate.keyed.keyed_rows import KeyedRowGroups
 from tidegate.lattice import FloatArray
 from tidegate.record.record import Record
 from tidegate.record.times.time_index import TimeIndex, TimeKnots
@@ -105,7 +105,7 @@ def _scanned_key_index(
     times = [TimeIndex(clock or Clock(None)) for _ in names]
     following = np.array([one.phases[0].start if one.phases else 0 for one in facts.values()])
     for codes, positions, numbers, *ticks in read_blocks_to_index(path, format, names, clock):
-        for code, rows in KeyedGroups(codes).parts():
+        for code, rows in KeyedRowGroups(codes).parts():
             first = int(following[code])
             if not np.array_equal(positions[rows], np.arange(first, first + rows.size)):
                 raise SourceError(None, "positions of a key do not count up", os.fspath(path))

@@ -13,7 +13,7 @@ from tidegate.errors import InputError, SettingError, TidegateError
 from tidegate.keyed.engine_choice import Engine, chosen_engine
 from tidegate.keyed.fixed_array_engine import FixedArrayEngine
 from tidegate.keyed.key_names import KeyNames
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased, KeyedRows
+from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups, KeyedRows
 from tidegate.keyed.keyed_snapshot import sealed_keys
 from tidegate.keyed.readable_keyed_release import ReadableKeyed
 from tidegate.lattice import IntArray
@@ -100,7 +100,7 @@ class KeyedRelease(ReadableKeyed):
                     numbers, codes = numbers[taken], codes[taken]
                     when = when and Times(when.ticks[taken], when.clock)
                 start = min(self._sample.missing, codes.size)
-                groups = KeyedGroups(codes[start:])
+                groups = KeyedRowGroups(codes[start:])
                 later = when and Times(when.ticks[start:], when.clock)
                 if self._engine is not None:
                     self._engine.check_times(groups, later, late)
@@ -151,7 +151,12 @@ class KeyedRelease(ReadableKeyed):
         return numbers, codes, when
 
     def _take(
-        self, groups: KeyedGroups, numbers: NDArray[Any], start: int, times: Times | None, late: str
+        self,
+        groups: KeyedRowGroups,
+        numbers: NDArray[Any],
+        start: int,
+        times: Times | None,
+        late: str,
     ) -> KeyedRows:
         if start:
             self._sample.add(self._pipeline.lattice.units(numbers[:start]))

@@ -21,7 +21,7 @@ from tidegate.io.released_row_text import (
     released_json_number,
     released_number_texts,
 )
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedRowRuns, KeyedRows
+from tidegate.keyed.keyed_rows import KeyedRowGroups, KeyedRowRuns, KeyedRows
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.tables.arrow import texts_to_arrow, to_arrow
 from tidegate.tables.optional_libraries import require_library_for_files
@@ -124,7 +124,7 @@ class KeyedRowText:
 
     def _numbers(self, rows: KeyedRows) -> list[tuple[Any, NDArray[np.int32]]]:
         """Arrow texts of values and of levels, and which of them each row has."""
-        groups = rows.groups or KeyedGroups(rows.codes)
+        groups = rows.groups or KeyedRowGroups(rows.codes)
         found = []
         for column in (rows.values, rows.levels):
             of_row, first = rows.runs or _runs_of_keyed_rows(column, groups)
@@ -151,7 +151,7 @@ def _whole_row_texts(numbers: IntArray) -> Callable[[slice], Any]:
     return lambda here: texts.take(to_arrow(places[here]))
 
 
-def _runs_of_keyed_rows(values: FloatArray, groups: KeyedGroups) -> KeyedRowRuns:
+def _runs_of_keyed_rows(values: FloatArray, groups: KeyedRowGroups) -> KeyedRowRuns:
     """Runs of equal numbers, key by key."""
     bits = groups.by_key(values).view(np.int64)  # by its bits: −0 is not 0, and NaN is NaN
     begins = np.ones(bits.size, dtype=np.bool_)

@@ -53,7 +53,7 @@ class KeyedRows(Tabular):
     levels: FloatArray
     times: IntArray | None = None
     clock: Clock | None = None
-    groups: KeyedGroups | None = field(default=None, compare=False)
+    groups: KeyedRowGroups | None = field(default=None, compare=False)
     runs: KeyedRowRuns | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ _SMALL = 1 << 15
 Kind = TypeVar("Kind", bound=np.generic)
 
 
-class KeyedGroups:
+class KeyedRowGroups:
     """Rows of codes ≥ 0, grouped when someone asks for it.
 
     Attributes:
@@ -210,7 +210,7 @@ class KeyedSegments:
         first, last: of each key, the first and the last piece.
     """
 
-    def __init__(self, groups: KeyedGroups, position: IntArray, block: int) -> None:
+    def __init__(self, groups: KeyedRowGroups, position: IntArray, block: int) -> None:
         self.keys = groups.present
         self.counts = np.diff(groups.starts, append=groups.codes.size)
         begun = position[self.keys]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.keyed.key_names import KeyNames
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups
 from tidegate.keyed.keyed_views_for_threads import LazyKeyedView
 from tidegate.keyed.recorded_columns import RecordedColumns
-from tidegate.keyed.refined_state import fits_refined
+from tidegate.keyed.refined_state import refined_state_fits
 from tidegate.lattice import IntArray
 from tidegate.ownership import Ownership
 from tidegate.randomness import Epoch
@@ -51,7 +51,7 @@ class ObjectEngine:
         again = pipeline.reselect
         self._alone = pipeline.ticks is None and (again is None or again.releases_warm_up)
         self._columns: RecordedColumns | None = None  # for pushes of many rows a key
-        if fits_refined(pipeline, shared=ends is not None):
+        if refined_state_fits(pipeline, shared=ends is not None):
             self._columns = RecordedColumns(pipeline, epoch, names)
         self.releases: dict[int, Release] = {}  # the one that was pushed to last comes last
         self._resting: dict[int, bytes] = {}  # states, of keys without a release
@@ -61,10 +61,10 @@ class ObjectEngine:
         self._views: dict[int, LazyKeyedView] = {}  # of keys that have not changed since
         self.answering = threading.RLock()  # held by who asks them
 
-    def check_times(self, groups: KeyedGroups, times: Times | None, late: str) -> None:
+    def check_times(self, groups: KeyedRowGroups, times: Times | None, late: str) -> None:
         """Refuse times that go back within a key; nothing is taken."""
         if times is None and groups.codes.size:  # the same question for all keys
-            groups = KeyedGroups(groups.codes[:1])
+            groups = KeyedRowGroups(groups.codes[:1])
         for code, rows in groups.parts():
             part = None if times is None else Times(times.ticks[rows], times.clock)
             if self._known(code):  # perhaps without what the columns know: times are not there
@@ -74,7 +74,7 @@ class ObjectEngine:
                 check_time_order(part.ticks, None, 0, late)
 
     def push(
-        self, groups: KeyedGroups, numbers: NDArray[Any], times: Times | None, late: str
+        self, groups: KeyedRowGroups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> KeyedReleased:
         """Release checked rows, key by key; what comes out is in the order of the rows."""
         if self._columns is not None and self._columns.takes(groups):
@@ -84,7 +84,7 @@ class ObjectEngine:
         return self._push_each(groups, numbers, times, late)
 
     def _push_each(
-        self, groups: KeyedGroups, numbers: NDArray[Any], times: Times | None, late: str
+        self, groups: KeyedRowGroups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> KeyedReleased:
         out = KeyedReleased.empty(numbers.size)
         counts = self._changing_positions()
@@ -102,7 +102,7 @@ class ObjectEngine:
     def _push_columns(
         self,
         columns: RecordedColumns,
-        groups: KeyedGroups,
+        groups: KeyedRowGroups,
         numbers: NDArray[Any],
         times: Times | None,
         late: str,
@@ -118,9 +118,9 @@ class ObjectEngine:
         out = KeyedReleased.empty(numbers.size if some_alone else 0)
         if some_alone:
             some = None if times is None else Times(times.ticks[alone], times.clock)
-            lone = KeyedGroups(groups.codes[alone])
+            lone = KeyedRowGroups(groups.codes[alone])
             out.put(alone, self._push_each(lone, numbers[alone], some, late))
-            groups = KeyedGroups(groups.codes[together])
+            groups = KeyedRowGroups(groups.codes[together])
         for code, last in new:
             if together[last]:
                 columns.enter(code, self.releases[code])

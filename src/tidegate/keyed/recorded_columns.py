@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate.estimate.mixture.kalman_filter.model_weights import packed_weight_rows
 from tidegate.keyed.key_names import KeyNames
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups
 from tidegate.keyed.mixture_of_many_thresholds import WarmUpSumsOfMixtures
 from tidegate.keyed.noise_of_many_keys import PhaseNoiseSecret
 from tidegate.keyed.refined_columns import RefinedColumns
@@ -40,7 +40,7 @@ class RecordedColumns(RefinedColumns):
     def __contains__(self, code: int) -> bool:
         return code in self._releases
 
-    def takes(self, groups: KeyedGroups) -> bool:
+    def takes(self, groups: KeyedRowGroups) -> bool:
         """Whether rows go through arrays: many of each key, or their keys are there already."""
         if groups.codes.size >= _MANY * groups.present.size:
             return groups.codes.size > 0 and len(self._names) <= _MOST_KEYS
@@ -83,7 +83,7 @@ class RecordedColumns(RefinedColumns):
             del self._releases[code], self._runs[code]
             self.drop(code)
 
-    def push_rows(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
+    def push_rows(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
         """Release rows of keys that are in the columns; the rows are in units."""
         keys = groups.present.tolist()
         self._old.update(keys)

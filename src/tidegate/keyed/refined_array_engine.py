@@ -14,7 +14,7 @@ import numpy as np
 from tidegate.estimate.mixture.kalman_filter.model_weights import UNDECIDED
 from tidegate.keyed.array_engine_base import ArrayEngineBase
 from tidegate.keyed.key_names import KeyNames
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased
+from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups
 from tidegate.keyed.mixture_of_many_thresholds import WarmUpSumsOfMixtures
 from tidegate.keyed.noise_of_many_keys import PhaseNoiseSecret
 from tidegate.keyed.refined_columns import RefinedColumns
@@ -111,7 +111,7 @@ class RefinedArrayEngine(ArrayEngineBase):
             if self.last.size:
                 self._make_last()
 
-    def _push_units(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
+    def _push_units(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
         return self._columns.push(groups, units)
 
     # -- public facts ----------------------------------------------------------------------------

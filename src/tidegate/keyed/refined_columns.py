@@ -28,7 +28,7 @@ from tidegate.estimate.mixture.outgrown_cap import (
     SURE,
     FloorWatch,
 )
-from tidegate.keyed.keyed_rows import KeyedGroups, KeyedReleased, KeyedRowRuns
+from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups, KeyedRowRuns
 from tidegate.keyed.outgrown_ends import OutgrownEnds
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.run.refinement_state import CLIMBING
@@ -47,7 +47,7 @@ class RefinedColumns(OutgrownEnds):
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def push(self, groups: KeyedGroups, units: IntArray) -> KeyedReleased:
+    def push(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
         """Release the rows, given in lattice units; values and levels are in the unit of the data.
 
         As many rounds as the busiest key has cells in them.

@@ -37,7 +37,7 @@ from tidegate.run.refinement_state import Past
 from tidegate.state_as_bytes import State
 
 
-def fits_refined(pipeline: Pipeline, *, shared: bool) -> bool:
+def refined_state_fits(pipeline: Pipeline, *, shared: bool) -> bool:
     """Whether columns can run this pipeline: without a cycle, one θ a key."""
     return (
         not shared

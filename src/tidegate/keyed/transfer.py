@@ -115,7 +115,7 @@ class _FollowingTransfer:
             self._close(last)
 
 
-def _transferred(
+def _keyed_transferred(
     source: Source,
     passages: Sequence[KeyedPassage],
     columns: Callable[[Batch], Sequence[Batch]],
@@ -179,7 +179,7 @@ def transfer_keyed(
     for a source that follows a file: then ticks are released as it goes on.
     """
     passage = PassageOnce(release, output, format=format, late=late)
-    return _transferred(source, [passage], _alone, progress, until)[0]
+    return _keyed_transferred(source, [passage], _alone, progress, until)[0]
 
 
 def transfer_durably(
@@ -201,7 +201,7 @@ def transfer_durably(
     the output once, with the noise that it had.
     """
     passage = DurablePassage(state, output, format=format, late=late)
-    return _transferred(source, [passage], _alone, progress, until)[0]
+    return _keyed_transferred(source, [passage], _alone, progress, until)[0]
 
 
 def transfer_means_by_key(
@@ -241,7 +241,7 @@ def transfer_means_by_key(
             passage.fail(error)
             passage.abort()
         raise
-    found = _transferred(
+    found = _keyed_transferred(
         source, passages, lambda batch: with_ones(batch).by_column(), progress, until
     )
     return dict(zip(columns, found, strict=True))

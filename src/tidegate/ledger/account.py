@@ -84,7 +84,7 @@ class Account:
     def total(self, source: str | None = None) -> Guarantee:
         """What a source has spent; None: all of them, added up unless declared disjoint."""
         if source is not None:
-            return composition.composed_total(self.charges(source))
+            return composition.total_by_composition(self.charges(source))
         return composition.total_of_sources(
             [self.total(name) for name in self.sources if name not in self._disjoint],
             [self.total(name) for name in self.sources if name in self._disjoint],

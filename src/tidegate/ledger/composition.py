@@ -88,7 +88,7 @@ def spent(charges: Iterable[Charge]) -> Fraction:
     return most_spent(amounts_of(charges))
 
 
-def composed_total(charges: Collection[Charge]) -> Guarantee:
+def total_by_composition(charges: Collection[Charge]) -> Guarantee:
     """What a source has spent.
 
     ε and δ are maximised separately, as in `parallel`: an upper bound.
@@ -97,7 +97,7 @@ def composed_total(charges: Collection[Charge]) -> Guarantee:
         return free()
     apart = composed_by_part(charges)
     if len(apart) > 1:
-        return parallel(*(composed_total(together) for together in apart))
+        return parallel(*(total_by_composition(together) for together in apart))
     # By identity: hashing a hundred thousand fractions would take longer than adding them.
     kinds = {id(charge.guarantee): charge.guarantee for charge in charges}
     deltas = [(charge.start, charge.end, charge.delta) for charge in charges if charge.delta]

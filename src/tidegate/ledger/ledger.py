@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate._context_managers import Closed, NotCopied
+from tidegate._context_managers import Closed
 from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, said, whole
 from tidegate.guarantee import Guarantee
@@ -28,6 +28,7 @@ from tidegate.ledger.errors import CapExceeded, LedgerError
 from tidegate.ledger.hashed_lines import VERSION, HashedLines, key_of_hashed_lines
 from tidegate.ledger.ledger_file import LedgerFile
 from tidegate.ledger.ledger_report import ledger_report, report_as_text
+from tidegate.ownership import NotCopied
 from tidegate.randomness import random_bytes
 
 

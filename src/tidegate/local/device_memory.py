@@ -15,10 +15,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegate._context_managers import Closed, NotCopied
+from tidegate._context_managers import Closed
 from tidegate.local.device_memory_file import DeviceMemoryError, MemoryFile
 from tidegate.local.pinned_report import DIGEST, Pin
-from tidegate.ownership import Ownership, refused_as
+from tidegate.ownership import NotCopied, Ownership, refused_as
 from tidegate.randomness import random_bytes
 
 __all__ = ["DeviceMemoryError", "Memory", "Pin"]

@@ -2,9 +2,8 @@
 
     report → well formed? → of the open round? → in the domain? → first of its client? ║ collection
 
-It sees no values, only reports, each of which its device has drawn under the device's own ε. So
-nothing here protects privacy; what is protected here is the collection, against clients that are
-broken or malicious. A report that is rejected changes nothing but the count of its reason.
+It sees only reports, which devices have drawn under their own ε. So nothing here protects privacy,
+only the collection from broken or malicious clients. A rejected report changes its count alone.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tidegate._context_managers import Closed, NotCopied
+from tidegate._context_managers import Closed
 from tidegate.errors import QueryError, SnapshotError
 from tidegate.exact_numbers import Number
 from tidegate.guarantee import Guarantee
@@ -33,6 +32,7 @@ from tidegate.local.report_checks import Received, RejectedError, admitted, code
 from tidegate.local.server_collection import ServerCollection
 from tidegate.local.server_store import ServerStateError, ServerStore
 from tidegate.local.shuffle import Shuffled, amplified, least_hidden
+from tidegate.ownership import NotCopied
 from tidegate.randomness import random_bytes
 from tidegate.record.answer import Answer
 from tidegate.record.range_queries_and_answers import Answers
@@ -57,8 +57,8 @@ class Server(Closed, NotCopied):
         accepted: reports taken so far.
         rejected: reports rejected so far, by reason.
 
-    A call that is cut short, by a full disk or a signal, leaves the object ahead of its file: from
-    then on it takes nothing and says nothing, until the file is opened again.
+    A call that is cut short (full disk, signal) leaves the object ahead of its file. It takes and
+    says nothing then, until the file is opened again.
     """
 
     def __init__(

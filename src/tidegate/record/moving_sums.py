@@ -20,11 +20,11 @@ from tidegate.record.answer_text import SHOWN, six_digit_text, text_of_cautions,
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.range_tables import range_length_as_text
 from tidegate.record.times.many_time_ranges import joined_ranges
-from tidegate.record.times.sums_over_time import (
-    check_times_are_known,
-    places_of,
+from tidegate.record.times.sums_between_times import (
+    check_sums_between_times_are_known,
+    places_of_sums,
+    sums_forgotten_until,
     sums_with_late_rows,
-    time_forgotten_until,
 )
 from tidegate.record.times.time_ranges_and_tables import (
     Moment,
@@ -187,12 +187,12 @@ def _sums_by_time(record: Record, windows: MovingWindows, over: int) -> MovingSu
     index = record.time_index
     step = max(SECOND, over // _STEPS) if every is None else _length_of_window("every", every)
     first, last = time_range_asked_for(index, windows.from_, windows.to).tolist()
-    known = time_forgotten_until([record]) or index.first_time
+    known = sums_forgotten_until([record]) or index.first_time
     ends = _ends_of_moving_windows(
         max(first, known) + over, min(last, index.last_time + 1), step, windows.most
     )
     if ends.size:
-        check_times_are_known([record], int(ends[0]) - over)
+        check_sums_between_times_are_known([record], int(ends[0]) - over)
     spans = np.stack((ends - over, ends))
     answers, rows = _moving_windows_of_time(record, spans, windows.confidence)
     return MovingSums(answers, rows, spans, index.clock)
@@ -201,7 +201,7 @@ def _sums_by_time(record: Record, windows: MovingWindows, over: int) -> MovingSu
 def _moving_windows_of_time(
     record: Record, spans: IntArray, confidence: float
 ) -> tuple[Answers, IntArray]:
-    begin, end = (places_of(record, ticks) for ticks in spans)
+    begin, end = (places_of_sums(record, ticks) for ticks in spans)
     if not record.time_index.late.places.size or not begin.size:
         return record.answers(begin, end, confidence, None), end - begin
     # Each window counts late rows of its own.

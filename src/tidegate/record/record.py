@@ -21,7 +21,7 @@ from tidegate.record.segments.segment import Segment
 from tidegate.record.segments.segment_codec_and_joining import joined_segments
 from tidegate.record.segments.unmeasured_values import unmeasured_as_before
 from tidegate.record.threshold_evidence import evidence_aims
-from tidegate.record.times import sums_over_time
+from tidegate.record.times import sums_between_times
 from tidegate.record.times.many_time_ranges import sums_of_many_time_ranges
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
@@ -249,7 +249,7 @@ class Record(RangeQueries):
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> Answers:
         """The sum over a range of time."""
-        return sums_over_time.sum_between_times(self, from_, to, confidence, as_of)
+        return sums_between_times.sum_between_times(self, from_, to, confidence, as_of)
 
     def answers_by_time(
         self, starts: Any, ends: Any, confidence: float, as_of: int | None
@@ -261,7 +261,7 @@ class Record(RangeQueries):
         self, every: str, from_: Moment | None, to: Moment | None, confidence: float
     ) -> TimeTable:
         """The sums over the parts of a range of time."""
-        return sums_over_time.table_by_time(self, every, from_, to, confidence)
+        return sums_between_times.sums_between_times_by(self, every, from_, to, confidence)
 
     def checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
         """Ranges that this record knows, as arrays; others are refused."""

@@ -16,7 +16,7 @@ from tidegate.record.range_queries_and_answers import Answers, RangeQueries
 from tidegate.record.record import Record
 from tidegate.record.rows_and_levels import Rows, small_picture_of_rows
 from tidegate.record.times.time_index import TimeIndex
-from tidegate.record.times.time_ranges_and_tables import time_asked_for
+from tidegate.record.times.time_ranges_and_tables import end_of_time_range
 from tidegate.released.released_plot import places_along_plot, plot_axis_label, plot_released
 from tidegate.run.phased_run import Phase
 from tidegate.run.pipeline import Pipeline
@@ -83,7 +83,7 @@ class ReleasedTable(Tabular, RangeQueries):
         if position is not None:
             return position
         index = self.record.time_index
-        tick = time_asked_for(index.clock, str(place).strip(), "a time of the range")
+        tick = end_of_time_range(index.clock, str(place).strip(), "a time of the range")
         return int(index.positions(np.array([tick]))[0])
 
     def columns(self) -> dict[str, NDArray[Any]]:

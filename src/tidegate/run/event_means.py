@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tidegate._context_managers import NotCopied
 from tidegate.errors import TidegateError
 from tidegate.guarantee import Guarantee, sequential
-from tidegate.ownership import Ownership, handing_over
+from tidegate.ownership import NotCopied, Ownership, handing_over
 from tidegate.randomness import Randomness
 from tidegate.record.means_of_events import Ends, MeanQueries
 from tidegate.record.record import Record

@@ -26,7 +26,7 @@ from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.guarantee import Guarantee, parallel, sequential
 from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees
-from tidegate.record.times.time_ranges_and_tables import Moment, length_of_time, time_asked_for
+from tidegate.record.times.time_ranges_and_tables import Moment, end_of_time_range, length_of_time
 from tidegate.run.threshold_schedule_and_reselection import ThresholdSchedule
 from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Threshold
@@ -146,7 +146,7 @@ class Ticks(ThresholdSchedule, Spec):
     def complete(self, until: Moment) -> int:
         """How many ticks are over at this time."""
         try:
-            at = time_asked_for(self.clock, until, "until")
+            at = end_of_time_range(self.clock, until, "until")
         except QueryError as problem:
             raise SettingError("until", str(problem).removeprefix("until ")) from None
         return max(0, (at - self.origin) // self.length)

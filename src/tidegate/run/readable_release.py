@@ -140,7 +140,7 @@ class ReadableRelease(RangeQueries):
             self._ownership.check()  # what a cut-short push measured was never handed out
             if self._run is None or not self._run.segments:
                 ticks = self.pipeline.ticks is not None
-                raise QueryError(nothing_to_read_yet(self.holding, self.warming, ticks=ticks))
+                raise QueryError(nothing_readable_yet(self.holding, self.warming, ticks=ticks))
             if self._stated[0] != len(self._charges):  # a fork, here or elsewhere, was charged
                 self._stated = len(self._charges), str(self.guarantee)
             times = None if self._timeline is None else self._timeline.index
@@ -208,7 +208,7 @@ class ReadableRelease(RangeQueries):
             return record_as_snapshot(self.pipeline, self.epoch, self.position, record)
 
 
-def nothing_to_read_yet(holding: int, warming: int, *, ticks: bool = False) -> str:
+def nothing_readable_yet(holding: int, warming: int, *, ticks: bool = False) -> str:
     """Why nothing can be asked yet."""
     if warming and ticks:
         return (

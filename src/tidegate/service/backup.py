@@ -16,7 +16,7 @@ from tidegate.service import ledger_mirror
 from tidegate.service.database import FILE, RESTORED
 
 
-def back_up(folder: Path, target: Path) -> None:
+def make_backup(folder: Path, target: Path) -> None:
     """Copy the database and the ledger into a new folder; the service may be running.
 
     The copy is one transaction's state. It is as secret as the database.

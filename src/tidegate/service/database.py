@@ -89,7 +89,7 @@ class Database(InheritedFile):
         try:
             self._engines()
             with self.transaction() as connection:
-                database_schema.migrate(connection)
+                database_schema.migrate_schema(connection)
                 self._commits = _stored_database(connection)
                 meta = database_schema.meta
                 marked = connection.execute(delete(meta).where(meta.c.name == RESTORED))

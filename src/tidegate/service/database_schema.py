@@ -139,7 +139,7 @@ class SchemaError(RefusedError):
     """The database was written by a newer Tidegate."""
 
 
-def migrate(connection: Connection) -> None:
+def migrate_schema(connection: Connection) -> None:
     """Bring the tables up to date, in the open transaction."""
     meta.create(connection, checkfirst=True)
     found = connection.execute(select(meta.c.value).where(meta.c.name == "version")).scalar()

@@ -78,7 +78,7 @@ async def result_in_loop(answer: Future[Result]) -> Result:
 
 
 @contextmanager
-def woken_together() -> Iterator[None]:
+def wakeups_together() -> Iterator[None]:
     """Requests that are answered in here, by this thread, are woken at the end, all at once."""
     if _together.waiting is not None:
         yield

@@ -109,7 +109,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unknown(_: Request, error: Exception) -> JSONResponse:
         return _fault_problem(
-            _place_of_problem(error)
+            _place_in_problem_details(error)
         )  # the framework raises it again: `RequestFront` logs it
 
 
@@ -128,12 +128,12 @@ def fault(error: Exception) -> JSONResponse:
 
     Both may quote the data. The framework would write them to its log.
     """
-    place = _place_of_problem(error)
+    place = _place_in_problem_details(error)
     _log.error("this should not happen: %s", place)
     return _fault_problem(place)
 
 
-def _place_of_problem(error: Exception) -> str:
+def _place_in_problem_details(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}"
 

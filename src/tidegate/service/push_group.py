@@ -11,7 +11,7 @@ from tidegate.durable import DurableRelease, StorageError
 from tidegate.errors import SettingError, TidegateError
 from tidegate.service import database_schema
 from tidegate.service.database import Database
-from tidegate.service.loop_wakeups import woken_together
+from tidegate.service.loop_wakeups import wakeups_together
 from tidegate.service.open_streams import OpenStreams, Run
 from tidegate.service.pending_requests import Conflict, PendingPush, Receipt, fulfil_request
 from tidegate.service.released_rows import RowBlock, stored_rows
@@ -82,7 +82,7 @@ class PushGroup:
 
     def answer(self) -> None:
         """The transaction is durable: let the answers leave."""
-        with woken_together():
+        with wakeups_together():
             for one, outcome in self._outcomes:
                 fulfil_request(one.answer, outcome)
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.clock import Clock
 from tidegate.errors import QueryError
-from tidegate.record.times.time_ranges_and_tables import time_asked_for
+from tidegate.record.times.time_ranges_and_tables import end_of_time_range
 from tidegate.service import push_bodies, released_rows
 from tidegate.service.access import Access
 from tidegate.service.answer_models import (
@@ -231,4 +231,4 @@ def _moment(run: Run, when: str | None, word: str) -> int | None:
     clock: Clock | None = run.clock if hasattr(run, "clock") else run.release.clock
     if clock is None:
         raise QueryError(f"{word} asks by time, and the rows of this stream have none")
-    return time_asked_for(clock, when, word)
+    return end_of_time_range(clock, when, word)

@@ -149,7 +149,7 @@ def one_exp(value: float) -> float:
 def _exp_in_integers(value: float) -> float:
     """e^x correctly rounded; decimals only if integers are in doubt."""
     if -_FARTHEST < value < _FARTHEST:
-        found, doublings = _exp_of_fixed(_exp_fixed_of_float(value))
+        found, doublings = _portable_exp_of_fixed(_portable_fixed_of_float(value))
         rounded = float(found + _UNCERTAIN)
         if rounded == float(found - _UNCERTAIN):
             return math.ldexp(rounded, doublings - _FIXED)
@@ -169,8 +169,8 @@ def one_log(value: float) -> float:
         return 0.0
     if _LEAST < value < _MOST:
         mantissa, exponent = math.frexp(value)
-        near = _exp_fixed_of_float(_near_log(mantissa) + exponent * _LN2)
-        power, doublings = _exp_of_fixed(-near)
+        near = _portable_fixed_of_float(_near_log(mantissa) + exponent * _LN2)
+        power, doublings = _portable_exp_of_fixed(-near)
         product, places = int(mantissa * _MANTISSA) * power, 53 - exponent - doublings
         off = (product >> places if places >= 0 else product << -places) - _ONE
         found = near + off - (off * off >> _FIXED + 1)
@@ -189,13 +189,13 @@ def _near_log(mantissa: float) -> float:
     return 2 * ratio * series + _LN_MIDDLE
 
 
-def _exp_fixed_of_float(value: float) -> int:
+def _portable_fixed_of_float(value: float) -> int:
     mantissa, exponent = math.frexp(value)
     whole, places = int(mantissa * _MANTISSA), exponent + _FIXED - 53
     return whole << places if places >= 0 else whole >> -places
 
 
-def _exp_of_fixed(fixed: int) -> tuple[int, int]:
+def _portable_exp_of_fixed(fixed: int) -> tuple[int, int]:
     """e^x as a fixed-point number from 1 to 2, off by fewer than 1,100 units, and its doublings."""
     # Off by a unit, and another for each doubling.
     doublings, rest = divmod(fixed, _LN2_FIXED)
@@ -222,7 +222,7 @@ _POWERS = np.array(POWERS)
 def halved_each(times: FloatArray) -> FloatArray:
     """2^−t for each t from 0 to `NOTHING`, to about 10⁻¹⁰: a table, and terms of the series.
 
-    `kalman_filters.filter_weights` has the same written out for single numbers, bit for bit.
+    `kalman_filters.weigh_filters` has the same written out for single numbers, bit for bit.
 
     >>> halved_each(np.array([0.0, 3.0])).tolist()
     [1.0, 0.125]

@@ -108,12 +108,12 @@ def _law_of_shape(
     cap: int, budgets: tuple[Fraction, ...]
 ) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
     """Scales and variances per level, coarsest first."""
-    each = [_level_law_of_shape(cap, budget.numerator, budget.denominator) for budget in budgets]
+    each = [_tree_shape_law(cap, budget.numerator, budget.denominator) for budget in budgets]
     return tuple(scale for scale, _ in each), tuple(variance for _, variance in each)
 
 
 @lru_cache(maxsize=4096)  # by whole numbers: the hash of a fraction takes as long as a scale
-def _level_law_of_shape(cap: int, above: int, below: int) -> tuple[Fraction, float]:
+def _tree_shape_law(cap: int, above: int, below: int) -> tuple[Fraction, float]:
     scale = level_scale(cap, Fraction(above, below))
     return scale, _variance_of_shape(scale)
 

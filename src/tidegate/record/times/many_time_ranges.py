@@ -11,9 +11,12 @@ import numpy as np
 from tidegate.errors import QueryError
 from tidegate.record.answer_text import text_with_notes
 from tidegate.record.range_queries_and_answers import Answers
-from tidegate.record.times.sums_over_time import check_times_are_known, cuts_between_times
+from tidegate.record.times.sums_between_times import (
+    check_sums_between_times_are_known,
+    cuts_between_times,
+)
 from tidegate.record.times.ticks_cut_by_ranges import cut_ticks
-from tidegate.record.times.time_ranges_and_tables import times_asked_for
+from tidegate.record.times.time_ranges_and_tables import ends_of_time_ranges
 
 if TYPE_CHECKING:
     from tidegate.record.record import Record
@@ -29,8 +32,8 @@ def sums_of_many_time_ranges(
     """
     index = record.time_index
     first, last = (
-        times_asked_for(index.clock, starts, "starts"),
-        times_asked_for(index.clock, ends, "ends"),
+        ends_of_time_ranges(index.clock, starts, "starts"),
+        ends_of_time_ranges(index.clock, ends, "ends"),
     )
     if first.size != last.size:
         raise QueryError("starts and ends must have the same length")
@@ -43,7 +46,7 @@ def sums_of_many_time_ranges(
         return joined_ranges(
             [cuts_between_times(record, np.array(pair), confidence, as_of) for pair in pairs]
         )
-    check_times_are_known([record], int(first.min()))
+    check_sums_between_times_are_known([record], int(first.min()))
     begin, end = index.positions(first), index.positions(last)
     for number in np.flatnonzero(begin == end)[:1].tolist():
         raise QueryError(f"no row lies in range {number}, counted from 0")

@@ -10,7 +10,7 @@ A regular stream of any length has two knots; an irregular one has a knot for ea
 
 A row that is older than one before it (`late="keep"`) stands at its place with the newest time so
 far: so these times never go back, and a range of time is a range of positions. Its own time is kept
-beside (`late`), and sums by time count it there (`tidegate.record.times.sums_over_time`).
+beside (`late`), and sums by time count it there (`tidegate.record.times.sums_between_times`).
 """
 
 from __future__ import annotations

@@ -36,15 +36,15 @@ _EARLIEST = 10**8 * SECOND  # 1973: where times are dates, a smaller number is n
 Moment = str | int | float | date | datetime | np.datetime64
 
 
-def time_asked_for(clock: Clock, when: Moment, name: str) -> int:
+def end_of_time_range(clock: Clock, when: Moment, name: str) -> int:
     """A time that a user asks for: in nanoseconds, by the clock of the stream.
 
     A text without a zone lies in the zone of the stream.
     """
-    return int(times_asked_for(clock, [when], name)[0])
+    return int(ends_of_time_ranges(clock, [when], name)[0])
 
 
-def times_asked_for(clock: Clock, when: Any, name: str) -> IntArray:
+def ends_of_time_ranges(clock: Clock, when: Any, name: str) -> IntArray:
     """Times that a user asks for: in nanoseconds, by the clock of the stream."""
     zone = clock.zone if clock.zone != "UTC" else "UTC"
     try:
@@ -69,8 +69,8 @@ def time_range_asked_for(index: TimeIndex, from_: Moment | None, to: Moment | No
     """The two ends of a range of time; None: from the first row, to the last."""
     if index.end == index.start:
         raise QueryError("nothing is released yet")
-    first = index.first_time if from_ is None else time_asked_for(index.clock, from_, "from")
-    last = index.last_time + 1 if to is None else time_asked_for(index.clock, to, "to")
+    first = index.first_time if from_ is None else end_of_time_range(index.clock, from_, "from")
+    last = index.last_time + 1 if to is None else end_of_time_range(index.clock, to, "to")
     if last < first and (from_ is None or to is None):
         begins, ends = _ends_of_time_range(index)
         place = (

@@ -131,14 +131,14 @@ class KeyedStream(RemoteStreamBase, KeyedVerbs, PlottedKeys):
         self, key: Any, keys: Iterable[Any] | None, window: int | None, confidence: float, ax: Any
     ) -> Any:
         names = _names_of_remote_keys(keys if key is None else [key])
-        return remote_picture.plot_keys(self, names, window, confidence, ax)
+        return remote_picture.plot_remote_picture_of_keys(self, names, window, confidence, ax)
 
     def _clock(self) -> Clock | None:
         facts = self.facts()
         return Clock(facts["zone"]) if facts["timed"] else None
 
     def _repr_html_(self) -> str:
-        return remote_picture.shown(self)
+        return remote_picture.remote_picture_shown(self)
 
 
 class KeyedEventStream(KeyedStream):

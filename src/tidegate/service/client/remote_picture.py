@@ -32,7 +32,7 @@ def plot(stream: UnkeyedStream, window: int | None, confidence: float, axes: Any
     return plot_released(cast("ReleasedTable", _Pictured(stream)), window, confidence, axes)
 
 
-def plot_keys(
+def plot_remote_picture_of_keys(
     stream: KeyedStream, keys: list[str] | None, window: int | None, confidence: float, axes: Any
 ) -> Any:
     """Draw the moving averages of keys; None: of all that have rows."""
@@ -51,7 +51,7 @@ def plot_keys(
     )
 
 
-def shown(stream: RemoteStreamBase) -> str:
+def remote_picture_shown(stream: RemoteStreamBase) -> str:
     """Public facts, and a picture of a stream without keys, as HTML."""
     try:
         facts = stream.facts()

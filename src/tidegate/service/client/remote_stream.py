@@ -79,7 +79,7 @@ class UnkeyedStream(RemoteStreamBase, RangeQueries):
         return remote_picture.plot(self, window, confidence, ax)
 
     def _repr_html_(self) -> str:
-        return remote_picture.shown(self)
+        return remote_picture.remote_picture_shown(self)
 
 
 class Stream(UnkeyedStream):

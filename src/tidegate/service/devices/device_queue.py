@@ -19,7 +19,7 @@ from tidegate.service.devices.device_request_group import DeviceRequestGroup
 from tidegate.service.devices.device_requests import Request
 from tidegate.service.devices.stored_tasks import StoredTask, TaskFacts
 from tidegate.service.gate import GateThread
-from tidegate.service.loop_wakeups import woken_together
+from tidegate.service.loop_wakeups import wakeups_together
 from tidegate.service.pending_requests import Busy, fulfil_request
 
 Result = TypeVar("Result")
@@ -150,6 +150,6 @@ class DeviceQueue:
         with self._lock:
             refused = self._group + self._waiting
             self._group, self._waiting, self._busy = [], [], False
-        with woken_together():
+        with wakeups_together():
             for one in refused:
                 fulfil_request(one.answer, error)

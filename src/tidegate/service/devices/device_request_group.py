@@ -30,7 +30,7 @@ from tidegate.service.devices.device_requests import (
 )
 from tidegate.service.devices.device_statements import ADD, found_devices, mark_devices_reported
 from tidegate.service.devices.stored_tasks import StoredTask
-from tidegate.service.loop_wakeups import woken_together
+from tidegate.service.loop_wakeups import wakeups_together
 from tidegate.service.pending_requests import fulfil_request
 
 _DELTA = "1/1000000000"  # of what is said about shuffled reports, for information
@@ -83,7 +83,7 @@ class DeviceRequestGroup:
 
     def answer(self) -> None:
         """Let the answers leave."""
-        with woken_together():
+        with wakeups_together():
             for request, outcome in self._answers:
                 fulfil_request(request.answer, outcome)
 

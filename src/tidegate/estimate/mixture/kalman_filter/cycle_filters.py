@@ -20,13 +20,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tidegate.estimate.mixture.kalman_filter.filter_means import hand_on
+from tidegate.estimate.mixture.kalman_filter.filter_means import hand_means_on
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, Harmonics
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
     Weights,
-    filter_weights,
+    weigh_filters,
 )
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf
 from tidegate.estimate.mixture.kalman_filter.state_space_models import (
@@ -121,7 +121,7 @@ class CycleFilters:
     def weights(self, filters: KalmanFilters) -> Weights:
         """Posterior probabilities of the models, with and without a cycle together."""
         count = self._models
-        every = filter_weights(
+        every = weigh_filters(
             filters.halvings() + self.halvings(),
             np.sqrt(np.concatenate((filters.determinant, self.determinant))).tolist(),
         )
@@ -207,7 +207,7 @@ class CycleFilters:
 
     def open_leaf(self, leaf: NoisyLeaf) -> None:
         """As `KalmanFilters.open_leaf`."""
-        hand_on(self._response, leaf, leaf.inner_share)
+        hand_means_on(self._response, leaf, leaf.inner_share)
 
     def join_open_nodes(self) -> None:
         """As `KalmanFilters.join_open_nodes`."""

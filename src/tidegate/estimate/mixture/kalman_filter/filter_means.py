@@ -15,7 +15,9 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import StateTran
 from tidegate.lattice import FloatArray, IntArray
 
 
-def hand_on(means: FloatArray, leaf: NoisyLeaf | NoisyLeaves, share: float | FloatArray) -> None:
+def hand_means_on(
+    means: FloatArray, leaf: NoisyLeaf | NoisyLeaves, share: float | FloatArray
+) -> None:
     """What `KalmanFilters.open_leaf` does to means, and to all that is linear in them.
 
     A node that begins with the leaf has noise of mean 0, but for the `share` that an inner one gets
@@ -40,7 +42,9 @@ class FilterMeans:
     def open_leaf(self, leaf: NoisyLeaves) -> None:
         """As `KalmanFilters.open_leaf`."""
         share = leaf.inner_share
-        hand_on(self.values, leaf, share if isinstance(share, float) else share[self._columns])
+        hand_means_on(
+            self.values, leaf, share if isinstance(share, float) else share[self._columns]
+        )
 
     def predict(self, over: StateTransition) -> None:
         """Over one cell: m ← F·m."""

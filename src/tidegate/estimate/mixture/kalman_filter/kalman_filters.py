@@ -138,7 +138,7 @@ class KalmanFilters:
 
     def weights(self) -> Weights:
         """Posterior probabilities of the models; models without any are left out."""
-        return filter_weights(self.halvings(), np.sqrt(self.determinant, self._roots).tolist())
+        return weigh_filters(self.halvings(), np.sqrt(self.determinant, self._roots).tolist())
 
     def forecast(self, over: StateTransition, weights: Weights) -> float:
         """Expected sum of the values of the next cell."""
@@ -274,7 +274,7 @@ def _filter_direction(share: float, count: int) -> tuple[FloatArray, FloatArray]
     return wide, narrow
 
 
-def filter_weights(halvings: list[float], roots: list[float]) -> Weights:
+def weigh_filters(halvings: list[float], roots: list[float]) -> Weights:
     """Weights of models whose likelihoods are 2^−halvings/root, those without any left out."""
     least = min(halvings)
     most = least + NOTHING

@@ -9,10 +9,10 @@ fifteenth is fine enough: what matters is which two or three models have most of
 >>> hex(model_weights), unpacked_weights(model_weights)
 ('0x40b', [(0, 0.7333333333333333), (2, 0.26666666666666666)])
 
-The models' weights for many streams at once: bit for bit what `filter_weights` gives each.
+The models' weights for many streams at once: bit for bit what `weigh_filters` gives each.
 
-A row for each stream, an entry for each model. Models that `filter_weights` leaves out have weight
-0 here, which adds nothing to any sum. Sums run from the first model to the last (`cumsum`).
+A row for each stream, an entry for each model. Models that `weigh_filters` leaves out have
+weight 0 here, which adds nothing to any sum. Sums run from the first model to the last (`cumsum`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Filters begin with a known state. Covariances, gains and responses to that state then depend on the
 profile of a block alone (model, tree, θ, noise factor, length), and thousands of blocks have a few
 hundred profiles: one filter for each, and means alone for each block (`FilterMeans`). That gives a
-block's transition (`BlockTransition`); once `block_chain` has computed the states in which blocks
+block's transition (`BatchTransition`); once `block_chain` has computed the states in which blocks
 begin and end, what is known inside follows without another filter (`inside_blocks`).
 """
 
@@ -58,7 +58,7 @@ class MeasuredBlock:
     noise_factor: float = 1.0
 
 
-class BlockTransition(NamedTuple):
+class BatchTransition(NamedTuple):
     """The transition from the state x in which blocks of one kind begin to that in which they end.
 
     The block ends in across·x + shift + noise. Its measurements have the Fisher information
@@ -80,7 +80,7 @@ class BlockTransition(NamedTuple):
     hints: FloatArray
 
 
-class FilterPass(NamedTuple):
+class BatchPass(NamedTuple):
     """What filters computed at every cell, before the update at its end.
 
     The first axis counts cells, the last one profiles (or blocks).
@@ -92,7 +92,7 @@ class FilterPass(NamedTuple):
     gains: FloatArray  # 0 where nothing was measured
 
     @classmethod
-    def empty(cls, cells: int, count: int) -> FilterPass:
+    def empty(cls, cells: int, count: int) -> BatchPass:
         """Room for `count` filters."""
         sums, levels = np.empty((2, cells, SIZE, count))
         return cls(sums, levels, np.ones((cells, count)), np.zeros((cells, SIZE, count)))
@@ -125,7 +125,7 @@ class BlockBatch:
         self.steps = cell_steps_of(profiles, len(noisy))
         self._transitions: dict[bytes, StateTransition] = {}
 
-    def transition(self) -> BlockTransition:
+    def transition(self) -> BatchTransition:
         """Filter from a known state of 0; two more columns begin with a level or a swing of 1.
 
         The filter is linear: the response to a unit state gives F, and what it changes in the
@@ -141,7 +141,7 @@ class BlockBatch:
         nothing = np.zeros((len(self.noisy), 2 * kinds))
         information, hints = np.zeros((kinds, 2, 2)), np.zeros((count, 2))
         noisy = np.concatenate((self.noisy, nothing), axis=1)
-        self.passed = FilterPass.empty(cells, kinds)
+        self.passed = BatchPass.empty(cells, kinds)
         self.responses: FloatArray = np.empty((cells, SIZE, 2, kinds))  # to a level, to a swing
         self.sums_and_levels: FloatArray = np.empty((cells, 2, count))
         self.innovations: FloatArray = np.empty((len(noisy), count))
@@ -172,7 +172,7 @@ class BlockBatch:
         across[:, :, 2] = means.values[HANDED_ON, swings].T
         noise = filters.covariance[HANDED_ON][:, HANDED_ON].transpose(2, 0, 1)
         shifts = means.values[HANDED_ON, :count].T
-        return BlockTransition(across[which], noise[which], information[which], shifts, hints)
+        return BatchTransition(across[which], noise[which], information[which], shifts, hints)
 
     @cached_property
     def entries(self) -> FloatArray:
@@ -197,7 +197,7 @@ class BlockBatch:
         return found
 
     def enter(
-        self, filters: KalmanFilters, step: CellStep, columns: IntArray, rows: FilterPass, cell: int
+        self, filters: KalmanFilters, step: CellStep, columns: IntArray, rows: BatchPass, cell: int
     ) -> None:
         """Open a leaf and predict over a cell; `columns` has the profile of each filter."""
         if step.opened is not None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tidegate.estimate.mixture.cap_steps import moved_cap_step
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL_MEAN, LEVEL_VARIANCE
-from tidegate.estimate.mixture.smoother.block_batches import HANDED_ON, BlockBatch, BlockTransition
+from tidegate.estimate.mixture.smoother.block_batches import HANDED_ON, BatchTransition, BlockBatch
 from tidegate.lattice import FloatArray, IntArray
 
 _SIZE = len(HANDED_ON)
@@ -54,7 +54,7 @@ class BlockChain(NamedTuple):
     covariances: FloatArray
     adjoints: FloatArray
     after: FloatArray
-    blocks: BlockTransition
+    blocks: BatchTransition
 
 
 def solve_chain(
@@ -132,10 +132,10 @@ def _chains_of_many_streams(
             whole[row] = np.moveaxis(np.array(entries, dtype=np.float64), -1, 0)
 
 
-def _block_transitions(parts: Sequence[BlockBatch], count: int) -> BlockTransition:
+def _block_transitions(parts: Sequence[BlockBatch], count: int) -> BatchTransition:
     """The transitions of all blocks, in their order: one entry each in every array."""
     shapes = ((_SIZE, _SIZE), (_SIZE, _SIZE), (2, 2), (_SIZE,), (2,))
-    every = BlockTransition(*(np.empty((count, *shape)) for shape in shapes))
+    every = BatchTransition(*(np.empty((count, *shape)) for shape in shapes))
     for part in parts:
         for found, each in zip(every, part.transition(), strict=True):
             found[part.numbers] = each

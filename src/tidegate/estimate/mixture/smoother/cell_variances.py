@@ -237,14 +237,14 @@ def _between_cells(cells: ProfileCells, first: IntArray, last: IntArray) -> Floa
     vectors = cells.rows[:, begin]
     left = np.searchsorted(-steps, -np.arange(int(steps.max(initial=0))), side="left")
     for step, going in enumerate(left.tolist()):
-        _pass_through_cells(vectors[:, :going], begin[:going] + step, cells)
+        _cell_variances_passed_on(vectors[:, :going], begin[:going] + step, cells)
     different: FloatArray = np.empty(pairs.size)
     different[order] = cell_inner_products(vectors, cells.ends[:, last[order]])
     found: FloatArray = different[places.reshape(-1)]
     return found
 
 
-def _pass_through_cells(vectors: FloatArray, at: IntArray, cells: ProfileCells) -> None:
+def _cell_variances_passed_on(vectors: FloatArray, at: IntArray, cells: ProfileCells) -> None:
     """C of the cells `at` to vectors, one each, in place."""
     updates = cells.updates
     share = updates.shares[at]

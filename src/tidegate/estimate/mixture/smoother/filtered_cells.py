@@ -9,8 +9,8 @@ import numpy as np
 from tidegate.estimate.mixture.kalman_filter.state_space_models import SIZE
 from tidegate.estimate.mixture.smoother.block_batches import (
     HANDED_ON,
+    BatchPass,
     BlockBatch,
-    FilterPass,
     batch_direction,
 )
 from tidegate.estimate.mixture.smoother.cell_updates import CellUpdates, closed_loop_of_cells
@@ -71,13 +71,13 @@ def filtered_cells(task: SmoothingTask) -> FilteredCells:
 
 def _filtered(
     batch: BlockBatch, means: FloatArray, covariances: FloatArray
-) -> tuple[FilterPass, FloatArray]:
+) -> tuple[BatchPass, FloatArray]:
     """Filter from these initial means and covariances, one of each per block."""
     filters = batch.filters(batch.which)
     filters.mean[HANDED_ON] = means.T
     for row, known in zip(HANDED_ON, covariances.transpose(1, 2, 0), strict=True):
         filters.covariance[row, HANDED_ON] = known
-    passed = FilterPass.empty(len(batch.steps), batch.numbers.size)
+    passed = BatchPass.empty(len(batch.steps), batch.numbers.size)
     innovations: FloatArray = np.zeros((len(batch.steps), batch.numbers.size))
     noisy = iter(batch.noisy)
     for cell, step in enumerate(each.of(batch.which) for each in batch.steps):

@@ -88,7 +88,7 @@ def mixture_views(questions: Sequence[MixtureToSmooth]) -> list[MixtureViews]:
     totals = iter(block_totals([task for task, known in zip(tasks, plain, strict=True) if known]))
     weighed = []
     for one, task, known in zip(questions, tasks, plain, strict=True):
-        found_totals = next(totals) if known else _mixture_totals_with_cycle(one, task)
+        found_totals = next(totals) if known else _mixture_smoother_with_cycle(one, task)
         weighed.append(one._replace(blocks=reweighted_mixture(one.blocks, found_totals)))
     found = iter(
         ModelSmoother.of_each([one.task(model) for one in weighed for model, _ in one.weights])
@@ -134,7 +134,7 @@ def _mixture_harmonics(cycle: Cycle) -> Harmonics:
     return Harmonics(cycle)
 
 
-def _mixture_totals_with_cycle(of: MixtureToSmooth, task: SmoothingTask) -> BlockTotals:
+def _mixture_smoother_with_cycle(of: MixtureToSmooth, task: SmoothingTask) -> BlockTotals:
     """The sums of the blocks that have begun, under the likeliest cycle."""
     harmonics = _mixture_harmonics(of.cycle)
     prior = prior_variances_of_cycle(harmonics)[of.shares.index(max(of.shares))]

@@ -140,7 +140,7 @@ def sum_between_times(
     cuts = time_range_asked_for(index, from_, to)
     return replace(
         cuts_between_times(record, cuts, confidence, as_of),
-        span=time_range_in_words(index, cuts, to),
+        span=words_of_sums_between_times(index, cuts, to),
     )
 
 
@@ -149,7 +149,7 @@ def cuts_between_times(
 ) -> Answers:
     """The cuts between two times in nanoseconds."""
     index = record.time_index
-    check_times_are_known([record], int(cuts[0]))
+    check_sums_between_times_are_known([record], int(cuts[0]))
     places = index.positions(cuts)
     sums = record.answers(places[:-1], places[1:], confidence, as_of)
     found, rows = sums_with_late_rows(sums, [record], cuts, [places], as_of)
@@ -157,14 +157,15 @@ def cuts_between_times(
     return found
 
 
-def time_range_in_words(index: TimeIndex, cuts: IntArray, to: Moment | None) -> str:
+def words_of_sums_between_times(index: TimeIndex, cuts: IntArray, to: Moment | None) -> str:
     """A range of time in words, for who asked by time."""
     if to is None:  # the cut lies a moment after the last row
-        return f"{_text(index, int(cuts[0]))} to the last row, at {_text(index, index.last_time)}"
-    return f"{_text(index, int(cuts[0]))} to {_text(index, int(cuts[-1]))}"
+        first, last = _time_text(index, int(cuts[0])), _time_text(index, index.last_time)
+        return f"{first} to the last row, at {last}"
+    return f"{_time_text(index, int(cuts[0]))} to {_time_text(index, int(cuts[-1]))}"
 
 
-def table_by_time(
+def sums_between_times_by(
     record: Record, every: str, from_: Moment | None, to: Moment | None, confidence: float
 ) -> TimeTable:
     """The sums over the parts of a range of time.
@@ -185,8 +186,8 @@ def table_between_times(
     note: str = "",
     places: IntArray | None = None,
 ) -> TimeTable:
-    """The sums between these times, all of which the record must know; `places`: `places_of`."""
-    places = places_of(record, cuts) if places is None else places
+    """The sums between these times, all known to the record; `places`: `places_of_sums`."""
+    places = places_of_sums(record, cuts) if places is None else places
     sums = record.answers(places[:-1], places[1:], confidence, None)
     found, rows = sums_with_late_rows(text_with_notes(sums, note), [record], cuts, [places])
     return TimeTable(found, cuts, record.time_index.clock, rows)
@@ -205,45 +206,45 @@ def known_edges_of_sums(
             tick.
     """
     check_part_length(records, shortest_part(every))
-    begin = time_forgotten_until(records)
+    begin = sums_forgotten_until(records)
     cuts = edges_of_time_range(index, every, from_, to, begin)
     if begin is None:
         return cuts, ""
     if from_ is not None:
-        check_times_are_known(records, int(cuts[0]))
+        check_sums_between_times_are_known(records, int(cuts[0]))
         return cuts, ""
     whole = np.ones(cuts.size, dtype=np.bool_)
     for record in records:
-        if _forgets_times(record):
+        if _forgets_sums(record):
             whole &= record.time_index.positions(cuts) >= record.start
     if int(whole.sum()) < 2:
         raise QueryError(
-            f"every: no part is whole: {_begins(index, begin)}. Ask for shorter parts, or keep "
-            "more with `history`"
+            f"every: no part is whole: {_begins_at(index, begin)}. Ask for shorter parts, or "
+            "keep more with `history`"
         )
     left, kept = cuts[~whole], cuts[whole]
     if not left.size and int(kept[0]) <= index.first_time:
         return kept, ""
-    first = _text(index, int(kept[0]))
-    return kept, f"Parts before {first} are left out: {_begins(index, begin)}."
+    first = _time_text(index, int(kept[0]))
+    return kept, f"Parts before {first} are left out: {_begins_at(index, begin)}."
 
 
-def check_times_are_known(records: Sequence[Record], first: int) -> None:
+def check_sums_between_times_are_known(records: Sequence[Record], first: int) -> None:
     """Refuse a range of time that begins before the rows that a record still has."""
     for record in records:
         index = record.time_index
-        if _forgets_times(record) and int(index.positions(np.array([first]))[0]) < record.start:
-            begin = time_forgotten_until([record])
+        if _forgets_sums(record) and int(index.positions(np.array([first]))[0]) < record.start:
+            begin = sums_forgotten_until([record])
             raise QueryError(
-                f"the range is older than the record: {_begins(index, begin or 0)}. Ask from later "
-                "on, keep more with `history`, or ask a stored record or the released file"
+                f"the range is older than the record: {_begins_at(index, begin or 0)}. Ask from "
+                "later on, keep more with `history`, or ask a stored record or the released file"
             )
 
 
-def time_forgotten_until(records: Sequence[Record]) -> int | None:
+def sums_forgotten_until(records: Sequence[Record]) -> int | None:
     """The time of the first row that all of these still know; None: they know every row."""
     found = []
-    for record in filter(_forgets_times, records):
+    for record in filter(_forgets_sums, records):
         index = record.time_index
         known = record.start < index.end
         found.append(
@@ -252,19 +253,19 @@ def time_forgotten_until(records: Sequence[Record]) -> int | None:
     return max(found) if found else None
 
 
-def _forgets_times(record: Record) -> bool:
+def _forgets_sums(record: Record) -> bool:
     return record.start > record.time_index.start
 
 
-def _begins(index: TimeIndex, begin: int) -> str:
-    return f"the record begins at {_text(index, begin)}"
+def _begins_at(index: TimeIndex, begin: int) -> str:
+    return f"the record begins at {_time_text(index, begin)}"
 
 
-def _text(index: TimeIndex, tick: int) -> str:
+def _time_text(index: TimeIndex, tick: int) -> str:
     return Clock(index.clock.zone).texts(np.array([tick]))[0]
 
 
-def places_of(record: Record, cuts: IntArray) -> IntArray:
+def places_of_sums(record: Record, cuts: IntArray) -> IntArray:
     """The positions between which the record has rows of these times."""
     found: IntArray = np.clip(record.time_index.positions(cuts), record.start, record.end)
     return found
