@@ -18,6 +18,7 @@ from tidegate.errors import QueryError, SettingError
 from tidegate.tables.plain_text import plain_number, plain_percent, table
 
 if TYPE_CHECKING:
+    from tidegate.cli.asked_by_key import AskedByKey
     from tidegate.record.range_queries_and_answers import Answers
     from tidegate.record.record import Record
     from tidegate.released import ReleasedFile
@@ -152,14 +153,19 @@ def query(
             )
             return
         where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
-        wanted = where, (key or None), every, confidence, total, as_json
+
+        def of_keys() -> AskedByKey:
+            from tidegate.cli.asked_by_key import AskedByKey
+
+            if ranges is not None or as_of is not None:
+                raise SettingError("ranges", "and --as-of need a file with one stream")
+            return AskedByKey(where, key or None, every, confidence, total, as_json)
+
         if column is None and (means := open_all_means(released, format)) is not None:
             if isinstance(means, ReleasedMeansByKey):
-                from tidegate.cli.asked_by_key import AskedByKey
                 from tidegate.cli.printed_means_by_key import printed_means_by_key
 
-                _check_one_stream(ranges, as_of)
-                typer.echo(printed_means_by_key(means, AskedByKey(*wanted)))
+                typer.echo(printed_means_by_key(means, of_keys()))
                 return
             from tidegate.cli.printed_means import printed_means
 
@@ -177,11 +183,9 @@ def query(
             typer.echo(said)
             return
         if isinstance(file, KeyedFile):
-            from tidegate.cli.asked_by_key import AskedByKey
             from tidegate.cli.query_keys_and_simulations import answered_by_key
 
-            _check_one_stream(ranges, as_of)
-            typer.echo(answered_by_key(file, AskedByKey(*wanted)))
+            typer.echo(answered_by_key(file, of_keys()))
             return
         if key or total:
             raise SettingError("key", "this file has no keys: it was released without --by")
@@ -196,11 +200,6 @@ def query(
     typer.echo(
         _query_as_json(file, answers, note) if as_json else _query_as_text(file, answers, note)
     )
-
-
-def _check_one_stream(ranges: str | None, as_of: int | None) -> None:
-    if ranges is not None or as_of is not None:
-        raise SettingError("ranges", "and --as-of need a file with one stream")
 
 
 def query_ranges(start: int | None, end: int | None, ranges: str | None) -> Ranged:

@@ -54,7 +54,6 @@ class AdaptiveArrayEngine(ArrayEngineBase):
     """The adaptive release of all keys in arrays, by code."""
 
     KIND: ClassVar[str] = "adaptive columns"
-    PAGE: ClassVar[int] = 64  # keys that are stored together
 
     def __init__(
         self, pipeline: Pipeline, epoch: Epoch, names: KeyNames, ends: Ends | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ def fits_arrays(pipeline: Pipeline, *, shared: bool) -> bool:
 class ArrayEngineBase:
     """Keys in arrays, by code; `last` is the newest time of each, empty if there are none."""
 
+    PAGE: ClassVar[int] = 64  # keys that are stored together
     position: IntArray
 
     def __init__(

@@ -128,6 +128,9 @@ class PhaseNoiseSecret(NamedTuple):
         return _hmac_of_keys(self.root, b"tidegate/1/%b/%b\x01" % (purpose, identity))
 
 
+SecretsOfPhases = list[PhaseNoiseSecret]
+
+
 class PhaseNoiseSecrets:
     """The secrets of the phases of all keys, as `Epoch.of_key(key).child(number)` has them.
 

@@ -12,7 +12,7 @@ from tidegate.estimate.mixture.kalman_filter.model_weights import packed_weight_
 from tidegate.keyed.key_names import KeyNames
 from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups
 from tidegate.keyed.mixture_of_many_thresholds import WarmUpSumsOfMixtures
-from tidegate.keyed.noise_of_many_keys import PhaseNoiseSecret
+from tidegate.keyed.noise_of_many_keys import SecretsOfPhases
 from tidegate.keyed.refined_columns import RefinedColumns
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
@@ -109,10 +109,7 @@ class RecordedColumns(RefinedColumns):
         release._seen = run.position
 
     def _note_phases(
-        self,
-        codes: IntArray,
-        secrets: list[PhaseNoiseSecret],
-        warm_ups: WarmUpSumsOfMixtures | None,
+        self, codes: IntArray, secrets: SecretsOfPhases, warm_ups: WarmUpSumsOfMixtures | None
     ) -> None:
         mixture = self.mixture
         weights = packed_weight_rows(mixture.filters.weights[codes])

@@ -16,7 +16,7 @@ from tidegate.keyed.array_engine_base import ArrayEngineBase
 from tidegate.keyed.key_names import KeyNames
 from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups
 from tidegate.keyed.mixture_of_many_thresholds import WarmUpSumsOfMixtures
-from tidegate.keyed.noise_of_many_keys import PhaseNoiseSecret
+from tidegate.keyed.noise_of_many_keys import SecretsOfPhases
 from tidegate.keyed.refined_columns import RefinedColumns
 from tidegate.lattice import IntArray
 from tidegate.randomness import Epoch
@@ -64,10 +64,7 @@ class BriefRefinedColumns(RefinedColumns):
             self._add_phase(code)
 
     def _note_phases(
-        self,
-        codes: IntArray,
-        secrets: list[PhaseNoiseSecret],
-        warm_ups: WarmUpSumsOfMixtures | None,
+        self, codes: IntArray, secrets: SecretsOfPhases, warm_ups: WarmUpSumsOfMixtures | None
     ) -> None:
         for code in codes.tolist():
             self._add_phase(code)
@@ -87,7 +84,6 @@ class RefinedArrayEngine(ArrayEngineBase):
     """All keys in arrays, by code."""
 
     KIND: ClassVar[str] = "refined columns"
-    PAGE: ClassVar[int] = 64  # keys that are stored together
 
     def __init__(
         self, pipeline: Pipeline, epoch: Epoch, names: KeyNames, ends: Ends | None

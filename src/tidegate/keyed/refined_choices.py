@@ -22,7 +22,7 @@ from tidegate.estimate.mixture.kalman_filter.leaf_noise import leaf_noise_path
 from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import grouped_streams
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
 from tidegate.keyed.mixture_of_many_thresholds import WarmUpSumsOfMixtures
-from tidegate.keyed.noise_of_many_keys import KeySource, PhaseNoiseSecret, first_noise_words
+from tidegate.keyed.noise_of_many_keys import KeySource, SecretsOfPhases, first_noise_words
 from tidegate.keyed.refined_key_runs import RefinedKeyRuns
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Keystream
@@ -124,7 +124,7 @@ class RefinedChoices(RefinedKeyRuns):
         return math.floor(watch.missing(mean, doubt) + 0.5)
 
     def _warm_up_sums(
-        self, codes: IntArray, values: IntArray, share: Fraction, secrets: list[PhaseNoiseSecret]
+        self, codes: IntArray, values: IntArray, share: Fraction, secrets: SecretsOfPhases
     ) -> tuple[WarmUpSumsOfMixtures, FloatArray]:
         """Noisy sums of warm-ups, capped at θ; and the variances of their noise, in θ².
 
@@ -205,7 +205,7 @@ class RefinedChoices(RefinedKeyRuns):
         self.phase[codes] += 1
         self.phase_start[codes] = self.mixture.position[codes]
 
-    def _secrets_of(self, codes: IntArray) -> list[PhaseNoiseSecret]:
+    def _secrets_of(self, codes: IntArray) -> SecretsOfPhases:
         numbers = self.phase[codes].tolist()
         return list(map(self._secrets.of, codes.tolist(), numbers))
 
@@ -214,7 +214,7 @@ class RefinedChoices(RefinedKeyRuns):
         stage: TailQuantile,
         above: IntArray,
         facts: list[ChoiceFacts],
-        secrets: list[PhaseNoiseSecret],
+        secrets: SecretsOfPhases,
         codes: IntArray,
     ) -> IntArray:
         """θ of each key, from counts."""

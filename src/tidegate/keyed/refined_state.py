@@ -22,8 +22,8 @@ from tidegate.keyed.mixture_of_many_thresholds import (
 from tidegate.keyed.noise_cache import TreeNoiseCache
 from tidegate.keyed.noise_of_many_keys import (
     PhaseNoiseDraws,
-    PhaseNoiseSecret,
     PhaseNoiseSecrets,
+    SecretsOfPhases,
 )
 from tidegate.keyed.raw_values_of_many_keys import HeldRawValues, with_room_for_keys
 from tidegate.keyed.window_counts_of_many_keys import TwoSidedWindowCounts, WindowCounts
@@ -130,10 +130,7 @@ class RefinedState:
         raise AssertionError("whoever uses the columns keeps the past")
 
     def _note_phases(
-        self,
-        codes: IntArray,
-        secrets: list[PhaseNoiseSecret],
-        warm_ups: WarmUpSumsOfMixtures | None,
+        self, codes: IntArray, secrets: SecretsOfPhases, warm_ups: WarmUpSumsOfMixtures | None
     ) -> None:
         """Phases of these keys begin; with a warm-up whose sum was measured, if there was one."""
         raise AssertionError("whoever uses the columns keeps the past")
