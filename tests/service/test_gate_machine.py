@@ -55,6 +55,7 @@ class GateMachine(RuleBasedStateMachine):
         self.service: Any = None
         self.taken: list[float] = []  # every value that was committed
         self.requests: dict[str, tuple[float, ...]] = {}  # by idempotency key
+        self.placed: dict[int, list[float]] = {}  # without a key, by the place of the first value
         self.published: list[float] = []  # what anybody could have read
         self.number = 0
 
@@ -88,6 +89,8 @@ class GateMachine(RuleBasedStateMachine):
         self.taken += values
         if key is not None:
             self.requests[key] = (tuple(values), start)
+        elif start is not None:
+            self.placed[start] = values
 
     @rule(which=st.integers(0, 99), other=st.booleans())
     def again_by_key(self, which: int, other: bool) -> None:
@@ -101,17 +104,33 @@ class GateMachine(RuleBasedStateMachine):
         else:
             assert self.send(values, key=key, start=start).repeated
 
-    @rule(at=st.integers(0, 99), size=st.integers(1, 5), other=st.booleans())
-    def again_by_place(self, at: int, size: int, other: bool) -> None:
-        if not self.taken:
+    @rule(which=st.integers(0, 99), other=st.booleans())
+    def again_by_place(self, which: int, other: bool) -> None:
+        if not self.placed:
             return
-        start = at % len(self.taken)
-        values = self.taken[start : start + size]
+        start = sorted(self.placed)[which % len(self.placed)]
+        values = self.placed[start]
         if other:
             with pytest.raises(Conflict):
                 self.send([*values[:-1], (values[-1] + 50) % 101], start=start)
         else:
             assert self.send(values, start=start).repeated
+
+    @rule(at=st.integers(0, 99), size=st.integers(1, 5))
+    def at_a_place_that_is_taken(self, at: int, size: int) -> None:
+        """What is said does not hang on what was taken there: it would tell values of others."""
+        if not self.taken:
+            return
+        start = at % len(self.taken)
+        values = self.taken[start : start + size]
+        if self.placed.get(start) == values:
+            return
+        said = []
+        for sent in (values, [*values[:-1], (values[-1] + 50) % 101]):
+            with pytest.raises(Conflict, match="by another request") as refused:
+                self.send(sent, start=start)
+            said.append(str(refused.value))
+        assert said[0] == said[1]
 
     @rule(gap=st.integers(1, 5))
     def beyond_the_end(self, gap: int) -> None:
