@@ -108,8 +108,8 @@ def read_times(
     place = None if instant else known.skipped(local)
     if place is not None:
         raise InputError(
-            f"time at position {position + place} does not exist in {known.zone}: clocks were "
-            "turned forward. Is it the zone of these times?"
+            f"time at position {position + place} does not exist in {known.zone}: clocks were set "
+            "forward. If yours stays on winter time, name that zone: Etc/GMT-1 is UTC+1"
         )
     ticks = local if instant else known.universal(local, before, by_order=by_order, keys=keys)
     return Times(ticks, known)

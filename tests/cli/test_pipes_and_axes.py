@@ -90,4 +90,4 @@ def test_counts_and_bounds_of_events_are_told_apart(tmp_path: Path) -> None:
     both = run(*words, "--count", "--bound", 10).output
     assert "count: counts events" in both
     assert "is required" not in both
-    assert "bound: is required for sums of events" in run(*words, "--column", "fare").output
+    assert "--bound is required for sums of events" in run(*words, "--column", "fare").output

@@ -83,7 +83,7 @@ def check(
     decimal: DecimalSign = None,
     format: InputFormat = None,  # noqa: A002  # the option's name
 ) -> None:
-    """Look at raw data before it is released: what is in it, and what settings would do to it.
+    """Look at raw data: what is in it, and how well it can be released.
 
     For the owner of the data only. The result is NOT private: do not publish it. Nothing is
     written. A bound must come from public knowledge (the rating of a meter, a legal maximum), not
@@ -100,11 +100,16 @@ def check(
         typer.echo(_FIRST)
         reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
         if column is None and source != "-" and _list_columns_to_check(source, reading):
-            raise SettingError("column", "is needed: the file has several")
+            raise SettingError("column", "is required: the file has several columns")
         timing = CheckedTimes.found(source, time, zone, time_format, reading)
         streams = CheckedStreams(by, every)
         streams.check(timing)
-        profile, values = _check_profile(source, column, timing, streams, reading)
+        try:
+            profile, values = _check_profile(source, column, timing, streams, reading)
+        except SettingError as error:
+            if error.setting == "column" and source != "-":
+                _list_columns_to_check(source, reading)
+            raise
         if not profile.rows or profile.rows == profile.missing:
             raise InputError(nothing_to_check(profile, column))
         typer.echo("")

@@ -7,6 +7,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -24,6 +25,8 @@ INTERRUPTED = 130  # Ctrl-C, as shells have it
 # Errors about options, which typer prints by itself. Newer versions carry their own copy of
 # click, so the class is reached through one of its children.
 _OPTION_ERRORS: type[BaseException] = typer.BadParameter.__mro__[2]
+_CLICK = typer.Context.__mro__[1].__module__.rpartition(".")[0]
+_VERBS = frozenset({"is", "must", "needs", "cannot"})
 
 
 @contextmanager
@@ -32,7 +35,7 @@ def errors_as_exit_codes() -> Iterator[None]:
     try:
         yield
     except SettingError as error:
-        complain(f"{error.setting.replace('_', '-')}: {error.problem}")  # as options are spelt
+        complain(_setting_as_typed(error.setting.replace("_", "-"), error.problem))
         _explain_exit(error)
         raise typer.Exit(_exit_code(error)) from None
     except TidegateError as error:
@@ -53,6 +56,14 @@ def errors_as_exit_codes() -> Iterator[None]:
         complain("interrupted; everything released so far is intact")
         _explain_exit(interrupt)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _setting_as_typed(setting: str, problem: str) -> str:
+    """`--bound must be …` where the command has this option, else `bound: must be …`."""
+    context = import_module(f"{_CLICK}.globals").get_current_context(silent=True)
+    if context is None or not any(f"--{setting}" in one.opts for one in context.command.params):
+        return f"{setting}: {problem}"
+    return f"--{setting}{'' if problem.split()[0] in _VERBS else ':'} {problem}"
 
 
 def _explain_exit(error: BaseException) -> None:

@@ -105,7 +105,7 @@ def check_output(source: str, output: str | None, output_format: str | None) -> 
     if output in (None, "-") or source == "-":
         return
     if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
-        raise SettingError("output", "is the input: it would be overwritten")
+        raise SettingError("output", "is the input, which would be overwritten: give another name")
 
 
 def output_format(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.record.range_queries_and_answers import Answers
 
 app = typer.Typer(
-    help="Collect from devices that perturb their own values; rehearse it on a file.",
+    help="Collect from devices that perturb their own values.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
@@ -153,7 +153,7 @@ def topl_of(given: dict[str, Any]) -> Any:
 
     for required in ("epsilon", "bound"):
         if given.get(required) is None:
-            raise SettingError(required, f"is missing: give --{required}")
+            raise SettingError(required, "is required")
     return topl(**{name: value for name, value in given.items() if value is not None})
 
 

@@ -181,7 +181,7 @@ def build_pipeline(options: Mapping[str, Any]) -> tg.Pipeline:
     preset = _one_of_options("preset", name_of_preset, PRESETS)
     for required in ("epsilon", "bound"):
         if required not in options:
-            raise SettingError(required, f"is required: give --{required}, or set it in --config")
+            raise SettingError(required, f"is required (or set `{required}` in the config file)")
     arguments = {
         argument: options[name] for name, argument in _ARGUMENTS.items() if name in options
     }

@@ -23,11 +23,33 @@ if TYPE_CHECKING:
     from tidegate.record.record import Record
     from tidegate.released import ReleasedFile
 
+
+
+def _position_as_typed(text: str) -> int:
+    """A position; a newcomer types a time here."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(
+            "must be a position, a whole number. To ask by time, use --from and --to"
+        ) from None
+
+
 Start = Annotated[
-    int | None, typer.Argument(metavar="START", help="First position, counted from 0. [default: 0]")
+    int | None,
+    typer.Argument(
+        metavar="START",
+        parser=_position_as_typed,
+        help="First position, counted from 0. [default: 0]",
+    ),
 ]
 End = Annotated[
-    int | None, typer.Argument(metavar="END", help="End position, not included. [default: the end]")
+    int | None,
+    typer.Argument(
+        metavar="END",
+        parser=_position_as_typed,
+        help="End position, not included. [default: the end]",
+    ),
 ]
 Ranges = Annotated[
     str | None,
@@ -82,25 +104,21 @@ def query(
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
-    """Sum the released values from START up to END, with an interval; without a range, all of them.
+    """Ask a released file for sums over ranges, with intervals.
 
-    Positions count released values from 0; END is not part of the range. Values above the threshold
-    were capped. For an adaptive release the answer estimates what capping removed, and its interval
-    allows for that; for other methods it is the sum of the capped values. Answers use the whole
-    file; --as-of END uses the first END values only. The first query reads the whole file and
-    writes an index next to it; later queries are fast. Queries spend no privacy budget.
+    Without a range the sum is over all rows. Ask by position (START and END count rows from 0; END
+    is not included) or, if the release has times, by time: --from and --to ask for the rows with
+    from ≤ time < to, --every for a table of sums, means and rates per second. A time without a zone
+    is in the zone of the release.
 
-    If the release has times (`tidegate release --time`), --from and --to ask for the rows with
-    from ≤ time < to, and --every for a table of sums, means and rates per second. A time without a
-    zone is in the zone of the release.
+    Large values were capped. For an adaptive release the answer estimates what that removed, and
+    its interval allows for it; for other methods it is the sum of the capped values. Answers use
+    the whole file; --as-of END uses the first END rows only. Queries spend no privacy budget. The
+    first one writes an index beside the file, so later ones are fast.
 
-    If several columns were released, --column says which; --ratio gives the sum of one over that
-    of another, with an interval.
-
-    If events were released with --mean, every row has their number, their sum and their mean.
-
-    If the release has keys (`tidegate release --by`), the answer has one row for each --key, or for
-    every key, and their total. Without a range it covers all rows of a key.
+    Several columns: --column chooses one, --ratio divides the sum of one by that of another.
+    Events released with --mean: each row has their number, sum and mean. Keys: one row for each
+    --key, or for every key and their total.
 
     Examples:
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # files and durable state are imported when they are needed: 
 
 @with_release_options
 def release(settings: dict[str, Any], source: Source = "-") -> None:
-    """Release a stream of numbers under differential privacy, value by value.
+    """Release a stream of numbers under differential privacy.
 
     --epsilon and --bound are required (with --count, only --epsilon). By default the
     output has one row for each row of the input. Add up its column `value`, plot its column

@@ -135,7 +135,7 @@ def _pipelines_by_column(
     build: Callable[[dict[str, Any]], Pipeline],
 ) -> dict[str, Pipeline]:
     if "epsilon" not in options:
-        raise SettingError("epsilon", "is required: give --epsilon, or set it in --config")
+        raise SettingError("epsilon", "is required (or set `epsilon` in the config file)")
     epsilon = positive("epsilon", options["epsilon"])
     own = {
         setting: build_option_by_column(setting, names, options.get(setting)) for setting in _OWN

@@ -150,7 +150,7 @@ def backup(
     folder: Folder,
     target: Annotated[Path, typer.Argument(help="A new folder for the copy.")],
 ) -> None:
-    """Copy the SQLite database of a service, which may be running (PostgreSQL: pg_dump).
+    """Copy the SQLite database of a service (PostgreSQL: use pg_dump).
 
     Examples:
 
@@ -167,7 +167,7 @@ def backup(
 def restore(
     copy: Annotated[Path, typer.Argument(help="The folder of a backup.")], folder: Folder
 ) -> None:
-    """Restore a lost database from a backup; every stream begins a new, charged epoch.
+    """Restore a database; every stream begins a new, charged epoch.
 
     Examples:
 

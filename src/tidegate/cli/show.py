@@ -56,7 +56,7 @@ def show(
     ] = None,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
 ) -> None:
-    """Show the level and the moving average of a released file, and what is known about it.
+    """Show a released file: its level, and what is known about it.
 
     Everything shown is already released, so this spends no privacy budget.
 
@@ -122,7 +122,7 @@ def _opened_to_show(released: Path, key: str | None, format: str | None) -> Rele
         more = len(file.keys) - _LISTED
         raise SettingError(
             "key",
-            f"says which of the keys of {released.name} to show: {names}"
+            f"is required: {released.name} has the keys {names}"
             f"{f' and {more:,} more' if more > 0 else ''}",
         )
     return file.of_key(key)

@@ -26,7 +26,7 @@ def shuffle(
     certificate: Annotated[Path | None, typer.Option(help="TLS certificate, PEM.")] = None,
     private_key: Annotated[Path | None, typer.Option(help="TLS private key, PEM.")] = None,
 ) -> None:
-    """Take reports of devices, strip names, mix them, and send them to a service in batches.
+    """Strip names from reports of devices, mix them, send them on.
 
     Devices call it as they would call the service. Whoever runs both the
     shuffler and the service knows who reported what, so let somebody else run the shuffler.

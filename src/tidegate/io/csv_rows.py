@@ -147,8 +147,9 @@ class CsvRows:
                 raise InputError(f"row {position} has a quote that is not closed, or a stray one")
             self._settle_by(fields, position, line)
         if len(fields) != self._width:
-            problem = f"row {position} does not have {self._width} fields"
-            hint = self._hint(position, "--column says which one to read")
+            wide = f"does not have {self._width} fields" if self._width > 1 else "has several fields"
+            problem = f"row {position} {wide}"
+            hint = self._hint(position, "--column chooses one")
             other = self._dialect.other_decimal(line.strip()) if self._width == 1 else ""
             hint = other or self._dialect.other_width(line) or hint
             raise InputError(problem + hint + self._place(position))

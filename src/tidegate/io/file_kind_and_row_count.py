@@ -93,7 +93,7 @@ def _unknown_kind(path: str | Path | None, extension: str, setting: str) -> Sett
     if extension in _ADVICE and not output:
         return SettingError(setting, _ADVICE[extension])
     lines = " (jsonl has an object on every line)" if extension == ".json" else ""
-    problem = f"is unknown from this name. Give --{setting}, one of {_file_kind_names()}{lines}"
+    problem = f"unknown extension; choose one of {_file_kind_names()}{lines}"
     return SettingError(setting, problem)
 
 

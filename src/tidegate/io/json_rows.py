@@ -193,7 +193,7 @@ def _json_number(value: object, key: str, position: int) -> float:
 def _json_advice(value: object, key: str) -> str:
     """What to do about a value of another type."""
     if isinstance(value, str):
-        return "; it is text: write numbers without quotes"
+        return "; it is text: write numbers without quotes, and null for a missing one"
     if isinstance(value, dict):
         return f"; it is an object: name a key in it, as in --column {key}.KEY"
     return "; it is a list: write one number a line"

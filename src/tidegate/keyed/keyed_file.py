@@ -36,6 +36,7 @@ from tidegate.run.snapshot import record_of_snapshot
 from tidegate.state_as_bytes import MALFORMED
 from tidegate.tables.tables_from_numpy import Tabular
 
+_LISTED = 8  # keys in an error
 _RECORDS = 4096  # of keys that are kept once they were asked for
 
 
@@ -124,7 +125,8 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
     def _made(self, name: str) -> Record:
         facts = self._facts.get(name)
         if facts is None:
-            raise QueryError(f"key {name!r} has no released rows in this file")
+            there = ", ".join(self.keys[:_LISTED]) + (", …" if len(self.keys) > _LISTED else "")
+            raise QueryError(f"key {name!r} has no released rows in this file; it has {there}")
         if not facts.phases:
             raise QueryError(f"key {name!r}: nothing is measured yet, its warm-up is still open")
         try:

@@ -231,13 +231,13 @@ def beyond_bound(answers: Answer | Answers) -> str:
     ends = []
     highest = answers.threshold if answers.highest is None else answers.highest
     if highest >= bound:
-        ends.append(f"above the bound, {bound:g}")
+        ends.append(f"above the bound ({bound:g})")
     lowest = answers.floor if answers.lowest_floor is None else answers.lowest_floor
     if lower and lowest <= lower:
-        ends.append(f"below the lower bound, {lower:g}")
+        ends.append(f"below the lower bound ({lower:g})")
     if not ends:
         return ""
-    return f"Values {' or '.join(ends)}, count as the bound: intervals leave out what that cuts."
+    return f"Values {' or '.join(ends)} count as that bound; intervals do not cover what this cuts."
 
 
 def _answer_counts_events(answers: Answer | Answers) -> bool:

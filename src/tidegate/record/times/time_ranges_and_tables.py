@@ -51,7 +51,7 @@ def ends_of_time_ranges(clock: Clock, when: Any, name: str) -> IntArray:
         found = read_times([when] if isinstance(when, str | date) else when, zone=zone)
     except InputError as error:
         problem = str(error).partition(" at position ")[2].partition(" ")[2] or str(error)
-        raise QueryError(f"{name} {problem}, such as 2024-02-01 or 2024-02-01T12:00") from None
+        raise QueryError(f"{name} {problem}: write 2024-02-01 or 2024-02-01T12:00") from None
     unlike = (found.clock.zone is None) != (clock.zone is None)
     early = clock.unit is None and bool((np.abs(found.ticks) < _EARLIEST).any())
     if found.clock.unit is not None and (unlike or early):
