@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tidegate.released import ReleasedFile
 
 
-
 def _position_as_typed(text: str) -> int:
     """A position; a newcomer types a time here."""
     try:

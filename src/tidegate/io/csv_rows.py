@@ -147,7 +147,8 @@ class CsvRows:
                 raise InputError(f"row {position} has a quote that is not closed, or a stray one")
             self._settle_by(fields, position, line)
         if len(fields) != self._width:
-            wide = f"does not have {self._width} fields" if self._width > 1 else "has several fields"
+            one = self._width == 1
+            wide = "has several fields" if one else f"does not have {self._width} fields"
             problem = f"row {position} {wide}"
             hint = self._hint(position, "--column chooses one")
             other = self._dialect.other_decimal(line.strip()) if self._width == 1 else ""
