@@ -18,6 +18,7 @@ from tidegate.cli.check_errors import (
     too_coarse,
     written,
 )
+from tidegate.cli.check_reading_options import found_reading_options, reading_facts
 from tidegate.cli.check_rehearsal import RehearsalValues
 from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
 from tidegate.cli.check_values import check_facts, nothing_to_check
@@ -98,7 +99,8 @@ def check(
     """  # noqa: D301  # \b keeps the lines of the examples
     with errors_as_exit_codes():
         typer.echo(_FIRST)
-        reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
+        given = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
+        reading = found_reading_options(source, given)
         if column is None and source != "-" and _list_columns_to_check(source, reading):
             raise SettingError("column", "is required: the file has several columns")
         timing = CheckedTimes.found(source, time, zone, time_format, reading)
@@ -114,7 +116,8 @@ def check(
             raise InputError(nothing_to_check(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
-        for name, fact in [*check_facts(profile, lower), *timing.facts(), *streams.facts()]:
+        facts = [*reading_facts(given, reading), *check_facts(profile, lower)]
+        for name, fact in [*facts, *timing.facts(), *streams.facts()]:
             typer.echo(f"{name:<11}{fact}")
         means = profile.means
         if len(means) > 1:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidegate.cli.check_reading_options import columns_with_time_patterns
 from tidegate.cli.pipeline_from_options import SHORTEST_KEY, rows_of_an_average_row
 from tidegate.clock import SECOND, Clock, offsets_of
 from tidegate.errors import InputError, SettingError
+from tidegate.io.file_kind_and_row_count import is_standard
 from tidegate.lattice import IntArray
 from tidegate.timestamps import Times
 from tidegate.timestamps_in_bulk import doubt_about_numbers
@@ -49,20 +51,22 @@ class CheckedTimes:
         format: str | None,  # noqa: A002  # --time-format
         reading: dict[str, Any],
     ) -> CheckedTimes:
-        """The column that was asked for, or the first that looks like times."""
-        if column is not None or source == "-" or reading.get("header") is False:
+        """The column that was asked for, or the first that looks like times; and their form."""
+        if is_standard(source) or reading.get("header") is False or format is not None:
             return cls(column, zone, format)
         from tidegate.io.column_choice import time_columns
 
-        names = time_columns(source, reading["format"], reading["delimiter"])
-        return cls(names[0] if names else None, zone, None, tuple(names[1:]))
+        plain = time_columns(source, reading["format"], reading["delimiter"])
+        patterns = columns_with_time_patterns(source, reading)
+        names = [column] if column is not None else [*plain, *patterns]
+        chosen = names[0] if names else None
+        return cls(chosen, zone, patterns.get(chosen or ""), tuple(names[1:]))
 
     def source(self) -> dict[str, Any]:
         """How the source is opened."""
         if self.column is None or self.problem:
             return {}
-        how = {"zone": self.zone, "time_format": self.format}
-        return {"time": self.column, "late": "keep", **how}
+        return {"time": self.column, "late": "keep", "zone": self.zone, "time_format": self.format}
 
     def push(self, times: Times | None) -> None:
         """Look at the times of some rows."""

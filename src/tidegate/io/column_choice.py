@@ -140,7 +140,7 @@ def time_columns(path: str, format: str | None, delimiter: str | None) -> list[s
         except (arrow.ArrowException, OSError):  # missing or damaged: who reads the values says so
             return []
         return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
-    rows = _first_rows_of_columns(path, kind, CsvDialect.given(delimiter or kind.delimiter, None))
+    rows = first_rows_of_columns(path, kind, CsvDialect.given(delimiter or kind.delimiter, None))
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if _column_has_times([row.get(name) for row in rows])]
 
@@ -150,9 +150,8 @@ def column_names(path: str, format: str | None, delimiter: str | None) -> list[s
     kind = file_kind_of(path, format)
     if kind.format == "parquet":
         return []  # its own message lists them
-    rows = _first_rows_of_columns(path, kind, CsvDialect.given(delimiter or kind.delimiter, None))[
-        :1
-    ]
+    dialect = CsvDialect.given(delimiter or kind.delimiter, None)
+    rows = first_rows_of_columns(path, kind, dialect)[:1]
     return [name for row in rows for name in _flat_columns(row)]
 
 
@@ -164,7 +163,8 @@ def _flat_columns(row: dict[str, Any], before: str = "") -> list[str]:
     return found
 
 
-def _first_rows_of_columns(path: str, kind: FileKind, dialect: CsvDialect) -> list[dict[str, Any]]:
+def first_lines_of_text(path: str, kind: FileKind, rows: int = _ROWS) -> list[bytes]:
+    """The first line of a text file and up to `rows` after it, as far as one read goes."""
     incoming = InputBytes(path, kind.compression)
     try:
         text = next(read_lines(incoming)).text
@@ -172,15 +172,22 @@ def _first_rows_of_columns(path: str, kind: FileKind, dialect: CsvDialect) -> li
         return []
     finally:
         incoming.close()
-    lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")[: _ROWS + 1]
+    return text.removeprefix(b"\xef\xbb\xbf").split(b"\n")[: rows + 1]
+
+
+def first_rows_of_columns(
+    path: str, kind: FileKind, dialect: CsvDialect, rows: int = _ROWS
+) -> list[dict[str, Any]]:
+    """The first rows of a text file, as columns by name; none if they cannot be read."""
+    lines = first_lines_of_text(path, kind, rows)
     try:
         if kind.format == "jsonl":
             found = [json.loads(line) for line in lines if line.strip()]
             return [row for row in found if isinstance(row, dict)]
-        header, *rows = ([field.decode() for field in dialect.fields(line)] for line in lines)
+        header, *others = ([field.decode() for field in dialect.fields(line)] for line in lines)
     except ValueError:  # not JSON, or not UTF-8: who reads the values says where
         return []
-    return [dict(zip(header, row, strict=False)) for row in rows if len(row) == len(header)]
+    return [dict(zip(header, row, strict=False)) for row in others if len(row) == len(header)]
 
 
 def _column_has_times(values: list[Any]) -> bool:
