@@ -47,6 +47,20 @@ def text_option(help: str, offers: Iterable[str] = (), **more: Any) -> Any:  # n
     return Annotated[str | None, typer.Option(help=help, autocompletion=complete, **more)]
 
 
+def position_argument(name: str, help: str) -> Any:  # noqa: A002
+    """For a position; where a newcomer types a time, it says which options take one."""
+
+    def read(text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise typer.BadParameter(
+                "must be a position, a whole number. To ask by time, use --from and --to"
+            ) from None
+
+    return typer.Argument(metavar=name, parser=read, help=help)
+
+
 def texts_option(help: str, **more: Any) -> Any:  # noqa: A002
     """An option that may be given several times, or None if it is not given."""
     more.setdefault("metavar", "<str>")

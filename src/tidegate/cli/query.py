@@ -13,6 +13,7 @@ import typer
 
 from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
 from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of_column
+from tidegate.cli.option_builders import position_argument
 from tidegate.cli.printed_answers import printed_facts, printed_remarks
 from tidegate.errors import QueryError, SettingError
 from tidegate.tables.plain_text import plain_number, plain_percent, table
@@ -23,32 +24,11 @@ if TYPE_CHECKING:
     from tidegate.record.record import Record
     from tidegate.released import ReleasedFile
 
-
-def _position_as_typed(text: str) -> int:
-    """A position; a newcomer types a time here."""
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(
-            "must be a position, a whole number. To ask by time, use --from and --to"
-        ) from None
-
-
 Start = Annotated[
-    int | None,
-    typer.Argument(
-        metavar="START",
-        parser=_position_as_typed,
-        help="First position, counted from 0. [default: 0]",
-    ),
+    int | None, position_argument("START", "First position, counted from 0. [default: 0]")
 ]
 End = Annotated[
-    int | None,
-    typer.Argument(
-        metavar="END",
-        parser=_position_as_typed,
-        help="End position, not included. [default: the end]",
-    ),
+    int | None, position_argument("END", "End position, not included. [default: the end]")
 ]
 Ranges = Annotated[
     str | None,
