@@ -89,7 +89,7 @@ def test_what_is_refused(trips, tmp_path):
     for words, problem in (
         (
             ("query", *output[1:], "0", "9"),
-            "--column is needed, as several were released: private.fare.csv, private",
+            "--column is required, since several were released: private.fare.csv, pri",
         ),
         (("query", *output[1:], "0", "9", "--ratio", "fare"), "must name two columns"),
         (("query", *output[1:], "0", "9", "--ratio", "tip/fare"), "is not of the column 'tip'"),

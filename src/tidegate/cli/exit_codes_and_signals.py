@@ -26,7 +26,7 @@ INTERRUPTED = 130  # Ctrl-C, as shells have it
 # click, so the class is reached through one of its children.
 _OPTION_ERRORS: type[BaseException] = typer.BadParameter.__mro__[2]
 _CLICK = typer.Context.__mro__[1].__module__.rpartition(".")[0]
-_VERBS = frozenset({"is", "must", "needs", "cannot"})
+_GO_ON = frozenset({"is", "must", "needs", "need", "has", "cannot", "counts", "and", "or"})
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def _setting_as_typed(setting: str, problem: str) -> str:
     context = import_module(f"{_CLICK}.globals").get_current_context(silent=True)
     if context is None or not any(f"--{setting}" in one.opts for one in context.command.params):
         return f"{setting}: {problem}"
-    return f"--{setting}{'' if problem.split()[0] in _VERBS else ':'} {problem}"
+    return f"--{setting}{'' if problem.split()[0] in _GO_ON else ':'} {problem}"
 
 
 def _explain_exit(error: BaseException) -> None:

@@ -91,7 +91,7 @@ def file_of_column(released: Path, column: str | None) -> Path:
 
         if found := columns_beside(released):
             names = ", ".join(found)
-            raise SettingError("column", f"is needed, as several were released: {names}")
+            raise SettingError("column", f"is required, since several were released: {names}")
     return released
 
 

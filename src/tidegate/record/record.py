@@ -242,7 +242,7 @@ class Record(RangeQueries):
     def time_index(self) -> TimeIndex:
         """Where which time is; values without times are refused."""
         if self.times is None:
-            raise QueryError("the values of this release have no times: ask by position")
+            raise QueryError("there are no times: ask by position, or release with times (--time)")
         return self.times
 
     def answers_between(
