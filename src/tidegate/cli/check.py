@@ -123,7 +123,7 @@ def check(
 
 
 def _list_columns_to_check(source: str, reading: dict[str, Any]) -> bool:
-    """Show the owner which columns there are; False: there is no choice, or nothing is known."""
+    """List the columns for the owner. False: there is one column only, or none is known."""
     from tidegate.io.column_choice import column_names
 
     if reading["header"] is False:
@@ -141,7 +141,7 @@ def _check_profile(
     streams: CheckedStreams,
     reading: dict[str, Any],
 ) -> tuple[DataProfile, RehearsalValues]:
-    """What is in the values. Times that a release would refuse are looked at no further."""
+    """Summarise the values; without their times, where a release would refuse those."""
     from tidegate.io import open_source
     from tidegate.plan.data_profile import DataProfile
 
@@ -172,7 +172,7 @@ def _check_settings(
     reading: dict[str, Any],
     about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> list[str]:
-    """What the settings that were thought of would do, and a command with good ones."""
+    """What the given settings would do, and a command with recommended ones."""
     from tidegate.plan.data_profile import round_above
 
     given = thought["bound"]
@@ -248,7 +248,7 @@ def _resolution_to_check(
     epsilon: str,
     about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> Fraction | None:
-    """The resolution for the command: one that hardly moves the sum; None: the default does."""
+    """The resolution for the command: one that hardly changes sums. None: the default does that."""
     from tidegate.plan.data_profile import ROUNDED
 
     (lower, bound), (streams, timing, _), given = bounds, about, thought["resolution"]
@@ -261,7 +261,7 @@ def _resolution_to_check(
 
 
 def _lower_bound_to_check(profile: DataProfile, given: str | None) -> Fraction:
-    """The lower bound that was thought of, or a round one that cuts no value."""
+    """The lower bound that was given, or a round one that cuts no value."""
     from tidegate.plan.data_profile import round_above
 
     if given is None:

@@ -56,13 +56,13 @@ def errors_as_exit_codes() -> Iterator[None]:
 
 
 def _explain_exit(error: BaseException) -> None:
-    """What the error leaves behind, as noted by who knows it (`Exception.add_note`)."""
+    """What the error leaves behind, as noted by the code that knows (`Exception.add_note`)."""
     for note in getattr(error, "__notes__", ()):
         complain(note)
 
 
 def _exit_fault(error: Exception) -> str:
-    """Where it happened. Neither its words nor a traceback: both may quote the data."""
+    """Where an unexpected error happened. Its message and traceback may quote the data."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"this should not happen: {type(error).__name__} in {Path(frame.filename).name}, line "
@@ -83,14 +83,14 @@ def complain(message: str) -> None:
 
 
 class Closable(Protocol):
-    """What comes to its end when it is closed."""
+    """Anything with a `close` method."""
 
     def close(self) -> None:
-        """End."""
+        """Close it."""
 
 
 class stopping_on_signal:  # noqa: N801  # reads as a verb in `with`
-    """SIGTERM ends a run as tidily as Ctrl-C; a followed source just comes to its end.
+    """Stop a run cleanly on SIGTERM, as on Ctrl-C; a source that is being followed just ends.
 
     An exception that a signal raises can get lost: Python drops those of finalizers, and libraries
     those of their callbacks. So it is raised again, by `check`, as soon as a block is done.
@@ -107,12 +107,12 @@ class stopping_on_signal:  # noqa: N801  # reads as a verb in `with`
         return self
 
     def check(self) -> None:
-        """Stop here if that was asked for, and has not happened."""
+        """Stop here if a signal asked for it and the run has not stopped yet."""
         if self._asked and self._followed is None:
             raise KeyboardInterrupt
 
     def then(self, progress: Callable[[int], None]) -> Callable[[int], None]:
-        """The progress of a run, and whether it has to stop, block by block."""
+        """Report the progress of a run and check for a signal, block by block."""
 
         def advance(count: int) -> None:
             self.check()

@@ -1,4 +1,4 @@
-"""The options of `tidegate release`; a file for --config has the same names."""
+"""The options of `tidegate release`; a file for --config uses the same names."""
 
 from __future__ import annotations
 
