@@ -18,7 +18,7 @@ from tidegate.released import Released, ReleasedFile, release
 
 
 class Frame:
-    """What `frame.tidegate` has."""
+    """The namespace `frame.tidegate`."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -32,7 +32,7 @@ class Frame:
 
 
 class Series:
-    """What `series.tidegate` has."""
+    """The namespace `series.tidegate`."""
 
     def __init__(self, series: Any) -> None:
         self._series = series

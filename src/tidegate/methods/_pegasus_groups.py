@@ -42,7 +42,7 @@ _Listed = tuple[list[float], list[float], list[float]]  # values, tests, limits:
 
 
 class PegasusGrouping:
-    """The open group. Its members are raw values: secret."""
+    """The open group and its test. Its members are raw values: secret."""
 
     def __init__(self, public: int, longest: int, threshold: int) -> None:
         # Sums of products of a few values, group by group, are exact as floats then, and faster.
@@ -60,7 +60,7 @@ class PegasusGrouping:
 
     @property
     def members(self) -> list[int]:
-        """The values of the open group; none: no group is open."""
+        """The values of the open group; empty: none is open."""
         found: list[int] = self._members[: self._count].tolist()
         return found
 
@@ -72,7 +72,7 @@ class PegasusGrouping:
         self._most = float(1 + self._least)
 
     def opens(self, values: IntArray, tests: IntArray, limits: IntArray) -> list[int]:
-        """Test values one after the other; give the places of those that open a group.
+        """Test values one after another; return the indices of those that open a group.
 
         `limits` is the noise of the limits of new groups.
         """
@@ -113,7 +113,7 @@ class PegasusGrouping:
         self._least, self._most, self._members[0] = 0, 0.0, value
 
     def _one_by_one(self, listed: _Listed, start: int, opens: list[int]) -> int:
-        """Test values until a group is long; gives where that is."""
+        """Test values until the group is long; return how many were tested."""
         values, tests, limits = listed
         in_floats = self._in_floats
         one = 1.0 if in_floats else 1
@@ -226,7 +226,7 @@ class PegasusGrouping:
 
 
 def _deviation_of_group(group: list[float], total: float) -> float:
-    """The deviation of a short group; whole numbers, as floats where these are exact."""
+    """The deviation of a short group; integers, as floats where these are exact."""
     count = len(group)
     mean = (total - 1) // count
     lower_values = [value for value in group if value <= mean]

@@ -1,4 +1,4 @@
-"""What `rescue_dp` spends: a part of what a window has left, when a measurement is due."""
+"""The budget of `rescue_dp`: a share of what a window has left, when a measurement is due."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOUBT = 1e-5  # 2^32 times the error of a share is below 1.2e-6
 
 
 class RescueDPStage(Protocol):
-    """The stage, as far as the sampler asks it."""
+    """The part of the stage that the sampler uses."""
 
     @property
     def window(self) -> int: ...
@@ -35,7 +35,7 @@ class RescueDPStage(Protocol):
 
 
 class RescueDPOneByOne(KalmanFeedback):
-    """Asks for a measurement when the interval is over. Its state holds no raw value."""
+    """Measures when the interval is over. Its state holds no raw value."""
 
     STATE: ClassVar[tuple[str, ...]] = (*KalmanFeedback.STATE, "places", "parts", "due")
 
@@ -48,7 +48,7 @@ class RescueDPOneByOne(KalmanFeedback):
         self._offer = self._position = 0
 
     def push(self, value: int, position: int) -> int:
-        """The value itself decides nothing."""
+        """The noise scale if a measurement is due, else 0. The value itself decides nothing."""
         if position < self.due:
             return 0
         self._position = position
@@ -60,7 +60,7 @@ class RescueDPOneByOne(KalmanFeedback):
         return self.scale_of(self._offer)
 
     def measured(self, number: int, span: int, scale: int) -> None:
-        """Let filter and controller see what was released, and remember what it cost."""
+        """Update filter and controller with the released number, and note its cost."""
         self.follow(number, span, scale)
         if scale:
             self.places.append(self._position)
@@ -68,7 +68,7 @@ class RescueDPOneByOne(KalmanFeedback):
             self.due = self._position + round(min(self.interval, float(self._window)))
 
     def scale_of(self, parts: int) -> int:
-        """The scale of the noise of a measurement that costs `parts`."""
+        """The noise scale of a measurement that costs `parts`."""
         return self._stage.scale(self._threshold, parts)
 
     def part_of(self, left: int, interval: float) -> int:
@@ -85,6 +85,6 @@ class RescueDPOneByOne(KalmanFeedback):
 
 
 def rough_rescue_share(interval: float) -> float:
-    """The share of what is left that a measurement takes, nearly."""
+    """An approximation of the share of what is left that a measurement takes."""
     share = ROUGH_SHARE * math.log(interval + 1)
     return share if share < ROUGH_MOST else ROUGH_MOST

@@ -56,7 +56,7 @@ _AGAIN_HORIZON = 8  # a later warm-up is one for so many times what came before 
 
 
 def first_length(epsilon: Fraction, horizon: int) -> int:
-    """How long the first warm-up is: that of a stream of 4,096 values, or 24/ε if that is longer.
+    """The length of the first warm-up: as for a stream of 4,096 values, or 24/ε if that is longer.
 
     Never longer than the horizon asks for. θ is refined as values come, so a first choice may know
     little; and a stream whose length nobody knew beforehand gets its first answers early.
@@ -71,7 +71,7 @@ def first_length(epsilon: Fraction, horizon: int) -> int:
 
 
 def later_length(epsilon: Fraction, horizon: int, *, at: int) -> int:
-    """How long a warm-up is that begins after `at` values: public, as they are counted only."""
+    """The length of a warm-up that begins after `at` values; public, like their number."""
     reach = max(1, min(horizon, _AGAIN_HORIZON * at))
     return max(first_length(epsilon, horizon), warm_up_length(epsilon, reach))
 
@@ -97,7 +97,7 @@ def warm_up_length(epsilon: Fraction, horizon: int) -> int:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Refinement(ThresholdSchedule, Spec):
-    """Release the warm-up too, and choose the threshold again while that pays.
+    """Release the warm-up too, and choose the threshold again as long as that pays.
 
     Guarantee: ε per event, the largest sum over the kinds of pieces that a value can belong to.
 
@@ -132,7 +132,7 @@ class Refinement(ThresholdSchedule, Spec):
 
     @property
     def releases_warm_up(self) -> bool:
-        """Yes: its values are predicted, and their sum is measured once θ is known."""
+        """True: its values are predicted, and their sum is measured once θ is known."""
         return True
 
     def check(self, pipeline: Pipeline) -> None:
@@ -147,27 +147,27 @@ class Refinement(ThresholdSchedule, Spec):
             raise SettingError("threshold", "must leave some of epsilon for the warm-up's sum")
 
     def measurer(self, pipeline: Pipeline) -> RefinementTrees:
-        """The trees for every budget that a piece can have."""
+        """The trees, for every budget that a block can have."""
         return self.trees(pipeline.threshold, pipeline.perturber)
 
     def budgets(self, pipeline: Pipeline) -> RefinementTrees:
-        """The trees, which know every budget that a piece can have."""
+        """The same trees: they know every budget that a block can have."""
         return self.measurer(pipeline)
 
     def warm_up(self, pipeline: Pipeline) -> int:
-        """As many values as the threshold wants to see."""
+        """The number of values that the threshold's stage asks for."""
         return pipeline.threshold.holdout
 
     def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
-        """The largest sum over the kinds of pieces that a value can belong to."""
+        """The largest cost over all kinds of phases that a value can belong to."""
         return self.guarantee(pipeline.threshold, pipeline.perturber, pipeline.choices)
 
     def warm_up_share(self, threshold: Threshold, perturber: Perturber, *, first: bool) -> Fraction:
-        """The part of ε that the choice of a warm-up gets."""
+        """The share of ε for the choice of a warm-up."""
         return Fraction(threshold.guarantee.epsilon) / perturber.epsilon if first else AGAIN_SHARE
 
     def trees(self, threshold: Threshold, perturber: Perturber) -> RefinementTrees:
-        """The perturber for every budget that a piece can have."""
+        """The perturber, for every budget that a block can have."""
         if type(perturber) is not AdaptiveTrees:
             raise AssertionError("the stages were checked")
         shares = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
@@ -185,7 +185,7 @@ class Refinement(ThresholdSchedule, Spec):
         *,
         age: int,
     ) -> TailQuantile:
-        """The stage that chooses θ, or the scale of both ends, with this share of ε.
+        """The stage that chooses θ, or the scale of both caps, with this share of ε.
 
         `age` is how many values have come by then since the warm-up began: θ is for some times as
         many, at most for a horizon.
@@ -205,7 +205,7 @@ class Refinement(ThresholdSchedule, Spec):
         evidence: int,
         fallen: int = 0,
     ) -> tuple[int, Fraction] | None:
-        """Values that pay for another choice of θ, and with which share of ε; None: none do.
+        """How many values pay for another choice of θ, and with which share of ε. None: none.
 
         Positions count from the beginning of the release: `at` the present one, `warm_up_start`
         that of the warm-up that θ comes from; the first warm-up had `first` values. `evidence` is
@@ -221,7 +221,7 @@ class Refinement(ThresholdSchedule, Spec):
     def window_again(
         self, horizon: int, at: int, warm_up_start: int, evidence: int
     ) -> tuple[int, Fraction] | None:
-        """The next window where the level has moved since θ was chosen, at any time."""
+        """The next window after the level has moved since θ was chosen, at any time."""
         needed = at + max(1, math.ceil(MOVED_EVIDENCE * evidence / int(16 * LATE_SHARE)))
         last = (at // horizon + 1) * horizon - math.floor(horizon * LEFT)
         if not self.windows or needed > last:
@@ -234,7 +234,7 @@ class Refinement(ThresholdSchedule, Spec):
         perturber: Perturber,
         choices: tuple[Fraction, ...] = (Fraction(1),),
     ) -> Guarantee:
-        """Derived: in every piece a choice and sums in sequence, pieces in parallel.
+        """The derived guarantee: in every phase a choice and sums in sequence; phases in parallel.
 
         `choices`: the parts of a choice's budget for θ, or for the scale of both ends, and for
         their shape.
@@ -255,7 +255,7 @@ class Refinement(ThresholdSchedule, Spec):
 
 
 def _refinement_blocks_until(needed: int, horizon: int, at: int, warm_up_start: int) -> int:
-    """Values of as many whole blocks from `at` on as reach `needed`."""
+    """The number of values in as many whole blocks from `at` on as reach `needed`."""
     end = at
     while end < needed:
         end += refinement_block_length(horizon, end - warm_up_start, end)

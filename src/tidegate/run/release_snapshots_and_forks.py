@@ -1,4 +1,4 @@
-"""Snapshots, forks and journal entries of a release: how its state leaves it, and comes back."""
+"""Snapshots, forks and journal entries of a release: how its state is saved and restored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotsAndForks(ReadableRelease):
-    """The side of a `Release` that is saved, resumed and branched. Two never share noise."""
+    """The side of a `Release` that saves, resumes and forks. No two releases share noise."""
 
     _keeps_journal: bool
 
@@ -31,7 +31,7 @@ class SnapshotsAndForks(ReadableRelease):
 
     @abstractmethod
     def _hold(self, units: IntArray) -> None:
-        """Keep values for the choice of θ; choose when there are enough."""
+        """Hold values for the choice of θ; choose once there are enough."""
 
     def snapshot(
         self, key: bytes | None = None, *, brief: bool = False, users: bool = True
@@ -78,7 +78,7 @@ class SnapshotsAndForks(ReadableRelease):
         return release
 
     def fork(self, randomness: Randomness | None = None) -> Self:
-        """Branch safely: a second release from here on, with a new epoch and new noise.
+        """Fork safely: a second release from here on, with a new epoch and new noise.
 
         Both branches may see the same values, so the fork's cost is added to the guarantee of both:
         the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
@@ -112,7 +112,7 @@ class SnapshotsAndForks(ReadableRelease):
             return branch
 
     def journal_entries(self) -> list[JournalEntry]:
-        """What was released since this was last asked, for a journal; the first call begins."""
+        """What was released since the last call, for a journal; the first call starts the log."""
         ownership, began = self._ownership, False
         try:
             with ownership.lock:

@@ -1,4 +1,4 @@
-"""What each candidate of `TailQuantile` costs: a price on ln θ, from public settings and facts."""
+"""The price of each candidate of `TailQuantile`: on ln θ, from public settings and facts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def threshold_penalties(
     positive: int | None,
     late: Fraction | None = None,
 ) -> IntArray:
-    """What each candidate θ costs, price·ln θ, in parts of a value; `top` is the bound.
+    """The price of each candidate θ, price·ln θ, in fractions of a value; `top` is the bound.
 
     Above `climbing_to` the price is another; `late`: that of `late_price`, which holds up to half
     as much again. Privacy: no value is looked at.
@@ -76,7 +76,7 @@ def _price_of_threshold(
     least: int,
     late: Fraction | None,
 ) -> Fraction:
-    """The penalty of a θ that is e times larger, in values."""
+    """The price of a θ that is e times larger, in values."""
     # At least a factor of 2, as if the end were as far.
     length = Fraction(
         max(log_of_threshold(max(climb[1], 2)) - log_of_threshold(climb[0]), log_of_threshold(2))
@@ -90,7 +90,7 @@ def _price_of_threshold(
 
 
 def late_price(stage: TailQuantile, level: float, theta: int) -> Fraction:
-    """The most that a late choice asks for a factor of e, in 1/ε: 10·r, between 3 and 10.
+    """The largest price of a factor of e in a late choice, in 1/ε: 10·r, between 3 and 10.
 
     r = level/θ·ln(1/share) for the share of values above θ that is aimed at: 1 for exponential
     values, more for lighter tails, 0.1 to 0.6 for heavy ones. A tail of index κ gains by a larger
@@ -108,12 +108,12 @@ def late_price(stage: TailQuantile, level: float, theta: int) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _threshold_logs(steps: tuple[int, ...]) -> tuple[Decimal, ...]:
-    """Logarithms of candidates, which grow."""
+    """The logarithms of candidates in growing order."""
     return tuple(map(log_of_threshold, steps))
 
 
 @lru_cache(maxsize=1024)
 def log_of_threshold(step: int) -> Decimal:
-    """ln of a whole number, with the same digits on every machine."""
+    """ln of an integer, with the same digits on every machine."""
     with localcontext(Context(prec=_DIGITS)):
         return Decimal(step).ln()
