@@ -72,7 +72,7 @@ class Answer:
 
     @property
     def crowded(self) -> bool:
-        """Whether the mean lies close to the threshold, as if most values were cut there.
+        """Whether the mean lies close to the threshold, as if most values were capped there.
 
         A function of the answer: free. Then the true sum may be much larger than any interval
         says.
@@ -82,13 +82,13 @@ class Answer:
 
     @property
     def crowded_below(self) -> bool:
-        """Whether the mean lies close to the lower end: the true sum may be much smaller then."""
+        """Whether the mean lies close to the lower cap: the true sum may be much smaller then."""
         empty = self.floor * (self.end - self.start) if self.empty is None else self.empty
         return self.estimate < answer_text.CROWDED * empty < 0
 
     @property
     def blind(self) -> bool:
-        """Whether too few values chose the threshold, so that `high` is hardly more than a limit.
+        """Whether too few values chose the threshold, so that `high` may be too low.
 
         A function of what was released (`tidegate.record.unseen_values`): free.
         """
@@ -96,7 +96,7 @@ class Answer:
 
     @property
     def assumption(self) -> str:
-        """What `high` takes for granted, in words; empty if it assumes nothing.
+        """The assumption behind `high`, as text; empty if there is none.
 
         `low` never depends on it: what truncation took away only adds to a sum, unless values below
         0 count.
@@ -105,17 +105,17 @@ class Answer:
 
     @property
     def beyond_bound(self) -> str:
-        """What values beyond the public bound count as, where the cap reached it, in words."""
+        """How values beyond the public bound count, where the cap reached it, as text."""
         return answer_text.beyond_bound(self)
 
     @property
     def cut(self) -> str:
-        """Where values were cut, in words."""
+        """Where values were capped, as text."""
         return answer_text.cut_sentence(self)
 
     @property
     def warning(self) -> str:
-        """What to fear if most values lie at one of the ends; may be empty."""
+        """A warning if most values lie at a cap; else empty."""
         if self.crowded:
             return answer_text.CUT_ABOVE if self.floor else answer_text.CUT
         return answer_text.CUT_BELOW if self.crowded_below else ""
@@ -128,7 +128,7 @@ class Answer:
 
 
 def answer_out_of_range(start: int, end: int, oldest: int, newest: int) -> str:
-    """What is wrong with [start, end), where [oldest, newest) is known."""
+    """The error for [start, end), where only [oldest, newest) can be answered."""
     if start > end:
         return f"range [{start}, {end}) ends before it starts"
     if end > newest:

@@ -1,4 +1,4 @@
-"""A record as it is now, for other threads to read while more is released.
+"""A read-only view of a record as of now, for other threads while more is released.
 
 Making one costs a few microseconds and copies no sums: see `LeafBuffer.view`. What is found while
 answering (the posterior of a segment, what thresholds tell of each other) is kept with the view, so
@@ -25,7 +25,7 @@ class RecordView(Record):
 
 
 def _closed_view(segment: Segment) -> Segment:
-    """View of a segment that a later one follows: the same one until it forgets values.
+    """The view of a segment that is complete; cached until the segment forgets values.
 
     Smoothing it again would give the same.
     """
