@@ -1,4 +1,4 @@
-"""Which blocks and leaves of a record may have been cut nearly everywhere: for upper ends.
+"""Blocks and leaves whose values may nearly all have been capped: for upper ends.
 
 A jump fills a cap before the smoothed level knows. What was measured says so: a block, or a single
 leaf, whose released sum is near the sum of its caps. A leaf counts if its mean looks full beside
@@ -29,7 +29,7 @@ _RISEN, _ROSE, _NEWEST_SURE = 1.5, 0.15, 2.5
 
 
 class FullLeafShares(NamedTuple):
-    """What was released, as a share of what it would be if all values were cut; 0: not known.
+    """Released sums as shares of their largest possible value; 0: unknown.
 
     With a standard error more: noise must not close an end.
 
@@ -44,7 +44,7 @@ class FullLeafShares(NamedTuple):
     leaves: FloatArray
 
     def of_leaves(self, positions: IntArray) -> FloatArray:
-        """The share of the full leaf in which each position lies; 0: in none."""
+        """The share of the full leaf at each position; 0: no full leaf is there."""
         at = np.searchsorted(self.edges, positions, side="right") - 1
         found: FloatArray = np.where(at >= 0, self.leaves[np.maximum(at, 0)], 0.0)
         return found
@@ -53,7 +53,7 @@ class FullLeafShares(NamedTuple):
 def full_leaf_shares(
     recorded: Recorded, blocks: Sequence[Block], until: int, home: float
 ) -> FullLeafShares:
-    """Of blocks and full leaves, by what was released `until` then.
+    """The shares of blocks and of full leaves, from what was released `until` then.
 
     `home`: the level when θ was new, as a part of θ.
     """
