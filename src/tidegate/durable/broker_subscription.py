@@ -1,4 +1,4 @@
-"""From a broker through a durable release into a sink: nothing lost, nothing twice.
+"""Pass messages of a broker through a durable release into a sink: nothing lost, nothing twice.
 
     Reader: messages after our offset → values → push → commit ║ sink → acknowledge
                                       state, journal and offset ║
@@ -27,7 +27,7 @@ _WAIT = 0.5  # seconds between looks at whether to stop
 
 
 class BrokerMarks(NamedTuple):
-    """Where the values of one batch of messages came from.
+    """The broker's offsets of the values of one batch of messages.
 
     Attributes:
         place: of the first value of the first message, counted over all values.
@@ -73,7 +73,7 @@ def subscribe_to_broker(
     format: str | None = None,  # noqa: A002  # as in open_sink
     written: int | None = None,
 ) -> Transferred:
-    """Release what a broker has, and complete the sink.
+    """Release the messages of a broker, and complete the sink.
 
     Args:
         reader: from `tidegate.io.brokers.open_reader`.

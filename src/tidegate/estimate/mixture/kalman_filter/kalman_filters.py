@@ -224,7 +224,7 @@ class KalmanFilters:
         return self._projected[:SIZE], self._variance
 
     def open_leaf(self, leaf: NoisyLeaf | NoisyLeaves) -> None:
-        """Add the noise of the tree's nodes that begin with this leaf, one for all or for each."""
+        """Add the noise of the nodes that begin with this leaf: one for all models, or one each."""
         if leaf.inner is None:
             return
         rows, columns, share = self._rows, self._columns, leaf.inner_share
