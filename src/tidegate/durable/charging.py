@@ -163,7 +163,7 @@ class Charging:
 
 
 def charging_in(folder: Path, own: Charging) -> Charging:
-    """What charges for the release in a folder: nothing, if it is one column of several."""
+    """The object that charges for the release in a folder; one column of several must not."""
     return ChargingOneColumn(own, folder) if (folder.parent / COLUMNS).exists() else own
 
 
