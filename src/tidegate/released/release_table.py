@@ -173,7 +173,7 @@ def _columns_of_table(
     randomness: Randomness | None,
     common: dict[str, Any],
 ) -> ReleasedColumns:
-    """Release each column with its part of ε.
+    """Release each column with its share of ε.
 
     Privacy: a row has a value in each column, and each costs its own ε_i. A replaced row costs
     their sum (sequential composition), which is ε exactly.
@@ -205,7 +205,7 @@ def _columns_of_table(
 
 
 def _warn_of_table_settings(pipeline: Pipeline) -> None:
-    """Warn of doubtful settings, as `tidegate release` does: a `UserWarning` for each sentence."""
+    """Warn about settings, as `tidegate release` does: a `UserWarning` for each sentence."""
     from tidegate.plan import setting_warnings  # on demand: most imports need none of it
 
     for sentence in setting_warnings(pipeline):
@@ -241,7 +241,7 @@ def _pipeline_for_table(
 def _pipeline_for_table_rows(
     make: Callable[..., Any], epsilon: Number, bound: Number, rows: int, settings: dict[str, Any]
 ) -> Any:
-    """The pipeline; a table that is too short for its budget is told as such."""
+    """The pipeline; refuses a table that is too short for its budget."""
     try:
         return make(epsilon, bound, **settings)
     except SettingError as problem:
@@ -260,7 +260,7 @@ def _with_less_held_out(
     bound: Number,
     settings: dict[str, Any],
 ) -> Pipeline:
-    """The pipeline with a hold-out that leaves rows to release, where nobody chose one.
+    """The pipeline with a default hold-out that leaves rows to release.
 
     A tenth of the rows, or as many as a threshold needs that is better than chance: a function of
     the number of rows, which is public.

@@ -1,4 +1,4 @@
-"""Answers about streams, values and the ledger as models: what the OpenAPI document says of them.
+"""Models of answers about streams, values and the ledger, for the OpenAPI document.
 
 They describe, and check nothing when a request is answered: that would take longer than most
 answers. Tests hold every answer against them. Numbers that JSON cannot hold are texts or null.
@@ -14,7 +14,7 @@ Kind = Literal["readings", "events", "keyed readings", "keyed events"]
 
 
 class AnswerModel(BaseModel):
-    """What all answers share: no field that is not named here."""
+    """Base of all answers: fields that are not named here are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,7 +45,7 @@ class Checked(AnswerModel):
 
 
 class ExpectedErrors(AnswerModel):
-    """The errors to expect of sums over so many rows."""
+    """The errors to expect of sums over this many rows."""
 
     length: int
     standard_error: float
@@ -60,7 +60,7 @@ class Planned(Checked):
 
 
 class StreamFacts(AnswerModel):
-    """The public facts of a stream, as it was created."""
+    """The public facts of a stream, as created."""
 
     name: str
     kind: Kind
@@ -78,14 +78,14 @@ class StreamFacts(AnswerModel):
 
 
 class Phase(AnswerModel):
-    """From where on a threshold held."""
+    """A threshold, and the position from which on it held."""
 
     start: int
     threshold: float | None
 
 
 class StreamState(AnswerModel):
-    """The public facts of a stream, as it is now."""
+    """The present public facts of a stream."""
 
     kind: Kind
     source: str
@@ -102,19 +102,19 @@ class StreamState(AnswerModel):
 
 
 class StreamKind(AnswerModel):
-    """What a producer must know."""
+    """What a producer must know about a stream."""
 
     kind: Kind
 
 
 class Finished(AnswerModel):
-    """Open warm-ups are ended."""
+    """Open warm-ups have ended."""
 
     finished: Literal[True]
 
 
 class KeysPage(AnswerModel):
-    """Keys, and how many rows of each were released."""
+    """Keys, and the number of released rows of each."""
 
     keys: list[str]
     released: list[int]
@@ -133,7 +133,7 @@ class ColumnsFacts(AnswerModel):
 
 
 class TakenValues(AnswerModel):
-    """What became of values: they are durable."""
+    """The outcome of a push: its values are durable."""
 
     start: int | None = Field(description="The place of the first one; null for events.")
     count: int
@@ -141,19 +141,19 @@ class TakenValues(AnswerModel):
 
 
 class TakenColumns(AnswerModel):
-    """What was taken of rows with several values."""
+    """The outcome of a push of rows with several values."""
 
     columns: dict[str, TakenValues]
 
 
 class ClockTaken(AnswerModel):
-    """Ticks that were over by then are released."""
+    """The ticks that were over at that time are released."""
 
     until: str
 
 
 class ReleasedRows(AnswerModel):
-    """Released rows, a list for each column."""
+    """Released rows, as a list for each column."""
 
     first: int
     values: list[float]
@@ -207,7 +207,7 @@ class Sums(AnswerModel):
 
 
 class Table(AnswerModel):
-    """Sums part by part: a list for each column, null for what is no number."""
+    """Sums for each part of a range: a list for each column, null for missing numbers."""
 
     columns: dict[str, list[float | str | None]]
     confidence: float
@@ -216,7 +216,7 @@ class Table(AnswerModel):
 
 
 class MovingSumColumns(AnswerModel):
-    """Sums and means over a window that slides."""
+    """Sums and means over a sliding window."""
 
     columns: dict[str, list[float | str | None]]
     over: str

@@ -1,4 +1,4 @@
-"""Tables that somebody looks at are worked out again when their stream has changed, and rests.
+"""Recompute tables that somebody watches, when their stream has changed and is idle.
 
 A table over many keys smooths every record that has changed: a third of a second of a processor for
 100 keys of a month. Whoever looks at one asks for it again and again. So the last table of a stream
@@ -72,19 +72,19 @@ class AnswersAhead:
         self._ready = asyncio.Event()
 
     def asked(self, name: str, keys: Iterable[str] | None, answer: Callable[[View], Any]) -> None:
-        """Somebody asks for this table of a stream."""
+        """Note that somebody asked for this table of a stream."""
         self._tables.pop(name, None)
         self._tables[name] = _TableAhead(self._clock(), keys, answer)
         while len(self._tables) > _MOST:
             del self._tables[next(iter(self._tables))]
 
     def released(self, names: Iterable[str]) -> None:
-        """Rows of these streams were released: from the gate's thread."""
+        """Note, in the gate's thread, that rows of these streams were released."""
         self._changed.update(names)
         self._released = self._clock()
 
     def due(self) -> str | None:
-        """A stream whose table should be worked out now."""
+        """A stream whose table should be computed now."""
         now = self._clock()
         rows_come = now < self._released + _QUIET
         if now < (self._rested_between_rows if rows_come else self._rested):
@@ -101,7 +101,7 @@ class AnswersAhead:
         return None
 
     def _slow(self, name: str) -> bool:
-        """Whether a table of this stream would take long, and there is room to have it ready."""
+        """Whether a table of this stream would take long, and there is room to keep it."""
         try:
             stream = self._gate.streams.existing(name)
         except TidegateError:
@@ -112,7 +112,7 @@ class AnswersAhead:
         return stream.keys is not None and few and not stream.pipeline.estimator.adds_up
 
     def _view(self, name: str, run: Run) -> View | None:
-        """A view for a table that nobody has asked for; None: it has too many keys."""
+        """A view for a table that nobody has asked for. None: it has too many keys."""
         if not isinstance(run, CommittedKeyed):
             return None
         self._unasked.pop(name, None)
@@ -123,7 +123,7 @@ class AnswersAhead:
         return view_to_answer(run)
 
     async def work(self, name: str) -> None:
-        """Work out the table of a stream."""
+        """Compute the table of a stream."""
         used, asked = 0.0, self._tables.get(name)
         self._changed.discard(name)
 
@@ -146,12 +146,12 @@ class AnswersAhead:
         self._rested_between_rows = now + used * (1 / _SHARE_BETWEEN_ROWS - 1)
 
     async def ready(self) -> None:
-        """Wait until the streams that were there at the start are ready, but not for long."""
+        """Wait, for a limited time, until the streams present at the start are ready."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ready.wait(), _START)
 
     async def run(self) -> None:
-        """Work ahead until cancelled."""
+        """Compute tables until cancelled."""
         try:
             self._changed.update(await asyncio.to_thread(self._gate.streams.in_use))
             while (name := self.due()) is not None:

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 def _stream_settings_refused(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """What Python says about arguments that a method does not take, as an error of ours."""
+    """Convert Python's error about arguments that a method does not take into ours."""
 
     @wraps(function)
     def called(*args: Given.args, **more: Given.kwargs) -> Result:
@@ -117,7 +117,7 @@ class NewStream(BaseModel):
         return events(self.epsilon, self.bound, **clock, **self.settings)
 
     def grace(self, pipeline: Pipeline) -> int | None:
-        """Seconds after the end of a tick at which the service closes it; None: it does not."""
+        """Seconds from the end of a tick until the service closes it. None: it does not."""
         if self.events is None or self.events.grace is None or pipeline.ticks is None:
             return None
         if pipeline.ticks.clock.zone is None:
@@ -132,7 +132,7 @@ class NewStream(BaseModel):
 
     @_stream_settings_refused
     def key_settings(self, pipeline: Pipeline) -> dict[str, Any] | None:
-        """How keys are treated; None: there are none."""
+        """The settings about keys. None: there are no keys."""
         if self.keys is None:
             if self.shared_threshold:
                 raise SettingError("shared_threshold", "needs keys")
@@ -143,7 +143,7 @@ class NewStream(BaseModel):
         return found
 
     def checked(self) -> dict[str, Any]:
-        """What these settings promise, and what is doubtful about them."""
+        """The guarantee of these settings, and warnings about them."""
         pipeline = self.pipeline()
         _ = self.grace(pipeline)
         keys = self.key_settings(pipeline)
@@ -173,7 +173,7 @@ class Column(BaseModel):
 
 
 class NewColumns(BaseModel):
-    """Streams to create for rows with several values: ε is that of a row, and is divided."""
+    """Streams to create for rows with several values; they share the ε of a row."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -190,7 +190,7 @@ class NewColumns(BaseModel):
 
     @_stream_settings_refused
     def pipelines(self) -> dict[str, Pipeline]:
-        """What releases each column: a replaced row replaces all its values, so budgets add up."""
+        """The pipeline of each column. A replaced row replaces all its values: budgets add up."""
         names = checked_column_names(list(self.columns))
         given = {name: one.share for name, one in self.columns.items() if one.share is not None}
         epsilon, shares = positive("epsilon", self.epsilon), shares_of(names, given)
@@ -203,7 +203,7 @@ class NewColumns(BaseModel):
 
 
 class Plan(NewStream):
-    """What would these settings give?"""
+    """Settings whose errors are to be predicted."""
 
     name: str = "plan"
     lengths: list[int] = Field([1, 100, 10_000], description="Lengths of ranges, in rows.")
@@ -212,7 +212,7 @@ class Plan(NewStream):
 
     @_stream_settings_refused
     def expected(self) -> dict[str, Any]:
-        """The errors to expect, from settings alone."""
+        """The errors to expect, computed from settings alone."""
         if not 0 < len(self.lengths) <= _MOST_LENGTHS or max(self.lengths) > _LONGEST:
             raise InputError(f"lengths: up to {_MOST_LENGTHS} of them, of up to {_LONGEST:,} rows")
         pipeline = self.pipeline()

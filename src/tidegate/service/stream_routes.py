@@ -1,4 +1,4 @@
-"""Streams over HTTP: checked, planned, created, changed, retired."""
+"""Routes of streams: check, plan, create, change, retire."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _events_streamed(
 
 
 def event_function(pipeline: Pipeline, secret: MasterSecret, run: str, until: Any) -> _ROW:
-    """What releases the events of one shard."""
+    """The function that releases the events of one shard."""
     settings = pipeline.settings()
 
     def released(group: tuple[Any, ...], frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Change the number of shards: the state of an old checkpoint, for a new query."""
+"""Change the number of shards: turn an old checkpoint's state into that of a new query."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Task:
     # -- receiving -------------------------------------------------------------------------------
 
     def problem(self, report: Report, now: float) -> str | None:
-        """Why a report cannot be taken, whoever sent it (`report_checks.REASONS`); None: it can."""
+        """The reason to reject a report, from anybody (`report_checks.REASONS`); None: take it."""
         number = self.number_of(report.round)
         return self.round_problem(number, now) or self.report_problem(number, report)
 

@@ -77,5 +77,5 @@ _MINE = (tasks, questions, rounds, devices, batches)
 
 
 def create(connection: Connection) -> None:
-    """Make those that are not there, in the open transaction."""
+    """Create missing tables, in the open transaction."""
     everything.create_all(connection, tables=_MINE, checkfirst=True)

@@ -1,4 +1,4 @@
-"""What operators and readers call: begin and retire tasks, sums by time."""
+"""Routes of operators and readers: begin and retire tasks, sums by time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class NewTask(BaseModel):
     )
 
     def facts(self) -> TaskFacts:
-        """The task, checked."""
+        """The checked task."""
         for name in ("epsilon", "bound"):
             if name in self.settings:
                 raise SettingError(name, "stands beside settings, not in it")
