@@ -35,9 +35,9 @@ LARGEST = 1 << 53
 FINE = 1 << 20
 # For a threshold rule whose work grows with the steps, or that knows little.
 COARSE = 1 << 10
-# Values are rounded to so many parts of such a step, or to the largest power of ten below for which
-# 64 bits hold all sums. A million values that are all rounded the same way are then off by half a
-# step together, and noise is of several steps.
+# Values are rounded to a millionth of such a step, or to the next power of ten for which 64 bits
+# hold all sums. A million values that are all rounded the same way are then off by half a step
+# together, while noise is several steps large.
 GRAIN = 10**6
 
 

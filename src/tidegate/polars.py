@@ -1,4 +1,4 @@
-"""For polars: `frame.tidegate.release(...)`, and released files as frames.
+"""Support for polars: `frame.tidegate.release(...)`, and released files as frames.
 
     import polars as pl, tidegate.polars
     released = pl.read_csv("meters.csv").tidegate.release("watts", epsilon=0.5, bound=5000)

@@ -79,8 +79,7 @@ class CheckedTimes:
         self.newest, self.clock = int(ahead[-1]), times.clock
 
     def _see_hours_that_come_twice(self, clock: Clock, ticks: IntArray, before: int) -> None:
-        """Count rows in hours that the wall clock showed twice: repeated times may be second ones.
-        """
+        """Count rows in hours that the wall clock showed twice: a repeated time may be the second."""
         if clock.zone is None or clock.zone == "UTC":
             return
         local = clock.local(ticks)

@@ -274,7 +274,7 @@ def _query_text(server: Server, answers: Answers, bound: PoisoningBound | None) 
 
 
 def _query_capped(answers: Answers) -> str:
-    """At which θ values were capped, as a sentence."""
+    """The caps of values, as a sentence."""
     from tidegate.record.answer_text import text_of_moved_level
 
     upper = text_of_moved_level(answers.threshold, answers.highest)

@@ -88,7 +88,7 @@ def _warn_of_clock_change(options: dict[str, Any]) -> None:
 
 
 def _events_behind_clock(given: str) -> int:
-    """By how many nanoseconds `now-5min` lies behind the clock."""
+    """The nanoseconds by which `now-5min` lies behind the clock."""
     _, minus, length = given.partition("-")
     try:
         return length_of_time(length.strip()) if minus else 0

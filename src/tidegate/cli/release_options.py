@@ -90,7 +90,8 @@ OPTIONS: dict[str, Any] = {
     ),
     "order": text_option("For a broker: the key with the number of a message (mqtt:// needs it)."),
     "gaps": text_option(
-        "For a broker that deleted messages unread: refuse (default), or close and go on.", GAPS
+        "If a broker deleted messages unread: refuse (default), or close the gap and continue.",
+        GAPS,
     ),
     "every": text_option("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text_option("When the first tick begins; public, e.g. 2024-01-01."),

@@ -45,8 +45,8 @@ class BrokerMarks(NamedTuple):
         return json.dumps([self.place, self.before, self.offsets, self.counts])
 
     def resume(self, seen: int) -> tuple[str | None, int]:
-        """After which offset to go on once `seen` values are taken, and how many of the next
-        message are among them.
+        """The offset to continue after once `seen` values are taken, and how many of them the
+        next message holds.
 
         >>> marks = BrokerMarks(10, "6", ["7", "8"], [3, 2])
         >>> [marks.resume(seen) for seen in (10, 12, 13, 15)]
@@ -80,8 +80,8 @@ def subscribe_to_broker(
         payloads: how messages are read.
         run: the release, whose state has the offset.
         sink: a file, standard output, or a sink such as `open_broker_sink` gives.
-        follow: go on for ever; otherwise until there is nothing more now.
-        stopped: is asked whether to end.
+        follow: wait for more messages for ever; otherwise end when there are none.
+        stopped: a function that says whether to end.
         progress, warn, format, written: as in `tidegate.durable.transfer`.
     """
     if run.seen and not run.offset:

@@ -8,7 +8,7 @@
 column is released by itself with noise of its own, at cost ε_i for its value, so everything
 together costs Σ ε_i: sequential composition, computed from the pipelines. The ledger is charged
 with that sum before any column reads a value. Each column is durable and exactly-once as a release
-of one column is; after a crash they may stand at different places, and each goes on from its own.
+of one column is; after a crash they may be at different positions, and each resumes from its own.
 """
 
 from __future__ import annotations

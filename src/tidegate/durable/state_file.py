@@ -179,7 +179,7 @@ class StateFile(InheritedFile):
             self.lock.release()
 
     def disown(self) -> None:
-        """In a forked process: leave the file and the lock to the parent.
+        """Leave the file and the lock to the parent; called in the forked process.
 
         The connection is neither used nor closed here: closing may remove a log that is not empty,
         and with it what the parent, or a process after it, has committed.

@@ -233,11 +233,11 @@ def transfer(
             is refused. None: the source is the whole input, from its beginning.
         written: how many rows a sink holds that cannot be read back (standard output, a function).
             It gets the rows from there on: all of them by default.
-        until: of an event stream, the time up to which ticks are released; public, never read off
-            the events. A function is a clock: ticks are released as it goes on, whenever a source
+        until: for an event stream, the time up to which ticks are released; public, never read off
+            the events. A function is a clock: ticks are released as time passes, whenever a source
             that follows a file has read all of it.
-        progress: is told how many values were handled, block by block.
-        warn: is told what was repaired, and what went wrong on top of an error. Logged by default.
+        progress: called with the number of values handled, block by block.
+        warn: called with repairs, and with problems besides an error. Logged by default.
 
     Raises:
         StateError: the input is not the one that was read before, or values are missing; the

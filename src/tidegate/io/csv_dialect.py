@@ -129,8 +129,8 @@ class CsvDialect:
         """A hint about a row with too many or too few fields: its structure, no content."""
         if line.count(b'"') % 2:
             return (
-                "; it has a quote that is not closed: a field must not go on in the next line, so "
-                "remove line breaks inside quotes first"
+                "; it has a quote that is not closed: a field must end in its line, so remove line "
+                "breaks inside quotes first"
             )
         return self.other_separator(line)
 

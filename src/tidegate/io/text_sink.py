@@ -135,7 +135,7 @@ class TextSink(Completed):
             self._kept += len(rows)
 
     def flush(self, *, sync: bool = False) -> None:
-        """With `sync`, sync the file; plain text is not buffered."""
+        """Sync the file if `sync`; plain text is not buffered."""
         if sync:
             self._out.sync()
 

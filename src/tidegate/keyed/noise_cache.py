@@ -22,7 +22,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class GroveCache:
-    """By code: the open grove, the rounding carried into it, the noise of its leaves.
+    """The open grove of each code, the rounding carried into it, the noise of its leaves.
 
     Even groves have one table and odd ones another, so nothing is moved when the next grove opens:
     keys in lock-step all do in one tick. Memory that is only zeros is not touched.

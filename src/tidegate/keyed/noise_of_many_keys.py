@@ -68,8 +68,8 @@ class NoiseDraws:
     def sources(self, codes: IntArray) -> Iterator[KeySource]:
         """The noise sources of these keys.
 
-        A list of them would be so many objects at once that Python's collector runs in the ticks
-        in which noise is made, and now and then looks at all objects of the process.
+        An iterator, not a list: a list of so many new objects would start Python's garbage
+        collector while noise is made, and some of its runs visit all objects of the process.
         """
         raise AssertionError("each kind of release has its own")
 

@@ -102,7 +102,7 @@ class OutgrownEnds(RefinedChoices):
         return found
 
     def _keep_due(self, codes: IntArray, moved: NDArray[np.bool_]) -> None:
-        """Of keys whose level has moved, keep those for which a window is due."""
+        """Keep those keys whose level has moved and for which a window is due."""
         mixture = self.mixture
         for at in np.flatnonzero(moved).tolist():
             code = int(codes[at])

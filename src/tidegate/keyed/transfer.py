@@ -81,7 +81,7 @@ class _FollowingTransfer:
 
     Args:
         source: it is followed if it can say that it is idle.
-        until: a clock, of events whose ticks end as it goes on.
+        until: for events, a clock that says which ticks are over.
         passages: of each column; the clock is read once for all.
     """
 
@@ -175,8 +175,8 @@ def transfer_keyed(
 
     The source has keys (`open_source(by=…)`). An existing file is replaced. After an error, or
     Ctrl-C, the file is completed with what was released, which was paid for; its metadata says so.
-    Of events, the ticks that are over `until` then are released at the end; `until` may be a clock,
-    for a source that follows a file: then ticks are released as it goes on.
+    For events, the ticks that are over at `until` are released at the end. For a source that
+    follows a file, `until` may be a clock: then ticks are released as time passes.
     """
     passage = PassageOnce(release, output, format=format, late=late)
     return _keyed_transferred(source, [passage], _alone, progress, until)[0]

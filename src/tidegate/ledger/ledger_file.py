@@ -144,7 +144,7 @@ class LedgerFile(HashedLines, InheritedFile):
             self._file.close()
 
     def disown(self) -> None:
-        """In a forked process: leave the lock to the parent."""
+        """Leave the lock to the parent; called in the forked process."""
         self._file.close()
 
 

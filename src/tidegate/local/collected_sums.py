@@ -81,7 +81,7 @@ class CollectedSums:
         return self.sums.count
 
     def begin(self, threshold: float, lowest: float = 0.0) -> None:
-        """From here on, values are capped at `threshold`, and at `lowest` below 0."""
+        """Set the caps of later values: `threshold`, and `lowest` below 0."""
         self.thresholds.append((self.count, threshold, lowest))
 
     def push(

@@ -150,7 +150,7 @@ class MemoryFile(InheritedFile):
                 os.close(descriptor)
 
     def disown(self) -> None:
-        """In a forked process: refuse writes, and do not keep the file locked."""
+        """Refuse writes, and do not keep the file locked; called in the forked process."""
         self.close()
 
     def _write(self, new: int, plain: Mapping[str, Any]) -> None:

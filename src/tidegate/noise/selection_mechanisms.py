@@ -79,7 +79,7 @@ def permute_and_flip_rows(
     coins, doubtful = proposed_exp(words[:, :count], 64, best - scores, rate)
     open_: NDArray[np.bool_] = np.asarray(doubtful.any(axis=1))
     successes = coins.sum(axis=1)
-    # `uniform_below` of each row: so many leading bits of a word, until they are below.
+    # `uniform_below` for each row: take the leading bits of a word, until they are below.
     surplus = np.array([64 - max(each - 1, 1).bit_length() for each in range(count + 1)])
     picked = np.zeros(successes.size, dtype=np.int64)
     waiting = np.flatnonzero((successes > 1) & ~open_)

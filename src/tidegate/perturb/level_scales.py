@@ -1,4 +1,4 @@
-"""From a budget to noise scales, as exact fractions.
+"""Noise scales from a budget, as exact fractions.
 
 A value lies in one node per level and moves each of them by at most θ when it is replaced. A level
 with discrete Laplace noise of scale τ therefore costs θ/τ, and all levels together Σ θ/τ_l.

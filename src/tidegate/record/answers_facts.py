@@ -55,7 +55,7 @@ class AnswersFacts(Tabular):
 
     @property
     def blind(self) -> NDArray[np.bool_]:
-        """For each range, whether too few values chose the threshold: see `Answer.blind`."""
+        """Whether too few values chose the threshold, for each range: see `Answer.blind`."""
         if self.unseen is None:
             return np.zeros(len(self), dtype=np.bool_)
         found: NDArray[np.bool_] = self.unseen > answer_text.MUCH * np.abs(self.estimate)

@@ -21,9 +21,9 @@ import numpy as np
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import Block, BlockBudgets
 
-_PIECES = 16  # of a block: its levels are means over these, or over fewer: each is to be known
-_KNOWN, _SURE = 1 / 32, 1.0  # to this part of the scale; so many standard errors draw a level in
-_SAME_END = 1.02  # an end that is this many times as far away, or less, has not been widened
+_PIECES = 16  # of a block: its levels are means over at most these; each must have a standard error
+_KNOWN, _SURE = 1 / 32, 1.0  # of the scale; extreme levels are drawn in by this many of them
+_SAME_END = 1.02  # a cap that is at most this many times as far away has not been widened
 
 
 class LevelBand(NamedTuple):
@@ -47,7 +47,7 @@ UNKNOWN = LevelBand()
 def levels_that_chose(
     segments: Sequence[Segment], trees: BlockBudgets, until: int
 ) -> list[LevelBand]:
-    """For each segment, the band of levels at which its caps were chosen or kept.
+    """The band of levels at which the caps of each segment were chosen or kept.
 
     `until`: by what was released up to there. A segment that is not measured has none.
     """

@@ -95,10 +95,10 @@ class RangeTables(ABC):
     ) -> MovingSums:
         """The sums over the last `over` values, or the last hour, day or week, at regular steps.
 
-        Windows end `every` so many values, or so much time, at multiples of it; the last one ends
-        with the last value. By default four of them end in a window's length. `start` and `end`
-        (positions) or `from_` and `to` (times) say where they lie. `moving("1d", "1h").to_pandas()`
-        has a row for each. No privacy is spent.
+        Windows end at multiples of `every` (values, or a duration); the last one ends with the
+        last value. By default `every` is a quarter of the window. `start` and `end` (positions) or
+        `from_` and `to` (times) limit them. `moving("1d", "1h").to_pandas()` has a row for each.
+        No privacy is spent.
         """
         from tidegate.record.moving_sums import MovingWindows  # on demand: it needs `Answers`
 

@@ -47,8 +47,8 @@ from tidegate.threshold.least_threshold import HARDLY, STRAYED, threshold_has_fa
 from tidegate.threshold.tail_quantile import WANTED
 
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
-# Values below 0 hide how many are large: then all is open if more than this share could be unseen,
-# or if the ends lie within so many times of where the scale began: zeros keep it there.
+# Values below 0 hide how many are large: then nothing is known if more than half could be unseen,
+# or if the caps lie within 16 times of where the scale began: zeros keep it there.
 _MOST, _NEAR_START = 0.5, 16
 # Below this h most values are 0: they hardly count against a θ that chance has lifted (`STRAYED`).
 _MOSTLY_ZERO = 0.15

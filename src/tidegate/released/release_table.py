@@ -72,8 +72,8 @@ def release(
 ) -> Released | ReleasedColumns:
     """Release one or several columns of a table under differential privacy, in one call.
 
-    Every call spends ε on the table anew: release once, keep what comes out. For a stream that
-    goes on, use `tidegate.adaptive(...).start()` or `tidegate.durable`.
+    Every call spends ε on the table anew: release once, keep the result. For a stream that grows,
+    use `tidegate.adaptive(...).start()` or `tidegate.durable`.
 
     Args:
         table: of pandas, polars, pyarrow or DuckDB, or with Arrow's PyCapsule interface; a

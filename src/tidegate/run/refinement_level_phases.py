@@ -17,12 +17,12 @@ from tidegate.run.refinement_state import RefinementState
 from tidegate.run.two_sided_caps import Ends
 from tidegate.threshold.least_threshold import CLIMB
 
-# What the phase so far must show for the next step: so many values that are not 0, by so many
-# standard errors of noise (both at the bottom, and later), and this part of the share of them that
-# was seen before. Below the next part a step is a careful one, as some values lie below θ then.
+# What the phase so far must show for the next step: a least number of values that are not 0, by a
+# number of standard errors of noise (at the bottom, and later), and a least part of the share of
+# them that was seen before. Below MOSTLY of it a step is careful: some values lie below θ then.
 BOTTOM, LATER, CLIMB_PART = (4, 3.5), (3, 2.5), 0.35
 MOSTLY, CAREFUL = 0.7, 4
-# θ has arrived where fewer came though so many were expected, or fewer by so many standard errors.
+# θ has arrived where fewer came although MANY were expected, or fewer by FEWER standard errors.
 MANY, FEWER = 40, 2.5
 # After a climb: θ in means of the values that are not 0, the lowest θ of later choices in the same,
 # and ε × the values that are not 0 which half of the first choice should see.
@@ -74,9 +74,9 @@ class RefinementLevelPhases(RefinementState):
     def _arrive(self, level: float, share: float, before: int) -> None:
         """End the climb: this share of values is not 0, and `level` is their mean as a part of θ.
 
-        So many values `before` were cut to nothing. What they missed is about share × mean for
-        each, and half of it is published now: a running sum that was off by 0 up to all of it is
-        nearest, over ranges, to one that continues from the middle.
+        The `before` values before this phase were cut to nearly nothing. Each lost about
+        share × mean, and half of the total is published now: a running sum whose error grew from
+        0 to that total has the smallest error over ranges if it continues from the middle.
         """
         theta = self._watch.threshold
         mean = min(theta, max(-(-theta // CLIMB), math.ceil(theta * level / share)))
@@ -94,7 +94,7 @@ class RefinementLevelPhases(RefinementState):
     def _go_on_with(self, theta: int, share: float, ahead: int = 0) -> None:
         """Continue with another θ and short blocks; `share` is the expected level as a part of θ.
 
-        `ahead`: but as long as if so many values had come with this θ.
+        `ahead`: make blocks as long as if this many values had come with this θ.
         """
         self.number, self.start = self.number + 1, self.position
         self.warm_up_start = max(self._origin, self.position - ahead)
@@ -138,7 +138,7 @@ class RefinementLevelPhases(RefinementState):
 def _surely_fewer_at_level(count: float, doubt: float, expected: float, seen: float) -> bool:
     """Whether a count with this standard error is significantly less than expected.
 
-    That was computed from so many that were `seen`; both are numbers of random events.
+    The expectation comes from `seen` observed events, so it is uncertain, too.
     """
     spread = math.sqrt(doubt * doubt + expected + expected * expected / max(1.0, seen))
     return count < CLIMB_PART * expected and expected - count > FEWER * spread

@@ -43,7 +43,7 @@ GROWTH = 2  # a choice is made again if it knows this many times as much (share 
 MOVED_EVIDENCE, LEFT = Fraction(1, 2), Fraction(1, 8)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 ALIKE = 10  # and if they are no more than this many times the level that chose it
-LIKELY = 0.75  # of the forecaster's level, where θ has fallen: so many values lie above 0
+LIKELY = 0.75  # times the level: the assumed share of values above 0 where θ has fallen
 # A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
 STRETCH = 16
@@ -52,7 +52,7 @@ _LEAST = 8
 # The first warm-up is one for a stream of 4096 values, however long the horizon is, and has at
 # least 24/ε values: fewer cannot tell one θ from another.
 _FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
-_AGAIN_HORIZON = 8  # a later warm-up is one for so many times what came before it
+_AGAIN_HORIZON = 8  # a later warm-up is made for this many times the values before it
 
 
 def first_length(epsilon: Fraction, horizon: int) -> int:

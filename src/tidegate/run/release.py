@@ -200,7 +200,7 @@ class Release(SnapshotsAndForks):
 
         θ is chosen and the sum of these values is measured, both within the ε that they have. Their
         rows are out, so the sum is in the record (`query`), and in the next rows if any follow: a
-        stream that goes on after all may be pushed to, with the θ that was chosen. The end of a
+        stream that continues after all may be pushed to, with the θ that was chosen. The end of a
         stream is public; do not let values decide about it. Does nothing elsewhere.
         """
         ownership, began = self._ownership, False

@@ -40,9 +40,9 @@ class SnapshotsAndForks(ReadableRelease):
 
         Single-use: what continues from it continues *this* epoch's noise. Two continuations that
         see different values publish the same noise on both, and their difference is raw data. To
-        branch, use `fork`. A `brief` snapshot leaves out the record of the past: it goes on alike,
-        but can be asked only about what comes. Without `users` it leaves out how often each user
-        was counted, for a caller that keeps `user_cap` itself.
+        branch, use `fork`. A `brief` snapshot leaves out the record of the past: its release
+        continues alike, but answers queries about later values only. Without `users` it leaves out
+        how often each user was counted, for a caller that stores `user_cap` itself.
         """
         with self._ownership.lock:
             self._ownership.check()

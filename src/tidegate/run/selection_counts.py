@@ -39,9 +39,9 @@ def facts_of_selection(
 ) -> ChoiceFacts:
     """The public facts of a window's choice, as `TailQuantile.choose_from` takes them.
 
-    Candidates from `floor` on; θ was `before`; so many values are thought to be `positive`, and
-    their `level` surely is this; None: not known. Where the window ends `late`
-    (`late_from`) the price follows the level.
+    Candidates begin at `floor`; θ was `before`; about `positive` values are above 0, and their
+    level is significantly above `level`; None: not known. If the window ends `late`
+    (`late_from`), the price follows the level.
     """
     if positive is None:
         return ChoiceFacts(floor)
@@ -79,7 +79,7 @@ class SelectionCounts:
     Counts of pieces add up to those of the whole, so that any split of the stream gives the same.
 
     Privacy: a value is counted once, wherever an exception arrives: it waits or is counted, and one
-    assignment turns the one into the other. Snapshots count, and may be interrupted and go on.
+    assignment turns the one into the other. Snapshots count, and an interrupted one does no harm.
     """
 
     def __init__(

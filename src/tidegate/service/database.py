@@ -154,7 +154,7 @@ class Database(InheritedFile):
         self.lock.release()
 
     def disown(self) -> None:
-        """In a forked process: neither use nor close the connections, as in `StateFile`."""
+        """Neither use nor close the connections; called in the forked process (`StateFile`)."""
         for thing in (self._connection, self._writer, self._readers):
             self.keep_for_ever(thing)
         self._connection = self._writer = self._readers = None

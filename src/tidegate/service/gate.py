@@ -244,7 +244,8 @@ class _GuardedByGate:
 
     `refusable`: what is done in it changes memory last, so an error of ours leaves memory right,
     mostly. Where it was raised after an entry of the ledger, or a stream, had changed, memory would
-    go on with what is not in the database: the next entry would follow one that nobody has.
+    continue with what is not in the database: the next entry would follow one that is lost.
+
     """
 
     def __init__(self, gate: GateThread, *, refusable: bool) -> None:

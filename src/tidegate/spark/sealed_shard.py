@@ -2,7 +2,7 @@
 
     sealed bytes → public part as wanted? → body ║ and back
 
-A state that was begun with what an earlier version made of the same settings goes on with those.
+A state that began with the pipeline of an earlier version continues with that pipeline.
 """
 
 from __future__ import annotations

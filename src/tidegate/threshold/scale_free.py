@@ -27,7 +27,7 @@ PRICE = 7
 # tail loses just above θ is worth less than noise in proportion to a higher θ. (An eighth suits
 # light tails better still, but leaves less room for levels that rise after the hold-out.)
 NEAR = 16
-# A hold-out of so many values, and of ε × values, also tells how the bulk lies below θ.
+# A hold-out of at least 32,768 values, with ε × values ≥ 500, also tells how the bulk lies below θ.
 LONG, LONG_EVIDENCE = 1 << 15, 500
 # What such a one pays for a factor of e, in 1/ε: 3, and 30 times the mean of min(v, θ)/θ. A tenth
 # is typical; a heavy tail has less and gets a higher θ, a light one has more and gets a lower one.

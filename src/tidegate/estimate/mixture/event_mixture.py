@@ -33,8 +33,8 @@ from tidegate.stages import Aim, Block, Excess, Layout, Perturber, Recorded, Sav
 # The expected excess over the caps in what is added to every published tick for it (8·F in
 # `truncated_tail`); and how many times as much it may be, at the end of a 95 % interval.
 _CUT_TIMES, _UPPER = 4.0, 15.5
-# A θ of at most so many grains, the bound so many times higher, is where a choice began: values may
-# lie anywhere above it. And a warm-up is at most this part of a horizon (LONGEST in `run`).
+# A θ of at most 4 grains, with a bound 64 times higher, is where the choice began: values may lie
+# anywhere above it. And a warm-up is at most this part of a horizon (LONGEST in `run`).
 _FALLEN, _FAR_BELOW, _LONGEST = 4, 64, 1 / 4
 # The mean square of an excess over the square of its mean, and the mean in θ.
 _SQUARE, _EACH = 4.0, 0.5

@@ -20,11 +20,11 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Block, Recorded
 
 _MOST_HOME = 0.8  # of the cap
-# One chance in so many that noise makes any leaf of a record look full: standard errors that a leaf
-# must lie above home are √(2·ln(this · leaves)).
+# Noise makes some leaf of a record look full with a probability of at most about 1/5: a leaf must
+# lie √(2·ln(5·leaves)) standard errors above the level at which θ was chosen.
 _RARE = 5
-# The newest block has risen if its mean is so many times the usual one, and higher by this part of
-# the cap, surely so (standard errors): nothing tells yet whether a jump lies inside it.
+# The newest block has risen if its mean is 1.5 times the usual one, and exceeds it by 0.15 caps and
+# by 2.5 standard errors: nothing tells yet whether a jump lies inside it.
 _RISEN, _ROSE, _NEWEST_SURE = 1.5, 0.15, 2.5
 
 

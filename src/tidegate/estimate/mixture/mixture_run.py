@@ -170,7 +170,7 @@ class MixtureRun:
             self._weights = self._cycle.weights(self._filters)
 
     def _reconsider(self) -> None:
-        """At a new horizon, limit how far models lag behind: every one gets a second chance."""
+        """Limit how far models lag behind: at a new horizon every one gets a second chance."""
         both: list[KalmanFilters | CycleFilters] = (
             [self._filters] if self._cycle is None else [self._filters, self._cycle]
         )

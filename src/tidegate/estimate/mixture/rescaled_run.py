@@ -22,8 +22,8 @@ _REST = NoisyLeaf(outer=None, inner=None, inner_share=0.0, share=1.0, variance=0
 # follows is measured finely. (Caps that are tried expect half as much: they are near θ.)
 MOVED = 0.3
 
-# Where choices of θ are late ones (`late_from`), so many times as much is added for what truncation
-# takes: 25/ε values of a tail of index 5 exceed θ by θ/4 each, 6.25·θ/ε; before it is 3.2·θ/ε.
+# After a late choice of θ (`late_from`), the addition for truncation is larger by this factor:
+# 25/ε values of a tail of index 5 exceed θ by θ/4 each, 6.25·θ/ε; before it is 3.2·θ/ε.
 LATE_TAKEN = 125 / 64
 
 

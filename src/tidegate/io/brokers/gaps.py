@@ -26,7 +26,7 @@ class Gaps:
 
     Attributes:
         policy: "refuse": the run ends, nothing after the gap is released. "close": it warns and
-            goes on; the next value gets the next position, as if nothing had been between.
+            continues; the next value gets the next position, as if nothing were missing.
         warn: where warnings go.
     """
 

@@ -67,7 +67,7 @@ _LOOKED_UP = 1 << 20  # up to this threshold, the places of all values are tabul
 
 
 class RowLookup:
-    """For values from 0 to `threshold`: the row, and the probability, in 2**32nds, of the next.
+    """The row of each value from 0 to `threshold`, and the probability, in 2**32nds, of the next.
 
     Value v is x = 2·v/threshold − 1. It lies between the means of two neighbouring rows, and the
     chance is such that the mean of both is x: what `ValueQuestion.place` gives for one value, here

@@ -75,7 +75,7 @@ class UpdateDevices:
         self._steps += 1
 
     def vote(self, published: Fraction) -> Bits:
-        """At the end of an epoch: randomized votes whether the published mean is outdated."""
+        """Randomized votes, at the end of an epoch, whether the published mean is outdated."""
         epoch = self._scheme.epoch
         far = np.array(
             [
@@ -88,7 +88,7 @@ class UpdateDevices:
         return randomized_bits(yes, self._scheme.vote_epsilon, self._words)
 
     def report(self) -> Bits:
-        """In an update: the epoch's mean, rounded at random to a bit, by randomized response."""
+        """Reports for an update: the epoch's mean, rounded at random, by randomized response."""
         epoch = self._scheme.epoch
         bits = picked(self._sums.size, epoch, self._words) < self._sums
         reports = randomized_bits(bits, self._scheme.report_epsilon, self._words)

@@ -1,7 +1,7 @@
 """Tails with two scales: for example, one value in fifty has a scale ten times larger.
 
-Where tails of one scale fall on, such a tail goes on. A survey that hopes for one pushes every
-threshold out, so it counts only where answers can show it (decision 0089).
+Such a tail is long where a tail of one scale has decayed. To expect one always would raise every
+threshold, so it counts only where answers can show it (decision 0089).
 """
 
 from __future__ import annotations

@@ -266,9 +266,9 @@ class RefinementTreesRun(AdaptiveRun):
     def rest(self, tree: Layout, leaves: int) -> int | None:
         """The contribution of the last block's tree to its first leaves, if only zeros follow.
 
-        That is, in the coarsest node that is open after so many `leaves`; None: none is open. The
-        leaves so far and this add up to what the coarsest node measured, whose noise is far less
-        than theirs.
+        It concerns the coarsest node that is open after `leaves` leaves; None: none is open. The
+        leaves so far plus this equal what the coarsest node measured, which has far less noise
+        than they have.
         """
         width = tree.leaves // tree.nodes[0]
         end = -(-leaves // width) * width

@@ -65,8 +65,8 @@ class LeafBuffer:
     def view(self) -> Self:
         """A view as of now for another thread: it shares the arrays, which are copied on change.
 
-        Adding leaves does not: it writes behind those that a view knows. Where it would come round
-        to them, or needs larger arrays, this buffer goes on in a copy.
+        Adding leaves does not change what a view shows: it writes behind the view's leaves. If the
+        ring comes round to them, or needs larger arrays, this buffer continues in a copy.
         """
         found = copy(self)
         found.pending = []  # more will wait here, and not there

@@ -108,7 +108,7 @@ def _round_at_time(
 def _answer_groups(
     rounds: list[TaskRound], calendar: RoundCalendar, asked: Mapping[str, str], first: int | None
 ) -> list[tuple[int, int, list[TaskRound]]]:
-    """For each row the first and last round and those between; rows without rounds are left out."""
+    """The first and last round of each row, and those between; rows without rounds are left out."""
     size = 1
     if "every" in asked:
         size, rest = divmod(length_of_time(asked["every"]) // SECOND, calendar.length)

@@ -147,9 +147,10 @@ class ShufflerApp:
     async def _refused(self, request: Request) -> Response | None:
         """The response to a sender who may not report. None: the service accepts this token.
 
-        It is asked again once a minute, so a token that was revoked there ends here, too. While it
-        cannot be asked, or the task was retired, a token goes on that was let in for a round that
-        still takes reports: they would be lost with what they have spent. Nobody else is let in.
+        The service is asked again once a minute, so a token that was revoked there ends here, too.
+        While it is unreachable, or after the task was retired, a token that was accepted for a
+        round still counts until the round takes no more reports: these would be lost together with
+        the ε that they have spent. Nobody else is let in.
         """
         token, now = _shuffler_token_digest(request), self._clock()
         if 0 <= now - self._let_in.get(token, -_TRUSTED) < _TRUSTED:

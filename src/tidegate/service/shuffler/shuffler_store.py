@@ -72,7 +72,7 @@ class ShufflerStore(InheritedFile):
             raise RefusedError(f"{self._name.path} {trouble}")
 
     def disown(self) -> None:
-        """In a forked process: neither use nor close it. The lock of `Ownership` refuses there."""
+        """Neither use nor close the file; called in the forked process (see `Ownership`)."""
         self.keep_for_ever(self._database)
 
     def close(self) -> None:

@@ -240,7 +240,7 @@ class KalmanFilters:
             columns[OUTER] -= columns[INNER]
 
     def join_open_nodes(self) -> None:
-        """Between leaves, merge the noise left in the open outer node into the inner one."""
+        """Merge the noise left in the open outer node into the inner one: between leaves."""
         for parts in (self._rows, self._columns):
             parts[INNER] += parts[OUTER]
             parts[OUTER].fill(0.0)

@@ -231,7 +231,7 @@ def _between_cells(cells: ProfileCells, first: IntArray, last: IntArray) -> Floa
     """v(S, S′) of two cells of one profile; cached, since many blocks need the same pair."""
     pairs, places = np.unique(first * cells.own.size + last, return_inverse=True)
     first, last = np.divmod(pairs, cells.own.size)
-    # The most steps first: those that go on are then the first ones.
+    # Sorted by number of steps, most first: unfinished pairs are then always the first ones.
     order = np.argsort(first - last, kind="stable")
     begin, steps = first[order], (last - first)[order]
     vectors = cells.rows[:, begin]
