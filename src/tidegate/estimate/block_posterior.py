@@ -15,8 +15,6 @@ independent values in [0, θ] around their mean; the drift of the level inside t
 times the mean squared slope (or this block's, if larger; a random walk has 0.8 of that); and
 bursts: an excess J over the neighbours, beyond what noise explains, may lie anywhere in the block:
 f(1 − f)·J².
-
-Range sums over leaves of one size: exact noise between leaves, estimates inside them.
 """
 
 from __future__ import annotations

@@ -94,11 +94,11 @@ class _CandidateTrees:
         found = []
         for number in range(_BLOCKS):
             before = filters.covariance[SUM, SUM].copy()
-            course = _tree_sum_variances(filters, over, path, per_leaf)
+            sum_variances = _tree_sum_variances(filters, over, path, per_leaf)
             after = filters.covariance[SUM, SUM]
             # Beyond a straight line from the variance before the block to that after it.
             line = before + (after - before) * (np.arange(1, count + 1) / count)[:, np.newaxis]
-            inside = np.maximum(course - line, 0).mean(axis=0) + unseen
+            inside = np.maximum(sum_variances - line, 0).mean(axis=0) + unseen
             left = after if number == 0 else after - before
             found.append(np.array((left, 2 * inside / self._per_horizon)))
         return found[0], found[-1]
@@ -117,16 +117,16 @@ def _tree_sum_variances(
     filters: KalmanFilters, over: StateTransition, path: tuple[NoisyLeaf, ...], per_leaf: int
 ) -> FloatArray:
     """The variance of the running sum after each cell of one block."""
-    course = np.empty((len(path) * per_leaf, filters.mahalanobis.size))
-    for cell in range(len(course)):
+    sum_variances = np.empty((len(path) * per_leaf, filters.mahalanobis.size))
+    for cell in range(len(sum_variances)):
         leaf, inside = divmod(cell, per_leaf)
         if inside == 0:
             filters.open_leaf(path[leaf])
         filters.predict(over)
         if inside == per_leaf - 1:
             filters.update(path[leaf], None)
-        course[cell] = filters.covariance[SUM, SUM]
-    return course
+        sum_variances[cell] = filters.covariance[SUM, SUM]
+    return sum_variances
 
 
 def tree_costs(
