@@ -35,7 +35,7 @@ _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
     "written, and no budget is spent."
 )
-_NOISE = "Noise: half of a 95 % interval if noise were all and the level hardly moved, by formula."
+_NOISE = "Noise: half a 95 % interval, by formula, if noise were all and the level hardly moved."
 _REHEARSALS = (
     " Rehearsals: whole releases of these values, against the true total; the interval reaches "
     "that far from the estimate."
@@ -214,7 +214,7 @@ def _check_settings(
             "adds an estimate, and the upper end of an interval reaches further.)"
         )
     if lower:
-        lines.append("(In percent of the size of all values, above and below 0 together.)")
+        lines.append("(In percent of the sum of all absolute values.)")
     doubts = doubts_of_errors(errors, profile, (lower, bound), (lost_above, taken))
     if lost_above >= MUCH_LOST:
         bound = round_above(profile.largest)
@@ -235,7 +235,7 @@ def _check_settings(
     step = _resolution_to_check(profile, (lower, bound), thought, chosen, about)
     command += [] if step is None else ["--resolution", written(step)]
     command += ["--horizon", str(streams.horizon(profile)), "--state", "state"]
-    head_line = "To release it:" if not expected.useless else "To release it all the same:"
+    head_line = "To release it:" if not expected.useless else "To release it anyway:"
     if lost_above >= MUCH_LOST:
         head_line = "To release it with a bound that cuts nothing:"
     return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]

@@ -79,7 +79,7 @@ class CheckedTimes:
         self.newest, self.clock = int(ahead[-1]), times.clock
 
     def _see_hours_that_come_twice(self, clock: Clock, ticks: IntArray, before: int) -> None:
-        """Count rows in hours that the wall clock showed twice: a repeated time may be the second."""
+        """Count rows in hours that the clock showed twice: repeated times may be the second."""
         if clock.zone is None or clock.zone == "UTC":
             return
         local = clock.local(ticks)

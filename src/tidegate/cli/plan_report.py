@@ -109,7 +109,7 @@ class PlanReport:
             for at, row in enumerate(self.rows)
         ]
         return [
-            f"Assumed: the stream's level wanders by {self.roughness} thresholds over the horizon "
+            f"Assumed: the stream's level drifts by {self.roughness} thresholds over the horizon "
             f"of {self.pipeline.perturber.horizon:,} values, all of which was released.",
             "Trees are chosen by how the stream behaves. If it drifts by this many thresholds:",
             "",

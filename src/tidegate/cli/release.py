@@ -225,7 +225,7 @@ def check_release_options(source: str, options: dict[str, Any]) -> None:
         raise SettingError(
             "output",
             f"{output} exists, and this run would spend epsilon on the same values once more. Use "
-            "--overwrite to replace it all the same, --state to continue a release, or another "
+            "--overwrite to replace it anyway, --state to continue a release, or another "
             "output",
         )
     if options.get("new-epoch") and output and output != "-" and Path(output).exists():

@@ -107,7 +107,7 @@ class Account:
             if not isinstance(charge, Charge) or entry.end < charge.start:
                 raise ValueError("only charges are closed, after their start")
             if self._charges[charge.source][charge.sequence].end is not None:
-                raise ValueError("what has an end keeps it")
+                raise ValueError("a charge that has an end keeps it")
             self._charges[charge.source][charge.sequence] = replace(charge, end=entry.end)
             self._spent.pop(charge.source, None)
         elif isinstance(entry, CapChange):

@@ -28,7 +28,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
-    seen: int | None = Field(None, description="Where the stream is, if `start` was another place.")
+    seen: int | None = Field(None, description="The stream's position, if `start` was another.")
     column: str | None = Field(None, description="The column of a row that was refused.")
 
 
@@ -71,10 +71,10 @@ class StreamFacts(AnswerModel):
     created: str
     retired: str | None
     guarantee: str
-    row_of: str | None = Field(None, description="The rows whose column this is.")
+    row_of: str | None = Field(None, description="The name of the rows that have this column.")
     closed_by: str | None = Field(None, alias="closed by", description="Whose clock closes ticks.")
     keys: str | None = None
-    threshold: str | None = Field(None, description="One for all keys, or one for each.")
+    threshold: str | None = Field(None, description="`shared`: one for all keys; or one for each.")
 
 
 class Phase(AnswerModel):
@@ -95,7 +95,7 @@ class StreamState(AnswerModel):
     threshold: float | None
     zone: str | None
     timed: bool
-    taken: int | None = Field(None, description="Of readings only: the number of events is secret.")
+    taken: int | None = Field(None, description="Readings only: the number of events is secret.")
     warming: int | None = None
     phases: list[Phase] | None = None
     keys: int | None = None
@@ -135,7 +135,7 @@ class ColumnsFacts(AnswerModel):
 class TakenValues(AnswerModel):
     """The outcome of a push: its values are durable."""
 
-    start: int | None = Field(description="The place of the first one; null for events.")
+    start: int | None = Field(description="The place of the first value; null for events.")
     count: int
     repeated: bool = Field(description="They were taken before: nothing was released now.")
 
@@ -158,9 +158,9 @@ class ReleasedRows(AnswerModel):
     first: int
     values: list[float]
     levels: list[float]
-    places: list[int] | None = Field(None, description="Of each row, where some are left out.")
+    places: list[int] | None = Field(None, description="Each row's place, where some are left out.")
     keys: list[str] | None = None
-    positions: list[int] | None = Field(None, description="Of each row, within its key.")
+    positions: list[int] | None = Field(None, description="Each row's position within its key.")
     times: list[str] | None = Field(None, description="Nanoseconds since 1970.")
 
 

@@ -46,8 +46,8 @@ class QueryQuestion(BaseModel):
     to: str | None = Field(None, examples=["2024-03-01"])
     every: str | int | None = Field(None, examples=["1d"])
     over: str | int | None = Field(None, description="Sums over a window of this length.")
-    start: int | None = Field(None, description="Of windows: a position.")
-    end: int | None = Field(None, description="Of windows: a position.")
+    start: int | None = Field(None, description="For windows: a position.")
+    end: int | None = Field(None, description="For windows: a position.")
     confidence: float = 0.95
     as_of: int | None = None
     keys: Annotated[list[str], Field(max_length=_MOST_KEYS)] | None = Field(

@@ -58,7 +58,7 @@ class Ticks(BaseModel):
         None,
         max_length=20,
         examples=["1min"],
-        description="The service's clock closes ticks, so long after their end: events that come "
+        description="The service's clock closes ticks, this long after their end: events that come "
         "later are not counted. Without it, producers say what their clock shows (until).",
     )
 
@@ -165,7 +165,7 @@ class Column(BaseModel):
         examples=["100"], description="A public upper bound of a value."
     )
     share: str | StrictFloat | None = Field(
-        None, description="Of ε; columns without one divide the rest evenly."
+        None, description="The share of ε; columns without one divide the rest evenly."
     )
     settings: dict[str, Any] = Field(
         default_factory=dict, description="Settings of the method, for this column."
@@ -179,7 +179,9 @@ class NewColumns(BaseModel):
 
     name: str = Field(examples=["trips"], max_length=100)
     method: str = Field("adaptive", max_length=100)
-    epsilon: str | StrictFloat = Field(examples=["1"], description="Of a row; as text it is exact.")
+    epsilon: str | StrictFloat = Field(
+        examples=["1"], description="ε of a row; as text it is exact."
+    )
     columns: dict[str, Column] = Field(
         examples=[{"fare": {"bound": "100"}, "tip": {"bound": "30", "share": "0.3"}}],
         min_length=1,
@@ -208,7 +210,7 @@ class Plan(NewStream):
     name: str = "plan"
     lengths: list[int] = Field([1, 100, 10_000], description="Lengths of ranges, in rows.")
     threshold: float | str | None = Field(None, description="θ to assume; default: the bound.")
-    roughness: float = Field(0.05, description="How far the level wanders, as a share of θ.")
+    roughness: float = Field(0.05, description="The level's drift over the horizon, in θ.")
 
     @_stream_settings_refused
     def expected(self) -> dict[str, Any]:

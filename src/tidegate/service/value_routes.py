@@ -81,7 +81,7 @@ class SumQuestion(ValuesQuestion):
 class MovingQuestion(ValuesQuestion):
     """A query for sums and means over a sliding window."""
 
-    over: str = Field(max_length=18, description="Its length: 1h, 1d, 1w; or a number of rows.")
+    over: str = Field(max_length=18, description="Window length: 1h, 1d, 1w; or a number of rows.")
     every: _Text = Field(None, description="How far apart windows end; a quarter of `over`.")
     start: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
     end: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
@@ -92,7 +92,7 @@ class TableQuestion(ValuesQuestion):
     """A query for sums, means and rates, part by part."""
 
     every: str = Field("1d", max_length=18, description="15min, 1h, 1d, 1w; or a number of rows.")
-    total: bool = Field(False, description="Of all keys together.")
+    total: bool = Field(False, description="The total over all keys.")
     confidence: float = Field(0.95, gt=0, lt=1)
 
 
@@ -103,7 +103,7 @@ AskedTable = Annotated[TableQuestion, Query()]
 
 
 _TAKEN = documented_answers(TakenValues, 202, description="The values are durable.")
-_TAKEN["responses"][200] = {"model": TakenValues, "description": "They were taken before."}
+_TAKEN["responses"][200] = {"model": TakenValues, "description": "The values were taken before."}
 _ROWS = documented_answers(ReleasedPage, tagged=True)
 _ROWS["responses"][200]["content"] = {
     push_bodies.ARROW: {"schema": {"type": "string", "format": "binary"}}

@@ -122,7 +122,7 @@ def release(
         )
     else:
         if initial is not None:
-            raise SettingError("initial", "is for streaming DataFrames: a batch does not go on")
+            raise SettingError("initial", "is for streaming DataFrames: a batch has an end")
         nothing = df.sparkSession.createDataFrame([], SCHEMA)
         other = (nothing if before is None else before).groupBy(SHARD)
         work = shard_function(plan, random_bytes(16).hex())

@@ -42,8 +42,8 @@ class Gaps:
         if self.policy == REFUSE:
             raise SourceError(
                 None,
-                f"{what} deleted before they were read. Nothing after them was released. Go on "
-                "without them with --gaps close",
+                f"{what} deleted before they were read. Nothing after them was released. Use "
+                "--gaps close to continue without them",
                 place,
             )
         self.warn(f"{place}: {what} deleted before they were read: left out")

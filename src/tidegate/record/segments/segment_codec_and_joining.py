@@ -90,7 +90,7 @@ def _segment_of_facts(method: SegmentMethod, state: Mapping[str, Any]) -> Segmen
     facts = {name: state[name] for name in ("threshold", "origin", "epoch", "prediction")}
     below = state.get("below", 0)
     if type(below) is not int or not 0 <= below <= facts["threshold"]:
-        raise ValueError("a part of the width between the ends lies below 0")
+        raise ValueError("the part of the caps' width below 0 must lie between 0 and the width")
     prediction = facts["prediction"]
     if prediction is not None and not (
         type(prediction) in (int, float) and abs(prediction) < 2**63

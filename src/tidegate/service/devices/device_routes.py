@@ -247,7 +247,7 @@ def _announced_to_device() -> dict[str, Any]:
 
 
 def _taken_from_device() -> dict[str, Any]:
-    lines = {"schema": {"type": "string", "description": "A report a line."}}
+    lines = {"schema": {"type": "string", "description": "One report per line."}}
     content = {REPORT: {"schema": documented_message("report")}, REPORTS: lines}
     extra = {"requestBody": {"required": True, "content": content}}
     return {**_said_to_device(OUTCOMES, "outcomes", tagged=False), "openapi_extra": extra}
