@@ -34,14 +34,14 @@ def users_note(guarantee: str) -> str:
     >>> users_note("ε = 1 per event")
     ''
     >>> print(users_note(f"ε = 1 per {UserHorizon(most=8).name}"))
-    Of a user at most 8 values count in a horizon: further ones are 0 here, and no interval allows for that.
-    """  # noqa: E501  # one sentence, as it is printed
+    At most 8 values of a user count in a horizon: others are 0 here, and no interval includes them.
+    """
     found = re.search(rf"\(at most (\d+) {re.escape(_COUNTED)}\)", guarantee)
     if found is None:
         return ""
     return (
-        f"Of a user at most {found[1]} values count in a horizon: further ones are 0 here, and no "
-        "interval allows for that."
+        f"At most {found[1]} values of a user count in a horizon: others are 0 here, and no interval "
+        "includes them."
     )
 
 

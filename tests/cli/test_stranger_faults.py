@@ -270,7 +270,7 @@ def test_values_of_users_that_do_not_count_are_told_with_every_answer(tmp_path):
     path.write_text(
         "who,fare\n" + "".join(f"{max(0, at % 1000 - 500)},20\n" for at in range(4_000))
     )
-    words = "Of a user at most 5 values count in a horizon: further ones are 0 here"
+    words = "At most 5 values of a user count in a horizon: others are 0 here"
     unit = ("--unit", "user-horizon:5", "--user-column", "who")
     out = tmp_path / "out.csv"
     how = ("--column", "fare", "--epsilon", 5, "--bound", 50, "-o", out)

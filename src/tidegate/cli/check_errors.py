@@ -28,9 +28,9 @@ _CALM = "1/1000"  # of a level that hardly moves: what a forecaster does not kno
 class ExpectedErrors:
     """The errors to expect with one epsilon, relative to the sum of absolute values."""
 
-    noise: float  # half of the interval of a total, by formula, if noise were all
-    part: float  # the same of a sixteenth of it
-    whole: float  # of a total, with what a plan assumes: a level that drifts, a tail that is cut
+    noise: float  # half of the interval of a total, by formula, if noise were the only error
+    part: float  # the same for a sixteenth of the rows
+    whole: float  # for a total, with what a plan assumes: a level that drifts, a tail that is cut
     rounding: float
     rehearsed: Rehearsal | None
     resolution: Fraction  # what thresholds are multiples of

@@ -58,7 +58,7 @@ OutputFormat = Annotated[
 Released = Annotated[
     Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
 ]
-# Bytes of a file that is read once before it is released. Of packed bytes, how many they stand for.
+# The largest file that is read before its release, in bytes; and the assumed compression ratio.
 _READ_FIRST, _PACKED = 1 << 23, 8
 _MOST_PUBLIC_KEYS = 100_000  # in twice as many rows: about 8 kB of memory each
 
@@ -113,7 +113,7 @@ def output_format(
 ) -> str | Callable[[], str] | None:
     """The format of the output: the given one; on standard output, that of the input.
 
-    That of a pipe is known when its first row was read: so it is asked for later. Not with --state:
+    For a pipe a function is returned: its format is known after its first row. Not with --state:
     after a restart rows are written again before any is read.
     """
     from tidegate.io.file_kind_and_row_count import file_kind_of, is_standard

@@ -77,7 +77,7 @@ def _summary_of_spent(
         f"release only {rest}, or accept that costs add up. "
         "With --state, the same command would continue where it stopped"
     )
-    # Of several columns, each has a file whose name is made of this one.
+    # With several columns, each has a file whose name is derived from this one.
     written = output not in (None, "-") and (len(runs) > 1 or Path(str(output)).exists())
     if not written:
         return f"{position:,} rows were released before that. {cost}"

@@ -28,8 +28,8 @@ def shuffle(
 ) -> None:
     """Receive reports of devices, remove names, mix them, send them to a service in batches.
 
-    Devices call it as they would call the service. Whoever runs both the
-    shuffler and the service knows who reported what, so let somebody else run the shuffler.
+    Devices call it as they would call the service. Let somebody else run the shuffler: an
+    operator of both the shuffler and the service knows who reported what.
 
     Examples:
 

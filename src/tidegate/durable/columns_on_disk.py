@@ -202,7 +202,7 @@ def _charges_of_column(folder: Path, pipeline: Pipeline) -> int:
     path = folder / "ledger.jsonl"
     if pipeline.ticks is not None or not path.exists():
         return 0
-    # Of one that a crash left empty, or that is damaged, opening the column says what to do.
+    # If a crash left it empty, or it is damaged, opening the column says what to do.
     with suppress(LedgerError), Ledger.open(path, read_only=True) as ledger:
         return len(ledger.charges())
     return 0

@@ -88,7 +88,7 @@ class OutputWriter:
         run: the release. Its `facts` and `phases` leave with the file, so they must not tell of a
             push that was not committed: not even its threshold.
         append_at: continue a file after this many rows.
-        warn: is told of a problem that came on top of an error.
+        warn: called with a problem that occurred in addition to an error.
         more: public facts, beside those of the run.
     """
 

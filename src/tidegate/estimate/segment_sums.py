@@ -89,8 +89,8 @@ class SegmentPosterior(Posterior):
 
     The error has two parts: that of the noise, by its exact law (a segment that is cut counts as
     whole); and of each cut segment, whose values may lie anywhere in it: U/2·√(4f(1 − f)) as a
-    standard error, with U what a segment holds as a rule and f the part that is asked for. Of the
-    open segment nothing is known but that it holds less than U.
+    standard error, with U the usual upper limit of a segment's sum and f the part inside the
+    range. About the open segment nothing is known except that it holds less than U.
     """
 
     def __init__(self, recorded: Recorded, until: int) -> None:

@@ -110,7 +110,7 @@ class CsvDialect:
 
         Only where the first line is of another form: a title, a comment, Excel's `sep=;`, or a
         title as spreadsheets save it, with all other fields empty, in every line before the names.
-        So no row among rows is told from the others by what it holds.
+        So the content of a row among rows never decides.
         """
         forms = [
             [field.strip().decode("utf-8", "replace") for field in self.fields(line)]

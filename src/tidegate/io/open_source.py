@@ -48,7 +48,7 @@ def open_source(
         path: the file; its extension tells the kind.
         format: one of `KINDS`, where the extension does not.
         column: a name in the CSV's header or a number from 0, a key of JSON Lines (which need one),
-            a Parquet column. None: the only one, or the one called "value". Of several,
+            a Parquet column. None: the only one, or the one called "value". With several columns,
             `Batch.values` has the first and `Batch.others` the rest.
         user_column: who a row belongs to, for privacy per user.
         by: the column with the key of a row, for `tidegate.keyed`; batches have it as `users`.

@@ -22,8 +22,8 @@ from tidegate.tables.repeated_items import RepeatedItems
 UNDECLARED = -1
 _LONGEST = 1000  # characters of a key
 _WIDEST = 3_320  # bits of a whole number: fewer than _LONGEST digits
-# Of these, whatever is equal has the same text. Others are not looked up as they are: Decimal(17)
-# is no key, and would be found as 17 if that had come before, and not after a restart.
+# Equal objects of these types have the same text. Others are not looked up as they are: Decimal(17)
+# is not a key, and would be found as 17 if that had come before, but not after a restart.
 _PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 _TABLE = 1 << 22  # whole numbers below this are looked up in a table
 

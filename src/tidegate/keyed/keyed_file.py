@@ -196,7 +196,7 @@ def open_released(
 
     The first time reads the file once and keeps an index beside it; later ones take a moment. A
     file with many keys (`tidegate release --by`) is a `KeyedFile`: `.query(key=…)`,
-    `.table("1d")` by key, `.totals("1d")`. Of a run with `--mean`, give the output that was named:
+    `.table("1d")` by key, `.totals("1d")`. For a run with `--mean`, give the path of its `-o`:
     `ReleasedMeans` answers for count, sum and mean, `ReleasedMeansByKey` by key.
 
     Args:

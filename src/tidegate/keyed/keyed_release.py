@@ -242,8 +242,8 @@ class KeyedRelease(ReadableKeyed):
     def noise_kept(self, codes: IntArray, counts: IntArray) -> dict[str, Any]:
         """Noise to store beside a snapshot that is resumed soon; as secret as the snapshot.
 
-        `counts` are the rows that these keys had since the last snapshot. Of other engines than
-        that of fixed methods nothing is kept.
+        `counts` are the numbers of rows that these keys had since the last snapshot. Only the
+        engine of fixed methods has noise to store.
         """
         engine = self._engine
         return engine.noise_kept(codes, counts) if isinstance(engine, FixedArrayEngine) else {}

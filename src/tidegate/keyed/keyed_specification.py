@@ -37,8 +37,9 @@ class Keyed:
     to which θ is a public number. Again each row is used once: the larger of both costs counts.
     Which rows choose depends on their order of arrival, never on a value.
 
-    Of events, for one event of one key that is added or removed: it is in the log of its key alone,
-    and every declared key has a row for every tick, so which keys have events is protected as well.
+    For events, neighbours differ in one event of one key, added or removed: it is in the log of its
+    key alone, and every declared key has a row for every tick, so which keys have events is
+    protected as well.
 
     Attributes:
         pipeline: of each key.

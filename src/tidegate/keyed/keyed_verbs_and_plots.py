@@ -85,10 +85,10 @@ class TablesByKey(ABC, Generic[Each, Total, One]):
     ) -> Each | Total | One:
         """A table for each key: the sums over `every` rows, or, by time, over 15min, 1h, 1d, 1w.
 
-        Of one `key`, its table; with `total`, by time, the table of the total over `keys` or over
-        all, as `totals`. By time, all keys have the same rows: from the first time of any of them
-        to the last, or, where a record has forgotten its first values, from the first part that all
-        know whole.
+        With `key`, the table of that key; with `total`, by time, the table of the total over `keys`
+        or over all, as `totals`. By time, all keys have the same rows: from the first time of any
+        of them to the last, or, if a record has forgotten its first values, from the first part
+        that all know completely.
         """
         if key is not None and (keys is not None or total):
             raise QueryError(

@@ -1,7 +1,7 @@
 """Noise of many keys that is drawn before their values come.
 
-Of fixed methods the open grove of each key, and the next one if it was made ahead; of `adaptive`
-the open block, whose tree was chosen.
+For fixed methods it holds the open grove of each key, and the next one if it was made ahead; for
+`adaptive` the open block, whose tree was chosen.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ _MOST_VIEWS = 4096  # keys whose answers are kept ready
 class ObjectEngine:
     """Releases by code; a key has one from its first row on.
 
-    Of keys that rest (`rest`, and all after `restore`) only the state is kept, as bytes: about a
-    tenth of the memory. They are resumed when something is asked of them.
+    A key that rests (after `rest`, and every key after `restore`) is kept as the bytes of its
+    state: about a tenth of the memory. It is resumed on demand.
     """
 
     KIND: ClassVar[str] = "objects"

@@ -1,7 +1,7 @@
 """The array engine for `adaptive` without a hold-out: every key refines its own θ.
 
-Rows and bits are those of `object_engine`: a law test compares them. Of the past only the public
-thresholds of each key are kept, so nothing can be asked here.
+Rows and bits are those of `object_engine`: a law test compares them. Only the public thresholds of
+each key's past are kept, so there are no queries here.
 """
 
 from __future__ import annotations

@@ -194,8 +194,8 @@ def transfer_durably(
 ) -> KeyedTransferred:
     """`transfer_keyed` with durable state; rows that were read before are recognised and skipped.
 
-    Of events, the ticks that are over `until` then are released at the end; a clock as in
-    `transfer_keyed`.
+    For events, the ticks that are over at `until` are released at the end; it may be a clock, as
+    in `transfer_keyed`.
 
     Whatever the moment of a crash: open the state again and make the same call, and every row is in
     the output once, with the noise that it had.

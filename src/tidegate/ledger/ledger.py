@@ -256,7 +256,7 @@ class Ledger(WritableAccount, Closed, NotCopied):
     def head(self) -> str:
         """The hash of the last entry, which covers all before it.
 
-        Of the same entries as `count`, also when an append was interrupted: the two are an anchor.
+        It covers the same entries as `count`, also after an interrupted append: both are an anchor.
         """
         return self._entries[-1].hash if self._entries else self._chain.head
 

@@ -18,7 +18,7 @@ from tidegate.record.record import record_confidence
 # Columns of the running sums. A report that is published w times counts w² in the second moments.
 _COLUMNS = 6
 _ESTIMATE, _OFFSET, _SQUARED, _FIRST, _SECOND, _WORST = range(_COLUMNS)
-# Of a state file. A threshold comes with a survey, of which there is one in many positions.
+# The most that a state file may hold. Each threshold needs a survey, so they are rare.
 _MOST_THRESHOLDS = 1 << 20
 _HUGE = 1e100
 # The variance of a range is estimated from its reports; this many reports' worth of the worst case

@@ -167,8 +167,8 @@ class Memory(Closed, NotCopied):
 
         Args:
             pin: what is to be sent.
-            lifetime: refuse to spend more than this in all; None: no limit. Whoever has looked
-                before cannot be sure: a signal handler may have answered in between.
+            lifetime: refuse to spend more than this in all; None: no limit. Checked here, since a
+                signal handler may have answered after an earlier check.
 
         Whatever interrupts it, nothing more is reported from this memory: what the disk holds is
         not known then, and is read when the memory is opened again.

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tidegate._atomic_files import InheritedFile
+from tidegate._atomic_files import InheritedFile, sync, try_lock, write_at
 from tidegate.errors import RefusedError
 
 _ATTEMPTS = 10
@@ -91,9 +91,9 @@ class MemoryFile(InheritedFile):
             self._lock(self._file)
             if self._is_in_place():
                 self._refuse_links()
-                # Whoever wrote it may have been killed before its new name was on the disk.
+                # Its writer may have been killed before the new name was on the disk.
                 with self._explained(f"cannot use {self.path}"):
-                    os.fsync(self._folder)
+                    sync(self._folder)
                 return True
             os.close(self._file)  # it was replaced between opening and locking
             self._file = _CLOSED
@@ -158,16 +158,13 @@ class MemoryFile(InheritedFile):
         whole = {**plain, **_identity_of_memory_file(new)}
         text = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode("ascii")
         os.ftruncate(new, 0)
-        done = 0
-        while done < len(text):
-            # At an offset: a forked process that got here too writes the same once more.
-            done += os.pwrite(new, text[done:], done)
-        os.fsync(new)
+        write_at(new, text, 0)  # a forked process that got here too writes the same once more
+        sync(new)
         os.rename(self._draft, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         old, self._file = self._file, new
         if old != _CLOSED:
             os.close(old)
-        os.fsync(self._folder)
+        sync(self._folder)
 
     @contextmanager
     def _closing(self, new: int) -> Iterator[None]:
@@ -181,13 +178,13 @@ class MemoryFile(InheritedFile):
 
     def _lock(self, descriptor: int) -> None:
         try:
-            import fcntl  # here, so that the package can be imported where there is none
+            held = try_lock(descriptor)
         except ImportError:
             raise DeviceMemoryError(f"cannot use {self.path}: files are not locked here") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise self._in_use() from None
+            held = False
+        if not held:
+            raise self._in_use()
 
     def _is_in_place(self) -> bool:
         """Whether the given name, and the name in the folder, both lead to this file."""

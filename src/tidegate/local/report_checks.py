@@ -52,10 +52,10 @@ class Received:
     Attributes:
         accepted: how many were taken.
         rejected: how many were not, by reason.
-        rejected_at: which: from the place among those given, counted from 0, to the reason. Of the
-            first 10,000 that were rejected.
-        codes: what became of each of those given, a byte each: 0, or 1 more than the place of
-            the reason in `REASONS`.
+        rejected_at: the reason for each rejected report, by its index among the given ones; for
+            the first 10,000 that were rejected.
+        codes: the outcome of each given report, a byte each: 0, or 1 plus the index of the reason
+            in `REASONS`.
         shuffled: of reports that went through a shuffler: what each of them costs in the central
             model, for information (see `shuffle.amplified`).
     """

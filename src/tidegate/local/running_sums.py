@@ -13,7 +13,7 @@ from tidegate.local.canonical_json import whole_field
 
 # At most this many marks (an even number); half of them, once there were as many positions.
 CAPACITY = 1 << 16
-# So many neighbours are added up first where no mark falls between them: sums of rows are several
+# This many neighbours are added up first where no mark falls between them: sums of rows are several
 # times as fast as running sums.
 _UNIT = 64
 _MOST_COLUMNS = 64

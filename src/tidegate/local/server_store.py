@@ -10,7 +10,7 @@ The state of the collection is written when a round closes and now and then, and
 accepted reports are kept as they came: so a single report costs a small write, and loading replays
 at most `_MOST_REPORTS` of them, within a second.
 
-Of the clients of the open round the disk holds a digest each, which takes 24 bytes.
+Each client of the open round is stored as a digest of 24 bytes.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from tidegate.local.questions import Question
 
 # The posterior range of the threshold within which data, not the prior, chose it.
 TRUSTED_SPAN = 4.0
-# Of reports, positions or steps in a state file: beyond, they would not be exact as floats.
+# The most reports, positions or steps in a state file: larger numbers are not exact as floats.
 MOST = 1 << 53
 
 
@@ -52,7 +52,7 @@ class SurveyRound:
 class SurveyTally:
     """The result of a round: `counts[slot][report]` devices gave that report to that question.
 
-    Of a part of the stream in which nobody was asked it is empty.
+    It is empty for a part of the stream without questions.
     """
 
     questions: tuple[Question, ...]

@@ -120,8 +120,8 @@ class PegasusGrouping:
         count, total, limit = self._count * one, self._total * one, self.limit * one
         least, most, longest = self._least * one, self._most * _ROUNDING, self._longest_short
         public = self._public * one
-        # Of the open group: members until here, and from here; the first, if it is one of the
-        # latter; how many of the latter lay above the mean when they joined, and their sum.
+        # The open group: its members until here, and from here; its first member, if that is one
+        # of the latter; how many of the latter lay above the mean when they joined; their sum.
         before, opened = list[float](self.members), start
         nothing = one - one
         first, high_total, high_count = math.nan, nothing, nothing

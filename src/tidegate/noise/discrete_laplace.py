@@ -50,7 +50,8 @@ _PROPOSAL_ERROR = 2.0**-42
 _COMPARISON_ERROR = 2.0**-50
 _FLOAT_SCALES = 1 << 40  # beyond, every proposal would be in doubt
 BLOCK = 1 << 14  # 128 kB an array: the block and its scratch stay in the cache
-_FEW = 16  # so many samples are drawn faster without arrays
+_FEW = 16  # up to this many samples are drawn faster without arrays
+
 _LARGEST = (1 << 63) - 1
 _ONE = np.uint64(1)
 

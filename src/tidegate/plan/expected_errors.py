@@ -79,8 +79,8 @@ def expect(
         lengths: range lengths, in values; or one.
         threshold: the θ to assume; None: the bound, the worst case. Take it from public knowledge.
         floor: the lowest value to assume that counts; None: `lower`, the worst case.
-        roughness: how far a block's mean lies from its prediction, as a share of θ. Of an
-            adaptive pipeline: how far the stream's level wanders over a horizon
+        roughness: how far a block's mean lies from its prediction, as a share of θ. For an
+            adaptive pipeline: how far the stream's level drifts over a horizon
             (`tidegate.plan.expected_errors_of_adaptive`).
 
     >>> from tidegate import adaptive, tops

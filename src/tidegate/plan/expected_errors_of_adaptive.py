@@ -1,10 +1,10 @@
 """The errors to expect of an adaptive release, which chooses its trees block by block.
 
-They depend on how the stream behaves, which nobody knows before. So one thing is assumed and said:
-the level of the stream wanders by `roughness`·θ (one standard deviation) over a horizon, and the
-forecaster knows as much. A release under that assumption is played through without any data: each
-block gets the tree that the cost tables prefer, and the answers' errors are those that `query`
-would show at the end of the horizon. Answers about the newest values, given at once, have more.
+They depend on the stream, which is unknown beforehand. So there is one stated assumption: the level
+of the stream drifts by `roughness`·θ (one standard deviation) over a horizon, and the estimator
+knows this. A release under that assumption is simulated without data: each block gets the tree that
+the cost tables prefer, and the answers' errors are those that `query` would show at the end of the
+horizon. Answers about the newest values, given at once, have larger errors.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ class Answer:
 
     Attributes:
         start, end: the range, half-open, counted from the first released value.
-        estimate: the sum of the published values (before debts, if they are made non-negative); of
-            an adaptive release, the best estimate given everything released, what truncation took
-            away included.
-        noise_error: standard deviation of the noise of the completed blocks: exact. Of an adaptive
+        estimate: the sum of the published values (before debts, if they are made non-negative); for
+            an adaptive release, the best estimate given everything released, including what
+            truncation took away.
+        noise_error: standard deviation of the noise of the completed blocks: exact. For an adaptive
             release, the posterior standard deviation from noise and forecasts.
         prediction_error: estimated standard error of predictions in blocks that the range cuts.
         standard_error: all three together.
@@ -25,10 +25,10 @@ class Answer:
             capped values. It reaches further up than down where much may have been truncated.
         threshold: larger values counted as this, in the part of the range where it was lowest.
         highest: the same where it was highest. (None: as `threshold`.)
-        full: what the sum would be if every value were cut. (None: as many times `threshold`.)
+        full: the sum if every value were at the upper cap. (None: rows times `threshold`.)
         floor: smaller values counted as this, in the part of the range where it was highest.
         lowest_floor: the same where it was lowest. (None: as `floor`.)
-        empty: what the sum would be if every value were cut there. (None: as many times `floor`.)
+        empty: the sum if every value were at the lower cap. (None: rows times `floor`.)
         truncation_error: standard error of what truncation took away.
         capped: whether all of this speaks of the sum of capped values: nothing is known then of
             what truncation took away, and it is in no interval.

@@ -57,7 +57,7 @@ class _AskedOfSegment(NamedTuple):
 
 def _answer_jointly(asked: Sequence[_AskedOfSegment]) -> None:
     """Compute all posteriors of one class together, and store each in its segment."""
-    # What a segment would not keep is computed when it is asked for.
+    # Answers too large for a segment's cache are computed on demand.
     some = [one for one in asked if 0 < one.ranges[0].size <= MOST_KEPT]
     if not some:
         return

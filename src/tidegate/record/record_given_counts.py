@@ -19,9 +19,9 @@ from tidegate.record.segments.segment import Segment
 from tidegate.stages import Posterior
 
 _CONFIDENCE = 0.95  # any: only estimates and errors of noise are used
-# Of a total: the mean of an event must be known better than this.
+# The largest relative error of the mean of an event, over the whole record.
 _KNOWN = 0.1
-# Of the noise of sums: that of m·N̂ must be less.
+# The largest noise of m·N̂, relative to that of sums.
 _BETTER = 0.5
 
 

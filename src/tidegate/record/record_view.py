@@ -42,6 +42,6 @@ def _segment_view(segment: Segment) -> Segment:
     found._spans = None if segment.spans is None else segment.spans.view()
     if found._spans is not None:
         found._buffer = found._spans
-    # They refer to the buffer that goes on.
+    # These caches refer to the original's buffer.
     found._known = found.answered = found.known_unseen = found.aims = found.closed_view = None
     return found

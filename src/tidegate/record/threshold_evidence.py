@@ -197,7 +197,7 @@ def _later_evidence(
 def _wider_by_evidence(segments: Sequence[Segment], same: list[int], seen: list[float]) -> float:
     """The factor by which the tail widens the upper end, from the first and the last phase.
 
-    Only that of earlier phases: how far values lie above the highest θ no other θ can tell.
+    For earlier phases only: no other θ shows how far values lie above the highest θ.
     """
     first, last = same[0], same[-1]
     if seen[first] < _APART * seen[last]:

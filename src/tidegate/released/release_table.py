@@ -83,14 +83,14 @@ def release(
         time: the name of the column of times, or the times themselves. They are public, and must
             be in order. None: the index of a Series or frame of pandas, if it has times.
         epsilon: the budget of every value.
-        bound: a public upper bound of a value; never read it off the data. Of several columns: one
-            for all, or by name: `{"fare": 100, "tip": 30}`; so can be `lower` and `resolution`.
+        bound: a public upper bound of a value; never read it off the data. For several columns: one
+            for all, or by name: `{"fare": 100, "tip": 30}`; likewise `lower` and `resolution`.
         users: the column that names the user of each row, where users are the unit of privacy.
         zone: where times without a zone were written, and in which zone all are written out.
         late: `keep` takes rows that are older than the one before, at their place.
         method: a name of `tidegate.methods`.
-        share: of several columns, the part of ε of some: `{"fare": 0.7}`; the others divide the
-            rest evenly.
+        share: with several columns, the share of ε for some: `{"fare": 0.7}`; the others divide
+            the rest evenly.
         randomness: `tidegate.seeded(7)` for a simulation without a guarantee.
         settings: of the method, such as `resolution`, `unit` or `horizon` (default: as many as
             there are rows, at most 2²⁰). A `holdout` that is usual and longer than the table

@@ -19,7 +19,7 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.state_as_bytes import restore, state_of
 
 DAMAGED = "its metadata is damaged, or is not that of a release"
-# Of block t: the running sum before it, the prediction inside it, the running squares before it.
+# A row for block t: the running sum before it, the prediction in it, the running squares before it.
 _ROW = np.dtype([("sum", "<i8"), ("prediction", "<f8"), ("square", "<f8")])
 _SINGLE = np.dtype([("sum", "<i8")])  # blocks of one value are not predicted
 

@@ -28,7 +28,7 @@ from tidegate.errors import SnapshotError
 from tidegate.record.record import Record
 from tidegate.state_as_bytes import MALFORMED, decoded, encoded
 
-# Whoever changes what the smoother computes counts this up: earlier files are then not used.
+# Increase this after a change of what the smoother computes: earlier files are then not used.
 _MARK = b"TIDEGATE SMOOTHED 1\n"
 _DIGEST = hashlib.sha256().digest_size
 _LEAST_CELLS = 512  # fewer are smoothed in some milliseconds

@@ -1,7 +1,7 @@
 """Pipelines that earlier versions built from the same arguments: their states can still be resumed.
 
-Settings are part of the identity of noise, so a state keeps those that it was begun with. Whoever
-runs the same command after an upgrade gives the same arguments, which lead to newer settings.
+Settings are part of the identity of noise, so a state keeps those that it began with. The same
+command after an upgrade gives the same arguments, which lead to newer settings.
 """
 
 from __future__ import annotations

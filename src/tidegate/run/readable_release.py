@@ -103,8 +103,8 @@ class ReadableRelease(RangeQueries):
     def phases(self) -> list[Phase]:
         """The thresholds within the history, each with its first position and its epoch.
 
-        Privacy: none that a cut-short push chose. Who resumes and pushes other values would get
-        another one from the same coins, and both together tell more than ε.
+        Privacy: a threshold of an interrupted push is not shown. Resuming and pushing other values
+        would choose another one with the same coins, and both together reveal more than ε.
         """
         with self._ownership.lock:
             self._ownership.check()

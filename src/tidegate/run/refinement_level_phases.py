@@ -53,7 +53,7 @@ class RefinementLevelPhases(RefinementState):
         expected = 0.0 if lowest else share * values
         far = CLIMB if count >= MOSTLY * expected else CAREFUL
         if count >= max(fewest, sure * doubt, CLIMB_PART * expected):
-            # Of all values so far, but for the last one, or noise, which ended this count.
+            # The share among all values so far, without the last one, or noise, that ended it.
             watch.length = before + int(values)
             share = (share * before + count - max(1.0, doubt / 2)) / watch.length
             if theta == top:

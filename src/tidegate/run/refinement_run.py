@@ -164,7 +164,7 @@ class RefinementRun(RefinementLevelPhases):
     def _begin_warm_up(self, full: int, outgrown: WatchedEnd) -> None:
         """A cap was outgrown: begin a phase whose caps are still to be chosen.
 
-        Neither end will be narrower: a level that left one of them often comes back.
+        Neither cap becomes narrower: a level that crossed one often comes back.
         """
         below, self.fell = self.segments[-1].below, int(outgrown.sign < 0)
         self.floor, self.least_below = full - below, max(below, 1)

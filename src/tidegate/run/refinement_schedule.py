@@ -35,7 +35,7 @@ EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next 
 # The first of these up to this part of the horizon, where noise is cheap, and up to this many first
 # warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
 EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
-# Of the horizon: windows are open up to here; and where θ has fallen (`threshold_has_fallen`).
+# Windows are open up to these parts of the horizon: normally, and if `threshold_has_fallen`.
 UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
 # Where the level has moved (`level_has_moved`) values pay for a choice again, which can only raise
@@ -118,7 +118,7 @@ class Refinement(ThresholdSchedule, Spec):
     which reads the value once, within e^(s·ε). A window that a full cap cuts short makes no choice.
     Whether a window opens late, as the level has risen, released sums of blocks before it decide.
     All else is a function of released data: forecasts, the tests for full caps, the lowest θ
-    that is allowed after one, and what a full leaf is thought to have hidden.
+    that is allowed after one, and the estimate of what a full leaf lost.
 
     Args:
         windows: let values pay for better choices of θ, early or where the level has risen.

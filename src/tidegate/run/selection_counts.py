@@ -140,10 +140,10 @@ class SelectionCounts:
     ) -> Ends:
         """θ in lattice units, or both caps, chosen from the counts of the whole window.
 
-        Privacy: as `two_sided_caps.choose`, from counts instead of values. `positive` is the
-        share of values that are thought to lie above 0, by what was released, and `level` a mean
-        that they surely have; `fallen` says that the present θ stayed where it began; `late`:
-        the window ended so (`late_from`).
+        Privacy: as in `two_sided_caps.choose_caps`, from counts instead of values. `positive` is
+        an estimate, from released data, of the share of values above 0, and `level` a significant
+        lower bound of the mean; `fallen`: the present θ stayed where it began; `late`: the window
+        ended late (`late_from`).
         """
         self._count()
         stage, lattice = self.stage, self._lattice

@@ -67,9 +67,9 @@ class PhaseStream:
             segment.leaves.predict(self._estimator.prediction)
         else:
             self._due = state["due"]
-        self.first = self._estimator.prediction  # if nothing was released yet; else nobody asks
+        self.first = self._estimator.prediction  # used only if nothing was released yet
         # What a smoother publishes for every value inside the open leaf, so that it need not be
-        # asked; it hears of them later (`_caught_up`). None: the estimator says it for each.
+        # called; it is told of them later (`_caught_up`). None: the estimator is called for each.
         self._inside = None if self._width is None else self.first * self._step
 
     def state(self) -> dict[str, Any]:

@@ -136,8 +136,8 @@ def cap_scores(
 ) -> IntArray:
     """The score of each shape: −(values cut) − price·ln(its width), in multiples of 2⁻²⁰ values.
 
-    A shape that is e times wider is worth `wanted` values, or as many as can be seen; and so is
-    every end that it would narrow, by `narrowed`.
+    A shape that is e times wider must save `wanted` values, or as many as noise lets it see; and
+    each cap that it would narrow costs the same, by `narrowed`.
     """
     price = max(wanted, _VISIBLE / rate) * _DENOMINATOR
     with localcontext(Context(prec=_DIGITS)):

@@ -1,15 +1,15 @@
 """Recompute tables that somebody watches, when their stream has changed and is idle.
 
 A table over many keys smooths every record that has changed: a third of a second of a processor for
-100 keys of a month. Whoever looks at one asks for it again and again. So the last table of a stream
-is asked for here once more, when rows were released and no more come for a moment: what it needs is
+100 keys of a month. Its readers request it again and again. So the last table of a stream is
+computed here once more, when rows were released and no more come for a moment: what it needs is
 kept with the views of the keys, and the next reader gets it at once. An answer is post-processing
 of released rows. It costs no privacy, and is bit for bit the one that the reader would have got.
 
-The first reader of all should not wait either: of streams with few keys, the table by day is worked
-out before anybody asks, also when the service starts. A smoothed key takes 0.3 megabytes, so that
-is done for `_FEW` keys. Where rows come all the time it is done seldom: segments that are closed
-stay smoothed, and the code and its tables have run once.
+The first reader should not wait either: for streams with few keys, the table by day is computed in
+advance, also when the service starts. A smoothed key takes 0.3 megabytes, so that is done for
+`_FEW` keys. Where rows come all the time it is done seldom: segments that are closed stay smoothed,
+and the code and its tables have run once.
 """
 
 from __future__ import annotations

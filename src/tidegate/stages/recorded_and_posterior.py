@@ -125,7 +125,7 @@ class Excess(NamedTuple):
 
     Attributes:
         expected: the estimate. It may also be 0.
-        fallen: the same of values below the floor, as a positive number.
+        fallen: the same for values below the floor, as a positive number.
         variance: added by chance, since few values make up an excess.
         most: what it would be if all values that the released sums allow above the cap were at
             the bound.

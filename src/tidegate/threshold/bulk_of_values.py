@@ -48,7 +48,7 @@ FAR_BELOW, WIDE = Fraction(1, 3), 32
 ZERO = Fraction(1, 5)
 # This share of the values above θ costs nothing more, if the target allows it.
 MOST = Fraction(1, 16)
-# A climb must be possible if only this share of the values is not 0: nobody knows how many are.
+# A climb must be possible if only this share of the values is not 0: the real share is unknown.
 LEAST_POSITIVE = Fraction(1, 4)
 # ε × values below which not even the bulk can be seen.
 LEAST_KNOWN = 10

@@ -22,14 +22,14 @@ AFFORDABLE = Fraction(1, 2)
 # this many targets: chances of a θ that is f times too high fall as f^−6. The kink at the target is
 # then the best place for every tail of index above 2; a heavier one leaves up to twice as many.
 STEEP = 2
-# And at least so much, in 1/ε: chances of a θ that is f times too high fall as f^−2.
+# And at least this price, in 1/ε: chances of a θ that is f times too high fall as f^−2.
 LEAST_PRICE = 2
 # Where it is known up to which θ values climb (the present one, mostly), no more than this above
 # it, and no less below. The error of a θ that is f times too high grows as f², so 2 would leave the
 # mean error to chance; with much more, a second scale of values could not pay for its θ.
 FAR_PRICE = 3
-# A late choice knows so much that the level tells light tails from heavy ones (`late_price`). The
-# price is this times r, in 1/ε, and holds up to this many times the present θ.
+# In a late choice the level distinguishes light tails from heavy ones (`late_price`). The price is
+# this times r, in 1/ε, and holds up to this many times the present θ.
 LATE_STEEP, LATE_REACH = 10, Fraction(3, 2)
 _LATE_PARTS = 4  # late prices are multiples of 1/4: streams alike pay the same
 SCORE_PARTS = 1 << 20  # scores are integers of this fraction of a value

@@ -229,13 +229,13 @@ class TailQuantile(Spec):
         """Choose θ from counts instead of values.
 
         `at_least` is a public lower limit, such as a cap that released sums have shown to be full.
-        `positive` is how many of them are thought to lie above 0, a public number: half as many can
-        pay for the climb from the smallest candidate, which is why the price depends on it. That
-        candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
-        pay, and the rarer is a θ that is too high by chance. `climbing_to`: they need not pay for
-        more than the climb up to there; None: to the bound. `first`: nothing is known; if the
-        values could not pay for a climb, their bulk chooses (`bulk_of_values`). `late_price`: at
-        most so much for a factor of e, in 1/ε (`price_of_thresholds.late_price`).
+        `positive` is a public estimate of how many of them lie above 0: half as many can pay for
+        the climb from the smallest candidate, which is why the price depends on it. That candidate
+        is about `climbing_from`: the nearer to the bound, the steeper a price they can pay, and the
+        rarer is a θ that is too high by chance. `climbing_to`: they need not pay for more than the
+        climb up to there; None: to the bound. `first`: nothing is known; if the values could not
+        pay for a climb, their bulk chooses (`bulk_of_values`). `late_price`: the highest price of a
+        factor of e, in 1/ε (`price_of_thresholds.late_price`).
         """
         grid, scores, denominator = self.scores(above, lattice, **facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)

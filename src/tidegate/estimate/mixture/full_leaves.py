@@ -74,7 +74,7 @@ def full_leaf_shares(
     caps, variances, each = columns[6:]
     known, starts, lengths, every, firsts, done = columns[:6].astype(np.int64)
     last = np.cumsum(done + 1) - 1
-    # Of every leaf, and of the end of the last one in a block.
+    # One entry for every leaf, and one for the end of the last leaf in a block.
     of = np.repeat(np.arange(known.size), done + 1)
     number = np.arange(of.size) - np.repeat(last - done, done + 1)
     inside = number * lengths[of] // every[of]

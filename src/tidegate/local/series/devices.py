@@ -136,8 +136,8 @@ class PopulationDevices:
 def each_device_once(asked: IntArray, users: int) -> bool:
     """Check that these are distinct users.
 
-    Of an array −1 would be the last one a second time. Of a column, coins would be drawn for each
-    pair of its rows: every user would report as often as there are users.
+    An index of −1 would be the last user a second time. A two-dimensional column would draw coins
+    for each pair of its rows: every user would report as often as there are users.
     """
     if asked.ndim != 1 or not np.issubdtype(asked.dtype, np.integer):
         return False

@@ -13,7 +13,7 @@ from tidegate.local.mechanisms import hybrid_variance
 
 _PARTS = 5  # of a hold-out: one that locates the tail, four that refine it
 _STREAM_PARTS = 6
-# Of a first survey that chooses its own length: rounds that locate, rounds that refine.
+# Rounds of a first survey that chooses its own length: those that locate, those that refine.
 _LOCATING, _REFINING = 2, 2
 _BITS = 1_000  # answers of a first survey, where an answer is worth about one honest bit
 _FEWEST, _MOST = 512, 8_192

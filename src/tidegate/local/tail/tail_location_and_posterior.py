@@ -174,7 +174,7 @@ _PER_OCTAVE = 12
 # ln κ ~ N(ln 2.5, 0.4): how fast the tails of real streams fall.
 _LOG_SLOPE, _LOG_SLOPE_SD = math.log(2.5), 0.4
 _LOCATED_SLOPES = 25
-# Of all values, how many may lie on one side of 0, if both sides are asked about.
+# Possible shares of the values on one side of 0, if both sides are asked about.
 _MASSES = (1.0, 0.7, 0.5, 0.3, 0.15, 0.06, 0.02, 0.005)
 _HIGHEST = 0.6  # of the values of a side lie above its first rung, at most
 

@@ -88,7 +88,7 @@ class Segment:
         most = max(2, -(-method.history // self._width) + 2) if regular else None
         self._spans = LeafSpanBuffer(origin) if method.perturber.irregular else None
         self._buffer = self._spans or LeafBuffer(block=self._width, most=most)
-        # Of the last query: the posterior, and what all segments up to this one tell of each other.
+        # Caches of the last query: the posterior, and what segments up to this one tell each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
         # A table is often asked again, or its totals: the last question, and what was found.
         self.answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None

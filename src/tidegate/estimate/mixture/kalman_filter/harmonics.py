@@ -27,7 +27,7 @@ LONGEST_PERIOD = 1 << 40  # rows; whole numbers stay far from overflow
 # at most as many as a month has days. (On taxi trips more harmonics told nothing more.)
 MODULATED, _MOST_IN_LONGER = 2, 31
 _TURN = 6.283185307179586
-# Of the series of sine and cosine up to an eighth of a turn, highest power first: 1/n!.
+# Coefficients 1/n! of the series of sine and cosine up to an eighth of a turn, highest power first.
 _SINE = tuple(np.array(part) for part in (1 / 355687428096000, -1 / 1307674368000, 1 / 6227020800,
     -1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6, 1.0))  # fmt: skip
 _COSINE = tuple(np.array(part) for part in (1 / 20922789888000, -1 / 87178291200, 1 / 479001600,

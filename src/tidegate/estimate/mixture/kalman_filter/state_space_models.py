@@ -142,7 +142,7 @@ class StateTransition:
         each = np.stack((lengths, swing_sums))
         self.growth: FloatArray = np.repeat(each[:, np.newaxis], SIZE + 1, axis=1)
         self.own_growth: FloatArray = np.repeat(each, GROWING, axis=0)
-        # Of the first model, or of all, as plain numbers.
+        # As plain numbers: of the first model, or of all models.
         self.swing_decay = float(decay[0])
         self.width, self.swing_sums = float(lengths[0]), swing_sums.tolist()
         self.swing_row = swing_sums

@@ -4,11 +4,11 @@
 rows to where they are needed, adds zeros and multiplies by ones. With hundreds of filters the
 numbers cost more than the calls: here only entries that change are touched.
 
-P is symmetric but for the last bits: one half is kept whole, of the other half by how many units in
-the last place it differs, in 16 bits. Where that is not enough, the difference is kept by itself.
-Models without a swing have zeros in its row and column, which are left out. Of the rest, too, more
-than half are zeros (nodes of trees that are not open, halves that do not differ): a bit each. How
-long all that is follows from what was released, as [P | m] does.
+P is symmetric but for the last bits: one half is stored whole, and for the other half its
+difference in units in the last place, in 16 bits; larger differences are stored separately. Models
+without a swing have zeros in its row and column, which are left out. More than half of the other
+entries are zeros, too (nodes of trees that are not open, halves that do not differ): they take a
+bit each. The length of the result follows from released data, as [P | m] does.
 """
 
 from __future__ import annotations
