@@ -40,8 +40,8 @@ def users_note(guarantee: str) -> str:
     if found is None:
         return ""
     return (
-        f"At most {found[1]} values of a user count in a horizon: others are 0 here, and no interval "
-        "includes them."
+        f"At most {found[1]} values of a user count in a horizon: others are 0 here, and no "
+        "interval includes them."
     )
 
 

@@ -228,9 +228,10 @@ def transfer(
             and an array of values.
         format: the format of a file whose extension does not tell; a function is asked when the
             first row is written.
-        start: the place of the source's first value, counted from 0 over the whole input; a batch
-            may also have its own. Values that are delivered again are compared and skipped, a gap
-            is refused. None: the source is the whole input, from its beginning.
+        start: the position of the source's first value, counted from 0 over the whole input; a
+            batch may also have its own. Repeated values are compared and skipped, a gap is
+            refused. None: the source is the whole input, from its beginning.
+
         written: how many rows a sink holds that cannot be read back (standard output, a function).
             It gets the rows from there on: all of them by default.
         until: for an event stream, the time up to which ticks are released; public, never read off

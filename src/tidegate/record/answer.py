@@ -30,14 +30,14 @@ class Answer:
         lowest_floor: the same where it was lowest. (None: as `floor`.)
         empty: the sum if every value were at the lower cap. (None: rows times `floor`.)
         truncation_error: standard error of what truncation took away.
-        capped: whether all of this speaks of the sum of capped values: nothing is known then of
-            what truncation took away, and it is in no interval.
-        unseen: how much larger the sum may be without the choice of the threshold having seen it:
-            too few values chose. `high` reaches as far. 0 where enough did.
-        limit: the sum if every value that may have been cut lay at the bound: what released sums
-            allow, whatever the tail is like. `high` assumes more (`assumption`). None: not known.
-        note: what else is to be known of a range of time: late rows, no rows at one end.
-        span: the range of time that was asked for, in words; empty if it was asked by position.
+        capped: whether all of this is about the sum of capped values: then what truncation took
+            away is unknown, and in no interval.
+        unseen: how much larger the sum may be if too few values chose the threshold to see large
+            ones; `high` includes it. 0 if enough did.
+        limit: the sum if every value that may have been capped lay at the bound: the largest that
+            released sums allow, for any tail. `high` assumes more (`assumption`). None: unknown.
+        note: a note about a range of time: late rows, no rows at one end.
+        span: the queried range of time as text; empty for a query by position.
         bound, lower: the public bounds of a value. No end of an interval lies beyond rows × these.
             (None: not known.)
     """

@@ -237,8 +237,8 @@ class Pipeline(Spec):
     def settings(self) -> dict[str, Any]:
         """The specification as plain data; some fields only where they are used.
 
-        Noise keys are derived from a digest of it, and states made before there were these must
-        stay what they are.
+        Noise keys are derived from a digest of it. A field that was added later is left out at its
+        default, so that older states keep their keys.
         """
         unused = {name for name in _NOT_ALWAYS if not getattr(self, name)}
         return {name: value for name, value in super().settings().items() if name not in unused}
@@ -256,10 +256,10 @@ class Pipeline(Spec):
     def noise_identity(self, width: int, below: int = 0) -> bytes:
         """The identity that keys a stream's noise: settings, θ in units, and noise scales.
 
-        θ is the width between both ends, of which `below` lies below 0.
+        θ is the distance between both caps, of which `below` lies below 0.
 
-        Every scale that any choice can lead to is part of it, and which words go where: other
-        settings must never meet the same noise.
+        It contains every scale that any choice can lead to, and the addresses of random words:
+        other settings must never get the same noise.
         """
 
         def found() -> bytes:

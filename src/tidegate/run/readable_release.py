@@ -87,9 +87,9 @@ class ReadableRelease(RangeQueries):
     def level(self) -> float | None:
         """The expected value of one more row, from released data: for display.
 
-        Smooth and within the bounds, unlike single released values, which carry corrections of the
-        running sum. Post-processing: it costs no privacy. None during a hold-out; in a first
-        warm-up nothing is known yet, and it is 0.
+        It is smooth and within the bounds, unlike single released values, which carry corrections
+        of the running sum. Post-processing: it costs no privacy. None during a hold-out; 0 in a
+        first warm-up, when nothing is known yet.
         """
         with self._ownership.lock:
             self._ownership.check()
@@ -124,8 +124,8 @@ class ReadableRelease(RangeQueries):
     def record(self) -> Record:
         """A copy of the released block sums, from which queries are answered.
 
-        It stays as it is while more is released, whoever holds it: what a later push measures, and
-        perhaps never hands out, is not in it.
+        The copy does not change while more is released: it never contains what a later push
+        measures and perhaps never returns.
         """
         from tidegate.record.record_view import RecordView  # on demand, as `Record`
 

@@ -58,8 +58,8 @@ _AGAIN_HORIZON = 8  # a later warm-up is made for this many times the values bef
 def first_length(epsilon: Fraction, horizon: int) -> int:
     """The length of the first warm-up: as for a stream of 4,096 values, or 24/ε if that is longer.
 
-    Never longer than the horizon asks for. θ is refined as values come, so a first choice may know
-    little; and a stream whose length nobody knew beforehand gets its first answers early.
+    It is never longer than that of the horizon. θ is refined as values come, so a first choice may
+    have few of them; and a stream of unknown length gets its first answers early.
 
     >>> [first_length(Fraction(1, 10), horizon) for horizon in (1000, 10**4, 2**20)]
     [233, 372, 372]
@@ -187,8 +187,8 @@ class Refinement(ThresholdSchedule, Spec):
     ) -> TailQuantile:
         """The stage that chooses θ, or the scale of both caps, with this share of ε.
 
-        `age` is how many values have come by then since the warm-up began: θ is for some times as
-        many, at most for a horizon.
+        `age` is the number of values since the warm-up began, at the time of the choice: θ is
+        chosen for a multiple of it, at most for a horizon.
         """
         if not isinstance(threshold, TailQuantile):
             raise AssertionError("the stages were checked")

@@ -48,8 +48,8 @@ class Release(SnapshotsAndForks):
     Holds raw values (the hold-out, the open block's sum) and the noise key: as secret as the data.
     Its `repr` shows public facts only; it can be neither pickled nor copied.
 
-    Interruptions. A push is taken whole and its values are returned, or the release refuses to go
-    on (`tidegate.ownership`): after any exception but a refused input, whatever raised it, `push`,
+    Interruptions. A push is taken whole and its values are returned, or the release stops
+    (`tidegate.ownership`): after any exception other than a refused input, `push`,
     `fork`, `snapshot` and queries raise `TidegateError`. Resume the last snapshot and push the same
     values again. Privacy: a retry can never count an event twice, nor noise meet two data.
     A signal handler should set a flag and not raise: an exception that arrives after `push` has
@@ -120,10 +120,10 @@ class Release(SnapshotsAndForks):
         Arrow's PyCapsule interface; a missing value counts as 0 in its place. A Series of pandas
         or polars gives a Series, with its index or name; all else gives an array of numpy.
 
-        Nothing comes out during the hold-out: None for a single value, an array that is shorter by
-        what was held. Splitting a stream into pushes in another way changes nothing (law 1). If an
-        input is refused, none of this push was taken. `users` names who sent each value; needed if,
-        and only if, the pipeline protects users. `times` says when each value was (`tidegate.
+        Nothing is released during the hold-out: None for a single value, an array without the held
+        values. How a stream is split into pushes changes nothing (law 1). If an input is refused,
+        none of this push was taken. `users` names the sender of each value; it is required if, and
+        only if, the pipeline protects users. `times` are the times of the values (`tidegate.
         timestamps`), in order; `late="keep"` takes older ones too, at their place. They are public.
         """
         ownership, kind, began = self._ownership, type(values), False

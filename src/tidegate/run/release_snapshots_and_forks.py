@@ -83,10 +83,10 @@ class SnapshotsAndForks(ReadableRelease):
         Both branches may see the same values, so the fork's cost is added to the guarantee of both:
         the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
         none of them has a guarantee. Branches know of each other within one process only; beyond, a
-        ledger must add them up.) Counts of users go on in both: see `tidegate.run.user_cap`. The
-        fork starts a new forest at the present position; the past is answered by the original. If a
-        warm-up is open, the fork begins one of its own there, and reads nothing of the past. If
-        `fork` is interrupted its charge may stay: too much is counted then, never too little.
+        ledger must add them up.) Both continue the counts of users (`tidegate.run.user_cap`). The
+        fork starts a new forest at the present position; the original answers about the past. If a
+        warm-up is open, the fork begins its own there, and reads nothing of the past. If `fork` is
+        interrupted its charge may stay: then too much is counted, never too little.
         """
         with self._ownership.lock:
             self._ownership.check()
