@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _EPSILONS = ("0.1", "0.3", "1", "3")
 _GOOD = 0.05  # relative error of a total that the suggested command aims at
 _USELESS = 0.5  # relative error of a total that tells nothing
-MUCH_LOST = 0.02  # of a total, by a bound or a cap
-_STEPS = 1000  # of a coarse resolution, for few values
-_COARSE = 0.05  # of a sum, moved by rounding to the step between thresholds
-_CALM = "1/1000"  # of a level that hardly moves: what a forecaster does not know is noise then
+MUCH_LOST = 0.02  # the share of a total that a bound or a cap cuts off
+_STEPS = 1000  # steps of a coarse resolution, for few values
+_COARSE = 0.05  # share of a sum that rounding to the step between thresholds moves
+_CALM = "1/1000"  # roughness of a level that hardly moves: then noise is the only error
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Rehearsal:
 
     runs: int
     held: int  # how often the 95 % interval held the true total
-    error: float  # of the total: the median of the runs, relative to the size of all values
+    error: float  # of the total: the median of the runs, relative to the sum of absolute values
     below: float  # how far the interval reaches below the total, in the same unit
     above: float  # how far above
 
@@ -54,7 +54,7 @@ class RehearsalValues:
 
     by_key: bool
     _batches: list[FloatArray] = field(default_factory=list)
-    _codes: list[IntArray] = field(default_factory=list)  # of the keys of these rows
+    _codes: list[IntArray] = field(default_factory=list)  # codes of the keys of these rows
     _code_of_key: dict[str, int] = field(default_factory=dict)
     _rows: int = 0
 

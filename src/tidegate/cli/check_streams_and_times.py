@@ -38,7 +38,7 @@ class CheckedTimes:
     oldest: int = 0
     newest: int = 0
     repeated: int = 0  # rows with the time of the row before, in an hour that comes twice
-    second_passes: int = 0  # rows that were told to be of the second such hour
+    second_passes: int = 0  # rows that were recognised as of the second such hour
 
     @classmethod
     def found(

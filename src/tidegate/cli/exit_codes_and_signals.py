@@ -46,7 +46,7 @@ def errors_as_exit_codes() -> Iterator[None]:
         raise typer.Exit(INPUT) from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            raise  # the reader of our output went away, which typer knows
+            raise  # the reader of our output closed it, which typer handles
         complain(_exit_fault(error))
         raise typer.Exit(INTERNAL) from None
     except KeyboardInterrupt as interrupt:

@@ -67,7 +67,7 @@ def _of_range(means: ReleasedMeansByKey, asked: AskedByKey) -> tuple[list[Row], 
     """A row for each key and one for the total; and warnings about the sums."""
 
     def refuse() -> None:
-        means.query(confidence=asked.confidence, **asked.where)  # it says what is wrong
+        means.query(confidence=asked.confidence, **asked.where)  # it raises the error
 
     answers = asked.of_each(means.query, means.keys, refuse)
     sums = [(name, None if one is None else one.sum) for name, one in answers]

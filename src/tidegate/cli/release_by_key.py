@@ -260,7 +260,7 @@ def _rows_of_declared_keys(
     reading: dict[str, Any] = {name: options.get(name) for name in names}
 
     def declared_in(batches: Iterable[Batch]) -> list[int]:
-        found: IntArray = np.zeros(len(keys) + 1, dtype=np.int64)  # the last are of no declared key
+        found: IntArray = np.zeros(len(keys) + 1, dtype=np.int64)  # last: undeclared
         for items in (RepeatedItems.of(batch.users) for batch in batches):
             codes = declared.codes(items.distinct, len(items.distinct), 0)
             np.add.at(found, codes, np.bincount(items.places, minlength=len(items.distinct)))
@@ -278,7 +278,7 @@ def _rows_of_declared_keys(
 
 def why_release_by_key_is_empty(result: Any, *, events: bool) -> str:
     """Why the output has no rows."""
-    if events:  # how many there were is not said
+    if events:  # their number is secret
         return "nothing was released: no tick is over at --until. No output was written"
     if not result.read:
         return "nothing was released: the input has no rows. No output was written"

@@ -150,7 +150,7 @@ def _pipelines_by_column(
     return found
 
 
-_OWN = ("bound", "lower", "resolution")  # settings that a column has of its own
+_OWN = ("bound", "lower", "resolution")  # settings of single columns
 
 
 def _summarise_columns(

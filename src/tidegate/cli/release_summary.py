@@ -55,7 +55,7 @@ def summary_of_what_is_left(
 def _summary_of_continuing(run: Durable) -> str:
     rows, seen = f"{run.position:,} rows are released", f"the first {run.seen:,} rows"
     if isinstance(run, DurableRelease) and run.pipeline.ticks is not None:
-        seen = "what was read before"  # how many events there are is nobody's business
+        seen = "what was read before"  # the number of events is secret
     again = "run the same command again: it continues from there, and nothing is spent twice"
     if not run.seen:
         return f"no rows are released. When that is mended, {again}"
@@ -70,7 +70,7 @@ def _summary_of_spent(
     if not position:
         return "no rows were released, so no epsilon was spent"
     rest = f"the rows from {seen:,} on (counted from 0)"
-    if runs[0].pipeline.ticks is not None:  # how many events there are is nobody's business
+    if runs[0].pipeline.ticks is not None:  # the number of events is secret
         rest = "later ticks"
     cost = (
         f"They have spent {promise}, and a new run spends that again on the same rows: "
@@ -144,10 +144,10 @@ def summarise_release_of_keys(release: Any, result: Any, named: str = "") -> Non
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
     if release.specification.pipeline.ticks is None:
-        read = result.read - result.dropped  # the others are told apart, to the operator
+        read = result.read - result.dropped  # dropped rows have their own line, for the operator
         complain(f"{named}released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
     else:
-        ticks = result.released // max(1, result.keys)  # how many events there were is not said
+        ticks = result.released // max(1, result.keys)  # the number of events is secret
         complain(f"{named}released {ticks:,} ticks of {result.keys:,} keys")
     if release.threshold is not None:
         complain(f"{named}larger values count as {release.threshold:g}, for all keys")
@@ -172,7 +172,7 @@ def _keys_have(count: int) -> str:
 
 def _summary_of_crowded_keys(release: Any) -> list[str]:
     """Warn if most values lie at the cap, over all keys; say what the bound cuts."""
-    with suppress(TidegateError):  # a range that not all keys know: nothing is said
+    with suppress(TidegateError):  # a range that not all keys know: print nothing
         total = release.query()
         advice = f"warning: {total.warning}. Use {printed_advice(total)}"
         return [*([advice] if total.warning else []), *filter(None, [total.beyond_bound[:-1]])]
@@ -235,7 +235,7 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
     rows, released = outcome.seen, outcome.released
     total = outcome.total() if released <= _LONGEST else None
     first = f"released {released:,} of {rows:,} rows"
-    if outcome.pipeline.ticks is not None:  # how many events there were is not said
+    if outcome.pipeline.ticks is not None:  # the number of events is secret
         first = f"released {released:,} ticks of {outcome.pipeline.ticks.every}"
     elif released < rows:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"

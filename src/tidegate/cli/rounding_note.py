@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MUCH = 0.005  # of the sum, or of the values
 _FOR_YOU = "This number is for you: it is not private, and is not in the output"
-_SAMPLE = 1 << 16  # values that a better resolution is found from
+_SAMPLE = 1 << 16  # values from which a better resolution is found
 
 
 class _RoundedColumn:

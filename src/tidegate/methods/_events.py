@@ -117,7 +117,7 @@ def _event_periods(ticks: Ticks, horizon: int) -> tuple[int, ...] | None:
     return found or None
 
 
-_SOME = 3  # of a cycle: fewer tell nothing
+_SOME = 3  # ticks of a cycle: fewer tell nothing
 
 # Of ε, for the sums of a mean: their noise is scaled to θ, which is several times the mean. Where
 # it is 5 to 20 times that of numbers, relatively, the best share is 0.75 to 0.88.

@@ -1,6 +1,6 @@
 """Refuse settings that cannot give useful results, before any value is read.
 
-Presets ask here; who knows better builds a `tidegate.Pipeline` from stages, which does not.
+Presets call these checks; a `tidegate.Pipeline` that is built from stages skips them.
 
 A total over the horizon has noise of at least √2·θ/ε, ε that of one value, however it is measured:
 a single node with the whole budget. The total itself is at most horizon·θ, half of it for values

@@ -30,7 +30,7 @@ LONGEST = 1 << 14  # values of a group: they are part of the state
 _LONG = 128  # values of a group from which on many values are tested at a time
 # 2·128²·2^36 < 2^53; and a value below a mean of 128 is below it by 1/128, far more than rounding.
 _EXACT = 1 << 36
-_AHEAD = 1024  # how many at the most; at first as many as the last group had
+_AHEAD = 1024  # the most values tested at a time; at first the size of the last group
 
 
 @cache
@@ -51,9 +51,9 @@ class PegasusGrouping:
         self._longest_short = min(_LONG, self._longest)
         self._members: IntArray = np.zeros(self._longest, dtype=np.int64)
         self._count = self._total = 0
-        self._least = 0  # what D is at least
-        self._most = 0.0  # and S at most
-        self.limit = 0  # of the open group, with its noise
+        self._least = 0  # a lower bound of D
+        self._most = 0.0  # an upper bound of S
+        self.limit = 0  # the limit of the open group, with its noise
         # For speed alone: whether a group begins in arrays, and how many values are tested then.
         self._in_arrays, self._usual = False, _LONG
         self._slack = threshold * 2.0**-36 + 2.0**-20  # for the rounding of sums of differences

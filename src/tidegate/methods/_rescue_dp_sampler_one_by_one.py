@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from tidegate.methods._kalman_and_controller import KalmanFeedback
 
-PARTS = 1 << 32  # of ε: what is spent is counted in these
+PARTS = 1 << 32  # parts of ε in which spending is counted
 LEAST = 1 << 12  # parts below which nothing is measured: its noise would be of no use
 # The paper's constants: a measurement takes φ·ln(interval + 1) of what is left, at most 0.6 of it,
 # and at most a fifth of ε.
@@ -42,8 +42,8 @@ class RescueDPOneByOne(KalmanFeedback):
     def __init__(self, stage: RescueDPStage, threshold: int) -> None:
         super().__init__(threshold, Fraction(stage.movement))
         self._stage, self._window, self._threshold = stage, stage.window, threshold
-        self.places: list[int] = []  # where something was spent, within the last window
-        self.parts: list[int] = []  # how much
+        self.places: list[int] = []  # positions within the last window where budget was spent
+        self.parts: list[int] = []  # how much was spent there
         self.due = 0  # the position to measure next
         self._offer = self._position = 0
 

@@ -84,7 +84,7 @@ class BudgetAbsorptionSampler(BudgetDistributionSampler):
         self._scales = [
             stage.publication_scale(threshold, parts) for parts in range(1, stage.window + 1)
         ]
-        self.free = 0  # the first position whose share nobody has
+        self.free = 0  # the first position whose share is free
 
     def push(self, value: int, position: int) -> int:
         """The noise scale of the number if it is worth publishing, else 0."""

@@ -21,7 +21,7 @@ from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
 
-_SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
+_SHARES = 1 << 32  # parts of ε/2 in which spending is counted
 _LEAST = 1 << 12  # parts below which nothing is published: its noise would be of no use
 _NEVER = 1 << 64  # no noisy dissimilarity is larger
 _DISSIMILARITY = 1  # the level of their noise, in addresses
@@ -107,10 +107,10 @@ class BudgetDistributionSampler:
         self._edge = 1e-5
         self._huge = stage.publication_scale(threshold, _LEAST) >= USUAL_SCALES
         self.published = threshold // 2  # the last published number; at first a public guess
-        self.places: list[int] = []  # where something was spent, within the last window
-        self.parts: list[int] = []  # how much
+        self.places: list[int] = []  # positions within the last window where budget was spent
+        self.parts: list[int] = []  # how much was spent there
         self._next = 0  # the present position
-        self._offer = 0  # what it may spend
+        self._offer = 0  # the budget that it may spend
 
     def push(self, value: int, position: int) -> int:
         """The noise scale of the number if it is worth publishing, else 0."""

@@ -24,7 +24,7 @@ from tidegate.settings import Epsilon, Exact, OptionalWhole, Spec, Whole
 from tidegate.stages import Perturber, Recorded, Spans
 from tidegate.units import Window
 
-_SHARE = Fraction(15, 100)  # of a horizon's values that are measured
+_SHARE = Fraction(15, 100)  # share of a horizon's values that are measured
 MOVEMENT = Fraction(1, 100)
 
 

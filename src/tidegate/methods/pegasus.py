@@ -27,7 +27,7 @@ from tidegate.settings import Epsilon, Exact, Spec, Whole, flag
 from tidegate.stages import Noisy
 from tidegate.state_as_bytes import State
 
-_SHARE = Fraction(1, 5)  # of ε, for the groups
+_SHARE = Fraction(1, 5)  # share of ε for the groups
 # A group's deviation is compared with as many θ over the budget of the groups. The constant is
 # ours. Published is 5: the noise of a test has scale 8 in this unit, so equal values part after
 # three (docs/research/pegasus.md compares).

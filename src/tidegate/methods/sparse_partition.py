@@ -131,9 +131,9 @@ class PartitionRun(IrregularRun):
         scale = stage.test_scale(threshold)
         self._noise = PositionNoise(keystream, {0: scale, 1: scale}, first_chunk=_TESTS)
         self._public, self._horizon = stage.public_limit(threshold), stage.horizon
-        self.filled = 0  # of them in the open segment
-        self.total = 0  # what they add up to
-        self.limit = 0  # of the open segment, with its noise
+        self.filled = 0  # values in the open segment
+        self.total = 0  # their sum
+        self.limit = 0  # the limit of the open segment, with its noise
         self._ahead = _LEAST_AHEAD
         self._short = True  # segments are: for speed alone
         self._sums = HybridRun(stage.counter, threshold, ceiling, keystream)

@@ -20,7 +20,7 @@ from tidegate.perturb.level_scales import check_headroom, level_scales
 from tidegate.settings import Epsilon, Flag, OptionalWhole, Setting, Spec, Whole
 
 _MOST_LEVELS = 64
-_MOST_LEAVES = 1 << 27  # of noise in memory: a gigabyte an array
+_MOST_LEAVES = 1 << 27  # draws of noise in memory: a gigabyte per array
 
 
 class _HierarchyShares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 SHOWN = 10  # rows of a table in a notebook
 _EVEN = 1.05  # how much further an interval may reach to one side and still be written as ±
-CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
+CROWDED = 0.8  # share of the threshold above which the mean of uncut values seldom lies
 CUT = "most values lie close to the cap: if many were cut there, the true sum is larger"
 CUT_BELOW = "most values lie close to the lower cap: if many were cut, the true sum is smaller"
 CUT_ABOVE = "most values lie close to the upper cap: if many were cut, the true sum is larger"
 OPEN = "; too few values chose that to see larger ones, so the upper end is far"
 FAR = "; that lies far below the bound, and the upper end assumes an ordinary tail above it"
-_FAR = 100  # how many times an upper end a limit is for that to be said
-MUCH = 0.25  # of the estimate: what may be unseen of a sum for its upper end to be called open
+_FAR = 100  # a limit is mentioned if it is this many times the upper end
+MUCH = 0.25  # share of the estimate that may be unseen before the upper end is called open
 
 
 def sentence(answer: Answer) -> str:

@@ -42,7 +42,7 @@ class JournalRecorder:
         ends = phases[entry.phase_start].ends(self._method.step)
         origin, prediction = entry.phase_start, None
         if self._segments and self._segments[-1].epoch == WARMING:
-            self._segments.pop()  # it stood for the values of a warm-up, which are known now
+            self._segments.pop()  # it stood in for the values of a warm-up, which are known now
         if not entry.measured:
             epoch, origin, prediction = f"{epoch} blocked", entry.start, entry.first
         if not self._segments or self._segments[-1].epoch != epoch:

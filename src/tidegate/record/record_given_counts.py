@@ -18,7 +18,7 @@ from tidegate.record.record import Record
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import Posterior
 
-_CONFIDENCE = 0.95  # any: only estimates and errors of noise are used
+_CONFIDENCE = 0.95  # any level: only estimates and noise errors are used
 # The largest relative error of the mean of an event, over the whole record.
 _KNOWN = 0.1
 # The largest noise of m·N̂, relative to that of sums.

@@ -52,9 +52,9 @@ _HEAVY, _WIDER, _LEAST, _HIGHEST, _APART = 0.7, 2.0, -1.1, 1.0, 1.5
 class _PhaseEvidence(NamedTuple):
     """What the choice of a phase's θ could see."""
 
-    visible: float = 0.0  # the share above θ that it could tell from none
+    visible: float = 0.0  # the smallest share above θ that it could see
     share: float = 0.0  # the share above θ that it aimed at
-    warm_up: int = 0  # where the warm-up began that the phase comes from
+    warm_up: int = 0  # where the warm-up that led to the phase began
     warm: bool = False  # whether the phase begins with a warm-up itself
     left: float = 1.0  # the share above θ that the choice leaves, whatever it could see
 
@@ -104,7 +104,7 @@ class _EvidenceWalk:
     def __init__(self, trees: BlockBudgets) -> None:
         self._trees, self._epsilon = trees, float(trees.epsilon)
         self.warm_up = 0
-        self._part = _LATE_SHARE  # of ε, that the next choice has
+        self._part = _LATE_SHARE  # share of ε of the next choice
         self._chosen = True  # whether a window was open at the end of the phase
         self._opened = 0  # where a window opened late; 0: it did not
 

@@ -53,7 +53,7 @@ _MOST, _NEAR_START = 0.5, 16
 # Below this h most values are 0: they hardly count against a θ that chance has lifted (`STRAYED`).
 _MOSTLY_ZERO = 0.15
 _SAME = 1.5  # another θ that saw enough says that one was right, if it is not this much higher
-_AGAIN = Fraction(1, 2)  # of ε: what a later warm-up pays for its choice; a first one pays more
+_AGAIN = Fraction(1, 2)  # share of ε for the choice of a later warm-up; a first one pays more
 # A segment whose sum is this part of its caps is cut nearly everywhere, or θ fits it closely.
 _FULL = 0.8
 _LITTLE = 1e-9  # a share that is not 0
@@ -65,7 +65,7 @@ class UnseenValues(NamedTuple):
 
     share: float = 0.0
     each: float = 0.0  # in the unit of the data
-    beneath: float = 0.0  # the same of values below the lower end
+    beneath: float = 0.0  # the same for values below the lower cap
 
     def reach(
         self, sums: FloatArray, sizes: IntArray, cap: float, each: float | None = None

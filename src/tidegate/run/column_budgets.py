@@ -15,7 +15,7 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, said
 from tidegate.guarantee import Guarantee, sequential
 
-_MANY = 10**6  # what is added up of shares beyond this is not written out
+_MANY = 10**6  # larger sums of shares are not printed in an error
 COUNT = "count"  # the column of the number of events, which means divide by
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 

@@ -10,7 +10,7 @@ import numpy as np
 from tidegate.lattice import IntArray
 from tidegate.stages import NO_SUMS
 
-_MOST_PIECES = 64  # that wait to be added up
+_MOST_PIECES = 64  # events that are not added up yet
 _HALF, _LOW, _MOST_SUM = 32, (1 << 32) - 1, 1 << 62
 _MOST_HIGH = 1 << 30
 

@@ -116,5 +116,5 @@ class EventMeansRelease(PairOfReleases, MeanQueries):
 
     def _both(self, ask: Callable[[Record, Record], First]) -> First:
         with self._ownership.lock:
-            self._ownership.check()  # what a cut-short change released was never handed out
+            self._ownership.check()  # what an interrupted change released was never returned
             return ask(self.sums._growing_record(), self.counts._growing_record())

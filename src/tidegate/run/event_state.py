@@ -60,7 +60,7 @@ class EventState(PhasedRun):
         self.cap = 0 if self._rule else self._grid.top  # θ in lattice units; 0: not chosen yet
         self.events = EventLog(trees.most, self.cap or None)
         self.position = self.start = 0  # ticks released; where the phase began
-        self.looked, self.due = 0, ticks.warm_up(pipeline)  # the open look of the warm-up
+        self.looked, self.due = 0, ticks.warm_up(pipeline)  # of the open part of the warm-up
         self.looks, self.counted = 0, 0  # how many there were, and the noisy number of events
         self.first = self.first_sum = 0  # ticks of the warm-up, once it is over; their noisy sum
         self.evidence = 0  # share × ticks that chose θ, in sixteenths

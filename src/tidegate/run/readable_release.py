@@ -68,7 +68,7 @@ class ReadableRelease(RangeQueries):
         Their rows are released at once, as a forecast: 0 at first.
         """
         with self._ownership.lock:
-            self._ownership.check()  # that a cut-short push began one was never handed out
+            self._ownership.check()  # a phase that an interrupted push began was never returned
             return self._run.warming if self._run else 0
 
     @property
@@ -137,7 +137,7 @@ class ReadableRelease(RangeQueries):
         from tidegate.record.record import Record  # on demand: who only pushes needs none of it
 
         with self._ownership.lock:
-            self._ownership.check()  # what a cut-short push measured was never handed out
+            self._ownership.check()  # what an interrupted push measured was never returned
             if self._run is None or not self._run.segments:
                 ticks = self.pipeline.ticks is not None
                 raise QueryError(nothing_readable_yet(self.holding, self.warming, ticks=ticks))
@@ -170,13 +170,13 @@ class ReadableRelease(RangeQueries):
             words = f"threshold{sign}{run.phases[-1].threshold:g}"
         elif run is not None:
             words = f"warming up for {run.warming:,} more"
-        # Looked at last: what was read above may be of a push that has not handed it out.
+        # Checked last: what was read above may come from a push that has not returned.
         return "a push is under way, or was cut short" if self._ownership.cut_short else words
 
     def _repr_html_(self) -> str:
         """Public facts and a picture of what was released, for a notebook."""
         picture = ""
-        # Nothing is measured yet, a push was cut short, or this is a forked process.
+        # Nothing is measured yet, a push was interrupted, or this is a forked process.
         with suppress(TidegateError), self._ownership.lock:
             picture = small_picture_of_rows(self._growing_record())
         rows = [

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Refinement"]  # what settings can name
 
-WARM_SHARE = Fraction(3, 4)  # of ε, for the first choice of θ; the sum gets the rest
-AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up: what is known by then helps
-EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next choice of θ
+WARM_SHARE = Fraction(3, 4)  # share of ε for the first choice of θ; the sum gets the rest
+AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up, which can use earlier releases
+EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # shares of ε for the next choices of θ
 # The first of these up to this part of the horizon, where noise is cheap, and up to this many first
 # warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
 EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
@@ -47,7 +47,7 @@ LIKELY = 0.75  # times the level: the assumed share of values above 0 where θ h
 # A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
 STRETCH = 16
-_LENGTH = 5  # of the warm-up, in (horizon/ε²)^⅓
+_LENGTH = 5  # length of the warm-up, in (horizon/ε²)^⅓
 _LEAST = 8
 # The first warm-up is one for a stream of 4096 values, however long the horizon is, and has at
 # least 24/ε values: fewer cannot tell one θ from another.

@@ -29,7 +29,7 @@ from tidegate.threshold.least_threshold import how_fallen_threshold
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
-# From so few grains θ climbs by released sums (`refinement_level_phases`); `evidence` then.
+# Up to this many grains θ climbs by released sums (`refinement_level_phases`); and `evidence` then.
 LOWEST, CLIMBING = 64, -1
 Past = tuple[list[Phase], list[Segment]]
 
@@ -94,10 +94,10 @@ class RefinementState(PhasedRun):
         self._held: HoldOut | None = None  # the values of an open warm-up
         self.position = origin  # how many values have been released
         self.start = origin  # of the phase
-        self.warm_up_start = origin  # where the warm-up began that θ comes from
-        self.evidence = evidence  # share × values that chose θ, in sixteenths
-        self.floor = 1  # θ is never lower again in this horizon: a cap that was full
-        self.least_below = 1  # the same for the lower end
+        self.warm_up_start = origin  # where the warm-up that chose θ began
+        self.evidence = evidence  # (share of ε) × (values) of the choice of θ, in sixteenths
+        self.floor = 1  # the least θ for the rest of the horizon: a cap that was full
+        self.least_below = 1  # the same for the lower cap
         self.fell = 0  # 1: the open warm-up began because values fell below the lower end
         self.prediction = 0.0  # what the phase began to publish, in units
         if state is not None:

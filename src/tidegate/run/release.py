@@ -170,7 +170,7 @@ class Release(SnapshotsAndForks):
                 ownership.done()
                 return result
         except BaseException:
-            if began:  # cut short, or complete but not handed over: the same to the caller
+            if began:  # interrupted, or complete but not returned: the same to the caller
                 ownership.refuse()
             raise
 
@@ -263,7 +263,7 @@ class Release(SnapshotsAndForks):
         """Release these values: one published value each, and levels on request."""
         first = self.position
         start = min(self.holding, numbers.size)
-        out = np.zeros(numbers.size - start)  # never memory that may hold something else
+        out = np.zeros(numbers.size - start)  # zeros, never uninitialised memory
         levels = np.zeros(out.size if leveled else 0)
         self._seen += numbers.size
         if start:

@@ -116,7 +116,7 @@ class SnapshotsAndForks(ReadableRelease):
         ownership, began = self._ownership, False
         try:
             with ownership.lock:
-                ownership.begin()  # entries that are taken but not handed over are lost
+                ownership.begin()  # entries that are taken but not returned are lost
                 began = True
                 self._keeps_journal, run = True, self._run
                 entries: list[JournalEntry] = []

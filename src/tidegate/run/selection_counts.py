@@ -64,7 +64,7 @@ class _SelectionTally(NamedTuple):
     """Values that have been counted, and values not counted yet."""
 
     counts: IntArray
-    outside: IntArray  # what each shape of each scale would cut, where values below 0 count
+    outside: IntArray  # values that each shape of each scale would cut, where values below 0 count
     taken: int  # values so far, without `singles`
     pieces: list[IntArray]  # values that wait: in arrays,
     singles: list[int]  # and one by one

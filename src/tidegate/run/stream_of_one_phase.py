@@ -138,7 +138,7 @@ class PhaseStream:
     def push_one(self, unit: int) -> float:
         """Perturb one value, publish an estimate, note a completed leaf in the record."""
         if self._special:
-            if self._irregular:  # more than a number comes out for a value
+            if self._irregular:  # it returns more than a number for a value
                 out = np.zeros(1)
                 self.push(np.array([unit]), out)
                 return out.item()

@@ -65,7 +65,7 @@ _ASTRAY, _FAR_ASTRAY, _MOSTLY_ZERO = 4, 64, 0.1
 _FAR_BOUND, _GATHERED, _LUCK = 1000, 0.9, 2.5
 _PART_ASTRAY, _PART_FAR = 64, 300  # the same where steps are few, or a part of the bound
 _WEIGHT = 1 << 12  # weights are multiples of this fraction
-_FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down, and h is what is left
+_FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down; h is the rest
 _LOG = 1 << 20  # and logarithms of this one
 _DIGITS = 40
 

@@ -13,7 +13,7 @@ from tidegate.lattice import IntArray, Lattice
 from tidegate.noise.selection_mechanisms import SPARE_WORDS, permute_and_flip_rows
 from tidegate.threshold.tail_quantile import PARTS, TailQuantile, last_exceeded_in_tail
 
-_AT_ONCE = 1 << 16  # values, which is for less memory
+_AT_ONCE = 1 << 16  # values at a time: this saves memory
 
 
 class ChoiceFacts(NamedTuple):

@@ -62,7 +62,7 @@ class AdaptiveRun:
         self.number: int = known["number"]  # blocks completed in this horizon
         self.leaf: int = known["leaf"]  # leaves completed in this block
         self._total: int = known["total"]  # raw sum of the open leaf
-        self._choice: int | None = known["choice"]  # which option measures the present block
+        self._choice: int | None = known["choice"]  # the option that measures the present block
         self._open: Layout | None = None
         self._cap = 0  # of the present block
         self.room = 0  # values until the open leaf is complete; 0: no block is open

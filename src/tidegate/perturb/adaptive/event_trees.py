@@ -24,7 +24,7 @@ from tidegate.state_as_bytes import State
 STEPS = 32
 # The parts of ε that events of a window leave for another choice of θ: early, and later.
 SHARES = Fraction(1, 2), Fraction(1, 4)
-_EVENTS = 1 << 16  # at the bound, that a tick must have room for
+_EVENTS = 1 << 16  # events at the bound that a tick must have room for
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -42,7 +42,7 @@ class SegmentMethod:
     step: float  # one lattice unit, in the unit of the data
     history: int  # how many values are kept
     bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
-    budgets: BlockBudgets | None = None  # of its blocks, if they pay for choices of θ
+    budgets: BlockBudgets | None = None  # budgets of its blocks, if they pay for choices of θ
     depth: int = 0  # how far below 0 values can count, in lattice units
     grain: int = 1  # lattice units from one threshold to the next, at the least
 
