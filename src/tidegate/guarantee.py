@@ -65,7 +65,7 @@ class Guarantee:
 
     @property
     def neighbours(self) -> str:
-        """Which inputs count as neighbours, by unit and model.
+        """The definition of neighbouring inputs, by unit and model.
 
         >>> from tidegate.units import Window
         >>> Window(length=60).widen(Guarantee(epsilon=Fraction(1, 60))).neighbours
@@ -81,7 +81,7 @@ class Guarantee:
 
     @property
     def public(self) -> str:
-        """What is published by definition and not protected."""
+        """The facts that are published by definition and not protected."""
         known = PUBLIC_OF_EVENTS if self.unit.startswith(ADDED) else PUBLIC
         keys = "the declared keys" if known != PUBLIC else "keys, how many rows each has"
         return f"{keys}, and of each key: {known}" if self.unit.endswith(OF_ANY_KEY) else known

@@ -58,7 +58,7 @@ class Times(NamedTuple):
 
 
 class _UnreadableError(ValueError):
-    """Why one time cannot be read."""
+    """The reason why one time cannot be read."""
 
 
 def read_times(

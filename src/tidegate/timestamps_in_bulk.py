@@ -75,7 +75,7 @@ def looks_like_a_date(number: float) -> bool:
 
 
 def doubt_about_numbers(unit: str | None, newest: int) -> str:
-    """What is strange about times that end at `newest`, if they are numbers; may be empty.
+    """A remark on strange times that end at `newest`, if they are numbers; may be empty.
 
     Days of a spreadsheet (45,292 is 1 January 2024) and seconds of a run lie in the first hours of
     1970.

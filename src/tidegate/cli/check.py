@@ -35,7 +35,7 @@ _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
     "written, and no budget is spent."
 )
-_NOISE = "Noise: half a 95 % interval, by formula, if noise were all and the level hardly moved."
+_NOISE = "Noise: half of a 95 % interval, by formula, if noise were all and the level hardly moved."
 _REHEARSALS = (
     " Rehearsals: whole releases of these values, against the true total; the interval reaches "
     "that far from the estimate."

@@ -90,7 +90,7 @@ def printed_facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -
 
 
 def _printed_cut(file: ReleasedFile | KeyedFile, answers: Answers) -> str:
-    """Where values, or the values of events, were capped."""
+    """The caps of values, or of events' values, as a sentence."""
     pipeline = file.pipeline
     if pipeline.ticks is None:
         return printed_caps(answers)

@@ -277,7 +277,7 @@ def _rows_of_declared_keys(
 
 
 def why_release_by_key_is_empty(result: Any, *, events: bool) -> str:
-    """Why the output has no rows."""
+    """The reason why the output has no rows."""
     if events:  # their number is secret
         return "nothing was released: no tick is over at --until. No output was written"
     if not result.read:

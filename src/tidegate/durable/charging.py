@@ -108,7 +108,7 @@ class Charging:
         self._ledger.check(self._source, charges, part=self._part)
 
     def due(self, count: int) -> list[tuple[int, int | None, Guarantee]]:
-        """What the first `count` values cost in addition to what was charged (`Ledger.check`)."""
+        """The costs of the first `count` values that are not charged yet (`Ledger.check`)."""
         if self._next is None or self._next.start >= count:
             return []
         due = takewhile(lambda cost: cost.start < count, islice(self._all(), self._charged, None))

@@ -274,7 +274,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         return rows
 
     def due(self, count: int) -> list[Any]:
-        """What the next `count` values will cost (`Ledger.check`)."""
+        """The costs of the next `count` values that are not charged yet (`Ledger.check`)."""
         return self._charging.own.due(self.seen + count)
 
     def save(self) -> None:

@@ -1,4 +1,4 @@
-"""Which column holds the values, the users and the times.
+"""Choose the columns of the values, the users and the times.
 
 Names of columns are public where it is certain that they are names: in a Parquet schema, or where
 the user said so (`header=True`). The first line of a CSV file may be a row of data after all, so

@@ -112,7 +112,7 @@ class WindowCounts:
         return added_up(self._whole[codes], self._parts[codes])[self._of_grid(codes)]
 
     def _of_grid(self, codes: IntArray) -> NDArray[np.bool_]:
-        """Which entries in the rows of these keys belong to candidates."""
+        """A mask of the entries that belong to candidates, in the rows of these keys."""
         sizes = np.array([len(grid) for grid in self._grids])[self._grid[codes]]
         found: NDArray[np.bool_] = np.arange(self._parts.shape[1]) < sizes[:, np.newaxis]
         return found

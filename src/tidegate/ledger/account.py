@@ -82,7 +82,7 @@ class Account:
         return composition.composed_ranges(self.charges(source))
 
     def total(self, source: str | None = None) -> Guarantee:
-        """What a source has spent. None: all sources, added up unless declared disjoint."""
+        """The total charged to a source. None: to all, added up unless declared disjoint."""
         if source is not None:
             return composition.total_by_composition(self.charges(source))
         return composition.total_of_sources(
@@ -91,7 +91,7 @@ class Account:
         )
 
     def left(self, source: str) -> Fraction | None:
-        """What the source may still spend at its most charged position; may be negative."""
+        """The rest of a source's cap at its most charged position; may be negative."""
         cap = self.cap_of(source)
         return None if cap is None else cap - composition.spent(self.charges(source))
 

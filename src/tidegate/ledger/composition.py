@@ -89,7 +89,7 @@ def spent(charges: Iterable[Charge]) -> Fraction:
 
 
 def total_by_composition(charges: Collection[Charge]) -> Guarantee:
-    """What a source has spent.
+    """The total that a source has spent.
 
     ε and δ are maximised separately, as in `parallel`: an upper bound.
     """

@@ -67,7 +67,7 @@ class Method:
 
     @property
     def when(self) -> str:
-        """When to choose it, and what it assumes."""
+        """The situation to choose it in, and its assumptions."""
         return _registered_paragraph(self.preset.__doc__ or "", "When:")
 
     @property

@@ -83,7 +83,7 @@ def six_digit_text(number: float) -> str:
 
 
 def cut_sentence(answer: Answer) -> str:
-    """Where values were capped."""
+    """The caps of values, as a sentence."""
     if not answer.floor:
         # In sums of events there is no level at which all are cut; events may count below 0.
         below = "" if answer.full == math.inf else ", and below 0 at 0"

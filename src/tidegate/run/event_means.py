@@ -61,7 +61,7 @@ class PairOfReleases(NotCopied):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised to every event of the log."""
+        """The guarantee for every event of the log."""
         return sequential(self.sums.guarantee, self.counts.guarantee)
 
     @property

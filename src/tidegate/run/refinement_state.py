@@ -157,7 +157,7 @@ class RefinementState(PhasedRun):
         return self._known_follower().prediction if self._held is None else self.prediction
 
     def _levels(self) -> Levels:
-        """What computes the levels of the values that come."""
+        """The object that computes the levels of later values."""
         method = self._pipeline.method
         if self._held is not None:
             return Levels(method, None, self.prediction, self._held.units.size)

@@ -87,7 +87,7 @@ class PhaseStream:
         return self._estimator.level(self.segment.recorded)
 
     def levels(self) -> Levels:
-        """What computes the levels of the values that come."""
+        """The object that computes the levels of later values."""
         segment, estimator = self.segment, self._caught_up()
         recent = recent_sums_for_levels(self._method, segment)
         facts = estimator.prediction, estimator.filled, recent

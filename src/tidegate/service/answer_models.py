@@ -36,7 +36,7 @@ class Problem(BaseModel):
 
 
 class Checked(AnswerModel):
-    """What settings promise, and what is doubtful about them."""
+    """The guarantee of settings, and warnings about them."""
 
     guarantee: str
     withheld: int = Field(description="Values that choose the threshold and are not released.")
@@ -54,7 +54,7 @@ class ExpectedErrors(AnswerModel):
 
 
 class Planned(Checked):
-    """What settings would give."""
+    """The errors to expect from settings."""
 
     errors: list[ExpectedErrors]
 
@@ -102,7 +102,7 @@ class StreamState(AnswerModel):
 
 
 class StreamKind(AnswerModel):
-    """What a producer must know about a stream."""
+    """The facts that a producer must know about a stream."""
 
     kind: Kind
 

@@ -50,7 +50,7 @@ class Audit(AnswerModel):
 
 
 class NamedCharge(AnswerModel):
-    """What one stream was charged on a range."""
+    """The charge of one stream on a range."""
 
     sequence: int
     stream: str

@@ -170,7 +170,7 @@ def page_of_rows(
 def _mask_of_rows(
     block: RowBlock, codes: IntArray | None, times: tuple[int | None, int | None]
 ) -> Any:
-    """Which rows are requested."""
+    """A mask of the requested rows."""
     mask = np.ones(block.values.size, dtype=np.bool_)
     if codes is not None and block.codes is not None:
         mask &= np.isin(block.codes, codes)

@@ -20,7 +20,7 @@ def charges(released: DataFrame) -> DataFrame:
 
 
 def spent_by_key(released: DataFrame) -> DataFrame:
-    """What each key has spent: (key, epochs, epsilon), exactly.
+    """The exact ε that each key has spent: (key, epochs, epsilon).
 
     Epochs of one key are releases of the same source, so they add up.
     """

@@ -1,4 +1,4 @@
-"""What estimators are told about released data, and their answers."""
+"""Released data as estimators get it, and their answers."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ Ranges = tuple[IntArray, IntArray]  # starts and ends
 
 
 class Posterior(ABC):
-    """What is known about the past, given what was released up to some position."""
+    """The posterior of the past, given what was released up to some position."""
 
     @abstractmethod
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
@@ -212,7 +212,7 @@ class Posterior(ABC):
         return [one.parts(*each) for one, each in every]
 
     def smoothed(self) -> dict[str, Any] | None:
-        """What the first answer about the whole record computed. None: nothing to store.
+        """The result of smoothing the whole record. None: there is nothing to store.
 
         Plain data with arrays.
         """

@@ -255,7 +255,7 @@ class Segment:
     # -- answering -------------------------------------------------------------------------------
 
     def part_of(self, begin: IntArray, end: IntArray) -> tuple[Any, IntArray, IntArray]:
-        """Which of these ranges overlap the segment, and their overlaps."""
+        """The indices of the ranges that overlap the segment, and their overlaps."""
         first, last = self.start, self.end
         inside = (end > first) & (begin < last)
         (at,) = inside.nonzero()
