@@ -179,9 +179,7 @@ class NewColumns(BaseModel):
 
     name: str = Field(examples=["trips"], max_length=100)
     method: str = Field("adaptive", max_length=100)
-    epsilon: str | StrictFloat = Field(
-        examples=["1"], description="ε of a row; as text it is exact."
-    )
+    epsilon: str | StrictFloat = Field(examples=["1"], description="ε of a row; exact as text.")
     columns: dict[str, Column] = Field(
         examples=[{"fare": {"bound": "100"}, "tip": {"bound": "30", "share": "0.3"}}],
         min_length=1,
