@@ -73,7 +73,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
     ) -> None:
         self.runs, self.source = runs, source
         self._charging = Charging(ledger, costs, self.epoch, source, lock)
-        self._turn = threading.Lock()  # columns may be pushed to by threads of their own
+        self._turn = threading.Lock()  # threads may push to columns independently
         for run in runs.values():
             run._charging = ChargingAllColumns(run._charging, self._charging, self._turn)
 

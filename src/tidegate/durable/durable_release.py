@@ -236,7 +236,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         try:
             with self._ownership.lock:
                 self._check()
-                at = 0 if self._pipeline.ticks else self.seen  # of events their number is secret
+                at = 0 if self._pipeline.ticks else self.seen  # the number of events is secret
                 numbers = self._pipeline.lattice.numbers(values, at)
                 protects = self._release.user_cap is not None
                 users = checked_users(users, numbers.size, needed=protects, position=at)

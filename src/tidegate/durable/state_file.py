@@ -89,7 +89,7 @@ def refuse_other_states(folder: Path, own: str) -> None:
             raise StateError(f"{folder} has the state of {kind}: use another folder")
 
 
-DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # of the latter the message quotes content
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # messages of the latter quote content
 
 
 class StateFile(InheritedFile):

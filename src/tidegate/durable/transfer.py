@@ -137,7 +137,7 @@ class TransferPassage:
         if until is not None:
             self._writer.write(run.advance(until))
         unmeasured = 0 if run.phases else run.warming
-        if not run.resumable:  # nothing will go on, and the end of the input is public
+        if not run.resumable:  # nothing will follow, and the end of the input is public
             run.finish()
         run.save()
         return Transferred(run.seen, run.position, run.holding, run.threshold, unmeasured)
@@ -163,7 +163,7 @@ class TransferPassage:
         run, recogniser = self.run, self._recogniser
         if recogniser is None or recogniser.place != place or recogniser.left < len(old):
             recogniser = self._recogniser = run.recogniser(place)
-        if recogniser is None:  # of a run in memory: the caller says what was read
+        if recogniser is None:  # for a run in memory the caller says what was read
             return
         units = run.pipeline.lattice.units(old.values)
         if not recogniser.push(units, old.users, old.times and old.times.ticks):

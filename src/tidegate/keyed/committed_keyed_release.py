@@ -91,7 +91,7 @@ class CommittedKeyed(Closed, NotCopied):
         stored = None if anew else head
         self._ownership = HeldOwnership("keyed release")  # before there is a secret: see there
         if stored is None:
-            self._number = (store.lock.commit or (0, ""))[0]  # of a state that is gone
+            self._number = (store.lock.commit or (0, ""))[0]  # belonging to a state that is gone
             self.release = specification.start(record=record)
             self.release._ownership = self._ownership
         else:

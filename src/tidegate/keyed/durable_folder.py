@@ -37,7 +37,7 @@ class DurableKeyed(CommittedKeyed):
     _store: KeyedStore
 
     def __init__(self, specification: Keyed, store: KeyedStore, **settings: Any) -> None:
-        self.format: str | None = None  # of the output, where its extension does not tell
+        self.format: str | None = None  # format of the output, if its extension does not tell
         self._output: dict[str, Any] = {"path": "", "before": 0, "tail": ""}
         # What adds up can be asked of the output; else the state keeps the record.
         record = not specification.pipeline.estimator.adds_up

@@ -39,8 +39,8 @@ class KeyNames:
     def __init__(self, declared: Sequence[str] | None, *, more: bool | None = None) -> None:
         self.open = declared is None if more is None else more
         self.names: list[str] = []
-        self._codes = _CodesOfNames()  # of texts, and of keys as rows have written them
-        self._table = np.full(0, UNDECLARED, dtype=np.int32)  # of whole numbers: 8 bytes each
+        self._codes = _CodesOfNames()  # codes of texts, and of keys in other spellings
+        self._table = np.full(0, UNDECLARED, dtype=np.int32)  # codes of whole numbers: 8 bytes each
         self._new: dict[str, int] = {}  # keys of the rows that are looked at, not added yet
         self._counting = True  # the keys are 0, 1, 2, …: their own codes
         if declared and not any(map(str.isdigit, declared)) and len({*declared}) == len(declared):

@@ -36,7 +36,7 @@ from tidegate.run.snapshot import record_of_snapshot
 from tidegate.state_as_bytes import MALFORMED
 from tidegate.tables.tables_from_numpy import Tabular
 
-_RECORDS = 4096  # of keys that are kept once they were asked for
+_RECORDS = 4096  # records of keys that are cached after a query
 
 
 class KeyedFile(KeyedQueries, PlottedKeys, Tabular):

@@ -60,7 +60,7 @@ class KeyedRelease(ReadableKeyed):
         self._seen = self._dropped = 0
         self._clock: Clock | None = None
         self._sample = HoldOut(self._pipeline.holdout if specification.shared else 0)
-        self._ends: Ends | None = None  # of all keys, if they are shared
+        self._ends: Ends | None = None  # both caps of all keys, if they are shared
         self._record_kept = record  # for queries
         self.changed: set[int] = set()  # pages of keys, for who stores them (`ObjectEngine.PAGE`)
         self._engine: Engine | None = None
@@ -109,7 +109,7 @@ class KeyedRelease(ReadableKeyed):
                 self._names.add_new()
                 self._seen += codes.size + dropped
                 self._dropped += dropped
-                if when is not None and codes.size:  # of rows that are dropped, nothing is kept
+                if when is not None and codes.size:  # nothing is kept of dropped rows
                     self._clock = when.clock
                 rows = self._take(groups, numbers, start, later, late)
                 ownership.done()

@@ -86,7 +86,7 @@ def written_length_in_store(path: str) -> dict[str, Any]:
     try:
         size = Path(path).stat().st_size
         return {"before": size, "tail": tail_digest(Path(path), size)}
-    except OSError as error:  # it was moved away, by whoever looks after logs
+    except OSError as error:  # it was moved away, for example by log rotation
         raise sink_error(error, path) from None
 
 

@@ -95,7 +95,7 @@ class KeyedTable(TableByKey[TimeTable | Answers]):
         timed = [part for part in self.parts.values() if isinstance(part, TimeTable)]
         return (
             joined_time_columns(timed) if timed else super()._columns_of_parts()
-        )  # of all keys, then
+        )  # then of all keys
 
     @property
     def _about(self) -> str:

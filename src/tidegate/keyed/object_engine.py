@@ -58,7 +58,7 @@ class ObjectEngine:
         self._written: dict[int, bytes] = {}  # states of releases that were not pushed to since
         self._brief = True  # whether those are
         self._counts: IntArray = np.zeros(0, dtype=np.int64)
-        self._views: dict[int, LazyKeyedView] = {}  # of keys that have not changed since
+        self._views: dict[int, LazyKeyedView] = {}  # states of keys that have not changed since
         self.answering = threading.RLock()  # held by who asks them
 
     def check_times(self, groups: KeyedRowGroups, times: Times | None, late: str) -> None:

@@ -33,7 +33,7 @@ class RecordedColumns(RefinedColumns):
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: KeyNames) -> None:
         super().__init__(pipeline, epoch, names)
-        self._releases: dict[int, Release] = {}  # of the keys that are in the columns
+        self._releases: dict[int, Release] = {}  # codes of the keys that are in the arrays
         self._runs: dict[int, RefinementRun] = {}  # theirs: phases and segments are up to date
         self._old: set[int] = set()  # whose release is not
 
@@ -68,7 +68,7 @@ class RecordedColumns(RefinedColumns):
         """Update the release of a key from the arrays."""
         if code in self._old:
             self._hand_over(code, self.run(code))
-            self._old.remove(code)  # last: whoever asks may be interrupted anywhere
+            self._old.remove(code)  # last: the caller may be interrupted anywhere
 
     def settle_past(self, code: int) -> None:
         """Update only what the record of a key reads: a tenth of the work of `settle`."""

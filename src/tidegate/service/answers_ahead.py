@@ -30,12 +30,12 @@ from tidegate.service.open_streams import Run
 _log = logging.getLogger(__name__)
 _PAUSE = 0.25  # seconds between two looks
 _QUIET = 0.5  # seconds without a released row: then the stream rests
-_SHARE = 0.2  # of a processor that this may take
+_SHARE = 0.2  # share of a processor that this may take
 _SHARE_BETWEEN_ROWS = 0.1  # the same while rows come: the answer is out of date once it is made
 _START = 1.0  # seconds that the service waits for first tables before it takes requests
 _INTEREST = 3600.0  # seconds for which a table is kept up to date after it was asked for
 _MOST = 8  # tables that are kept up to date
-_FEW = 256  # keys, of all streams together, that are smoothed although nobody has asked
+_FEW = 256  # keys, over all streams, that are smoothed in advance
 _BY_DAY = {"every": "1d", "confidence": 0.95, "total": False}
 
 
@@ -139,7 +139,7 @@ class AnswersAhead:
             view = await asyncio.to_thread(self._gate.ask, name, look)
             if view is not None:
                 used = await self._gate.work_out(lambda: work_out(view))
-        except TidegateError:  # whoever asks is told: the key may be gone, or the database
+        except TidegateError:  # the next reader gets the error: the key or the database may be gone
             self._tables.pop(name, None)
         now = self._clock()
         self._rested = now + used * (1 / _SHARE - 1)
@@ -156,7 +156,7 @@ class AnswersAhead:
             self._changed.update(await asyncio.to_thread(self._gate.streams.in_use))
             while (name := self.due()) is not None:
                 await self._try(name)
-                self._rested = self._rested_between_rows = float("-inf")  # nobody is held up yet
+                self._rested = self._rested_between_rows = float("-inf")  # nobody waits yet
         finally:
             self._ready.set()
         while True:

@@ -58,7 +58,7 @@ class GateThread:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._askers = ThreadPoolExecutor(_ASKERS, "tidegate question")
-        self.listener: Callable[[PushGroup], None] | None = None  # is told of what was released
+        self.listener: Callable[[PushGroup], None] | None = None  # called with what was released
         self.telemetry = TelemetryTraces()
         self.failure: str | None = None  # why the last transaction failed; None: it did not
 

@@ -109,7 +109,7 @@ def _call_in_loop(loop: asyncio.AbstractEventLoop, waiting: list[_Waiting]) -> N
 def _settle_wakeups(waiting: list[_Waiting]) -> None:
     for woken, done in waiting:
         if woken.done():
-            continue  # whoever waited has left
+            continue  # the request has left
         if done.cancelled():
             woken.cancel()
         elif (error := done.exception()) is not None:

@@ -158,7 +158,7 @@ class OpenStreams:
         waiting: list[Run] = []
         for stream in self._known.values():
             if stream.source == source and not stream.retired:
-                with suppress(StateError, SettingError):  # whoever uses it is told what is wrong
+                with suppress(StateError, SettingError):  # its next user gets the error
                     waiting += [] if stream.counts_rows else [self.run(stream.name)]
         self.ledger.set_cap(cap, source=source)
         for run in waiting:
@@ -292,7 +292,7 @@ class OpenStreams:
 
 def _charge_stream_if_possible(run: Run) -> None:
     """Charge a stream that waited for a higher cap; must not fail for the cap's sake."""
-    with suppress(SettingError):  # charged for another unit meanwhile: whoever pushes is told
+    with suppress(SettingError):  # charged for another unit meanwhile: the next push gets the error
         run.begin_charges()
 
 

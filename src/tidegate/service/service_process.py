@@ -130,7 +130,7 @@ class Service:
             port=port,
             http=SlowRequestProtocol,
             ws="none",  # there are none; looking for a library would write a line for each request
-            proxy_headers=False,  # addresses of clients are nobody's business: see `RequestFront`
+            proxy_headers=False,  # addresses of clients are not logged: see `RequestFront`
             ssl_certfile=certificate,
             ssl_keyfile=private_key,
             log_config=None,  # ours: one form for all lines

@@ -64,7 +64,7 @@ def _check_whole_rows(
         run = streams.writable(one.stream)
         if isinstance(run, DurableRelease):
             charges += run.due(before.get(one.stream, 0) + one.values.size)
-    if charges:  # of all columns: each may fit under the cap, and all together not
+    if charges:  # over all columns: each may fit under the cap, but not all together
         stream = streams.existing(columns[0].stream)
         streams.ledger.check(stream.source, charges, part=stream.part or "")
 

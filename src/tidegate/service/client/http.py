@@ -26,7 +26,7 @@ _FIRST_WAIT = 0.1  # seconds; doubled with every try
 _LONGEST_WAIT = 5.0
 _AGAIN = (429, 503)
 _LOST = (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
-TITLES: dict[type[TidegateError], str] = {  # of problem details, by what is wrong
+TITLES: dict[type[TidegateError], str] = {  # titles of problem details, by error class
     SettingError: "a setting is wrong",
     InputError: "the input is wrong",
     QueryError: "the question is wrong",

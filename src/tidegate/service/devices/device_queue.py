@@ -46,7 +46,7 @@ class DeviceQueue:
         self._group: list[Request] = []  # that is being committed
         self._busy = False
         self.listener: Callable[[DeviceRequestGroup], None] | None = (
-            None  # is told of what was committed
+            None  # called with what was committed
         )
         gate.call(lambda: device_tables.create(gate.database.connection)).result()
 

@@ -63,7 +63,7 @@ class DeviceRequestGroup:
         for request in group:
             try:
                 self._answers.append((request, self._done(request)))
-            except TidegateError as error:  # of this request alone: nothing was changed by it
+            except TidegateError as error:  # an error of this request alone, which changed nothing
                 self._answers.append((request, error))
         self._keep()
 
@@ -107,7 +107,7 @@ class DeviceRequestGroup:
             try:
                 task = self._stored(request.task_id).task
             except TidegateError:
-                continue  # it is told when its turn comes
+                continue  # it is answered when its turn comes
             for name, client in _device_names_of_request(request):
                 number = self._round(request.task_id, task, name)[0]
                 if number in task.rounds:

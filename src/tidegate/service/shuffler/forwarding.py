@@ -87,7 +87,7 @@ class Forwarder:
                 break  # the next look tries again
             if status == _TAKEN:
                 self._store.taken(key)
-            else:  # others go on: one that is refused must not hold them up
+            else:  # continue with the others: a refused one must not delay them
                 failure = f"the service answered {status} to a batch"
         else:
             self._fail(failure)

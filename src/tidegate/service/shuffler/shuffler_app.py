@@ -234,7 +234,7 @@ def run_shuffler(
         host=host,
         port=port,
         http=SlowRequestProtocol,
-        proxy_headers=False,  # addresses of devices are nobody's business
+        proxy_headers=False,  # addresses of devices are not logged
         ssl_certfile=certificate,
         ssl_keyfile=private_key,
         log_config=None,  # ours: a traceback could quote a report
