@@ -1,4 +1,4 @@
-"""Real values ↔ integers at a public resolution; no error and no branch depends on a number's size.
+"""Real values ↔ integers at a public resolution; no error or branch depends on a number's size.
 
 Input policy: neighbouring streams differ in one value at a fixed position, so a position never
 shifts. A NaN or a missing value counts as 0 in its place; a number is clamped to [lower, bound],
@@ -35,20 +35,20 @@ LARGEST = 1 << 53
 FINE = 1 << 20
 # For a threshold rule whose work grows with the steps, or that knows little.
 COARSE = 1 << 10
-# Values are rounded to so many parts of such a step, or to the largest power of ten below for which
-# 64 bits hold all sums. A million values that are all rounded the same way are then off by half a
-# step together, and noise is of several steps.
+# Values are rounded to a millionth of such a step, or to the next power of ten for which 64 bits
+# hold all sums. A million values that are all rounded the same way are then off by half a step
+# together, while noise is several steps large.
 GRAIN = 10**6
 
 
 def divmod_by_number(numbers: IntArray, by: int) -> tuple[IntArray, IntArray]:
-    """`np.divmod` by one number, in half the time: numpy multiplies where only `//` is asked."""
+    """`np.divmod` by one number, twice as fast: numpy turns only `//` into a multiplication."""
     quotients = numbers // by
     return quotients, numbers - quotients * by
 
 
 def steps_by_information(price: int, information: Fraction) -> int:
-    """How many steps suit a rule that charges `price`/ε values per e-fold of θ.
+    """How many steps suit a choice that charges `price`/ε values per e-fold of θ.
 
     With `information` = ε × values, the rule pays at most for e^(information/price) steps: on a
     lattice with more of them it cannot climb from one step to where the values are, and θ would be
@@ -61,7 +61,7 @@ def steps_by_information(price: int, information: Fraction) -> int:
 
 
 def default_resolution(bound: Fraction, steps: int = FINE) -> Fraction:
-    """The resolution to use where none is given: a function of the public bound alone.
+    """The default resolution: a function of the public bound alone.
 
     The largest power of ten that gives at least `steps` steps and divides the bound, at most 1.
     So whole numbers stay exact, decimals are kept, and the bound stays what it is. (A bound that no
@@ -91,7 +91,7 @@ _NUMBERS = (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_)
 
 
 class Lattice:
-    """The multiples of `resolution` from `lower` to `bound`, counted −`bottom`, …, 0, …, `top`.
+    """The multiples of `resolution` from `lower` to `bound`, numbered −`bottom`, …, 0, …, `top`.
 
     A bound that is no multiple is rounded outwards to the next one. Rules that choose a threshold
     count in *grains* of `grain` units: how finely values are rounded decides neither which
@@ -174,7 +174,7 @@ class Lattice:
         raise not_a_number(position, text=array.dtype.kind in "US")
 
     def units(self, numbers: NDArray[Any]) -> IntArray:
-        """Clamped and rounded lattice units; a new array of int64."""
+        """Clamp and round values to lattice units; a new array of int64."""
         if numbers.dtype.kind == "f" or self.factor != 1:
             with np.errstate(all="ignore"):  # whatever the value, it is no event
                 # fmax takes the 0 instead of a NaN.
@@ -197,12 +197,12 @@ class Lattice:
         return clamped
 
     def bounded(self, levels: FloatArray) -> None:
-        """Turn levels in units into the unit of the data, within the bounds, in place."""
+        """Convert levels from units to the unit of the data, within the bounds, in place."""
         levels *= self.step
         np.clip(levels, float(self.lower), float(self.bound), out=levels)
 
     def unit(self, value: Any, position: int = 0) -> int:
-        """Clamp and round one value to lattice units: the same result as `units` gives."""
+        """Clamp and round one value to lattice units; the same result as `units`."""
         low, top = self._low, self.top
         kind = type(value)
         if kind is int and self.factor != LARGEST:
@@ -239,7 +239,7 @@ class Lattice:
 
 
 def one_number(value: object) -> float | None:
-    """A single value as a float; None: it is no number, or NaN."""
+    """A single value as a float. None: it is not a number, or NaN."""
     try:
         if isinstance(value, int | float | Decimal | Fraction | np.integer | np.floating):
             number = float(value)

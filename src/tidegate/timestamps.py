@@ -58,7 +58,7 @@ class Times(NamedTuple):
 
 
 class _UnreadableError(ValueError):
-    """Why one time cannot be read."""
+    """The reason why one time cannot be read."""
 
 
 def read_times(
@@ -71,7 +71,7 @@ def read_times(
     by_order: bool = True,
     keys: ClockRowsOfKeys | None = None,
 ) -> Times:
-    """Times of any kind in the table above.
+    """Read times of any kind in the table above.
 
     Args:
         values: a list or a column of times.
@@ -125,7 +125,7 @@ def _mixed_timestamps(position: int) -> str:
 def _timestamps_of_column(
     values: Any, position: int, unit: str | None
 ) -> tuple[IntArray, bool, str | None]:
-    """Nanoseconds, whether they are instants, and the unit if they were numbers."""
+    """Nanoseconds, whether they are instants, and the unit of plain numbers."""
     typed = _typed_timestamps(values)
     if typed is not None and typed[0].ndim == 1:
         array, instant = typed

@@ -36,7 +36,7 @@ _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
     "written, and no budget is spent."
 )
-_NOISE = "Noise: half of a 95 % interval if noise were all and the level hardly moved, by formula."
+_NOISE = "Noise: half of a 95 % interval, by formula, if noise were all and the level hardly moved."
 _REHEARSALS = (
     " Rehearsals: whole releases of these values, against the true total; the interval reaches "
     "that far from the estimate."
@@ -131,7 +131,7 @@ def check(
 
 
 def _list_columns_to_check(source: str, reading: dict[str, Any]) -> bool:
-    """Show the owner which columns there are; False: there is no choice, or nothing is known."""
+    """List the columns for the owner. False: there is one column only, or none is known."""
     from tidegate.io.column_choice import column_names
 
     if reading["header"] is False:
@@ -149,7 +149,7 @@ def _check_profile(
     streams: CheckedStreams,
     reading: dict[str, Any],
 ) -> tuple[DataProfile, RehearsalValues]:
-    """What is in the values. Times that a release would refuse are looked at no further."""
+    """Summarise the values; without their times, where a release would refuse those."""
     from tidegate.io import open_source
     from tidegate.plan.data_profile import DataProfile
 
@@ -180,7 +180,7 @@ def _check_settings(
     reading: dict[str, Any],
     about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> list[str]:
-    """What the settings that were thought of would do, and a command with good ones."""
+    """What the given settings would do, and a command with recommended ones."""
     from tidegate.plan.data_profile import round_above
 
     given = thought["bound"]
@@ -222,7 +222,7 @@ def _check_settings(
             "adds an estimate, and the upper end of an interval reaches further.)"
         )
     if lower:
-        lines.append("(In percent of the size of all values, above and below 0 together.)")
+        lines.append("(In percent of the sum of all absolute values.)")
     doubts = doubts_of_errors(errors, profile, (lower, bound), (lost_above, taken))
     if lost_above >= MUCH_LOST:
         bound = round_above(profile.largest)
@@ -243,7 +243,7 @@ def _check_settings(
     step = _resolution_to_check(profile, (lower, bound), thought, chosen, about)
     command += [] if step is None else ["--resolution", written(step)]
     command += ["--horizon", str(streams.horizon(profile)), "--state", "state"]
-    head_line = "To release it:" if not expected.useless else "To release it all the same:"
+    head_line = "To release it:" if not expected.useless else "To release it anyway:"
     if lost_above >= MUCH_LOST:
         head_line = "To release it with a bound that cuts nothing:"
     return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]
@@ -256,7 +256,7 @@ def _resolution_to_check(
     epsilon: str,
     about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> Fraction | None:
-    """The resolution for the command: one that hardly moves the sum; None: the default does."""
+    """The resolution for the command: one that hardly changes sums. None: the default does that."""
     from tidegate.plan.data_profile import ROUNDED
 
     (lower, bound), (streams, timing, _), given = bounds, about, thought["resolution"]
@@ -269,7 +269,7 @@ def _resolution_to_check(
 
 
 def _lower_bound_to_check(profile: DataProfile, given: str | None) -> Fraction:
-    """The lower bound that was thought of, or a round one that cuts no value."""
+    """The lower bound that was given, or a round one that cuts no value."""
     from tidegate.plan.data_profile import round_above
 
     if given is None:

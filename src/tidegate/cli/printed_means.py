@@ -28,7 +28,7 @@ def printed_means(
     *,
     as_json: bool,
 ) -> str:
-    """Count, sum and mean of every range that `ask` asks both streams for, column by column."""
+    """Count, sum and mean for every range that `ask` asks of both streams, column by column."""
     ranges, counts = ask(means[COUNT].record)
     columns = [name for name in means.names if name != COUNT]
     rows: list[dict[str, Any]] = []
@@ -75,7 +75,7 @@ def _printed_mean_ends(answers: Answers) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """What JSON has for it: null, where it is not known."""
+    """The number for JSON: null where it is not known."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

@@ -200,7 +200,7 @@ def query(
 
 
 def query_ranges(start: int | None, end: int | None, ranges: str | None) -> Ranged:
-    """The ranges that a user asks for: one, by default all that was released, or those of a file.
+    """The requested ranges: one (by default all released values), or those of a file.
 
     Gives a function of how many values were released.
     """
@@ -215,7 +215,7 @@ def query_ranges(start: int | None, end: int | None, ranges: str | None) -> Rang
 
 
 def _query_ranges_of(ranges: str) -> tuple[list[int], list[int]]:
-    """The ranges of a file, or of standard input."""
+    """The ranges from a file, or from standard input."""
     if ranges == "-":
         return _read_query_ranges(sys.stdin, "standard input")
     from tidegate.io.errors import source_error
@@ -228,7 +228,7 @@ def _query_ranges_of(ranges: str) -> tuple[list[int], list[int]]:
 
 
 def _read_query_ranges(lines: Iterable[str], name: str) -> tuple[list[int], list[int]]:
-    """The columns start and end. No error shows what else is in the file."""
+    """The columns start and end. No error quotes the rest of the file."""
     starts, ends, line = [], [], 1
     try:
         rows = csv.reader(lines)

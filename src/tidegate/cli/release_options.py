@@ -1,4 +1,4 @@
-"""The options of `tidegate release`; a file for --config has the same names."""
+"""The options of `tidegate release`; a file for --config uses the same names."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ OPTIONS: dict[str, Any] = {
     ),
     "order": text_option("For a broker: the key with the number of a message (mqtt:// needs it)."),
     "gaps": text_option(
-        "For a broker that deleted messages unread: refuse (default), or close and go on.", GAPS
+        "If a broker deleted messages unread: refuse (default), or close the gap and continue.",
+        GAPS,
     ),
     "every": text_option("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text_option("When the first tick begins; public, e.g. 2024-01-01."),

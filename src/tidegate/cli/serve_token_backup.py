@@ -1,4 +1,4 @@
-"""`tidegate serve` and `tidegate token`: the service, and who may use it."""
+"""`tidegate serve` and `tidegate token`: run the service, and manage who may use it."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def restore(
 
 @contextmanager
 def extra_to_serve() -> Iterator[None]:
-    """Say what to install where an import of the service fails."""
+    """Name the extra to install where an import of the service fails."""
     try:
         yield
     except ModuleNotFoundError as error:

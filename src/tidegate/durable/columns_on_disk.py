@@ -1,4 +1,4 @@
-"""The state of several columns in one folder: a durable release for each, one ledger for the sum.
+"""The state of several columns in one folder: a durable release for each, one ledger for their sum.
 
 `durable_columns` says what is charged. This is what it shares with columns that have keys.
 """
@@ -37,15 +37,15 @@ class ColumnOnDisk(Context, Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What a row is promised."""
+        """The guarantee for a row."""
 
     @property
     def seen(self) -> int:
-        """How many rows it has taken."""
+        """The number of rows taken."""
 
     @property
     def position(self) -> int:
-        """How many rows it has released."""
+        """The number of rows released."""
 
     @property
     def sealed(self) -> bool:
@@ -73,7 +73,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
     ) -> None:
         self.runs, self.source = runs, source
         self._charging = Charging(ledger, costs, self.epoch, source, lock)
-        self._turn = threading.Lock()  # columns may be pushed to by threads of their own
+        self._turn = threading.Lock()  # threads may push to columns independently
         for run in runs.values():
             run._charging = ChargingAllColumns(run._charging, self._charging, self._turn)
 
@@ -85,7 +85,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
     @staticmethod
     @abstractmethod
     def _costs(wanted: list[Any]) -> Iterator[ChargedCost]:
-        """What all columns together cost a row."""
+        """The cost of a row over all columns."""
 
     @staticmethod
     def _pipeline(wanted: Any) -> Pipeline:
@@ -104,7 +104,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         cap: Any = None,
         new_epoch: bool = False,
     ) -> Self:
-        """Begin in an empty folder, or continue. Arguments as of `DurableRelease.open`."""
+        """Begin in an empty folder, or resume. Arguments as for `DurableRelease.open`."""
         names = checked_column_names(list(pipelines))
         store = FolderStore(Path(folder))
         place = store.folder
@@ -168,17 +168,17 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What a row is promised: all columns together, in this epoch."""
+        """The guarantee for a row over all columns, in this epoch."""
         return sequential(*(run.guarantee for run in self.runs.values()))
 
     @property
     def seen(self) -> int:
-        """How many rows all columns have taken."""
+        """The number of rows that all columns have taken."""
         return min(run.seen for run in self.runs.values())
 
     @property
     def position(self) -> int:
-        """How many rows all columns have released."""
+        """The number of rows that all columns have released."""
         return min(run.position for run in self.runs.values())
 
     @property
@@ -187,7 +187,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         return all(run.sealed for run in self.runs.values())
 
     def charge(self, end: int) -> int:
-        """Charge for the rows before `end`, durably; give up to where the cap allows them."""
+        """Charge for the rows before `end`, durably; return up to where the cap allows it."""
         with self._turn:
             seen = self.seen
             return seen + self._charging.charge(seen, max(0, end - seen))
@@ -198,18 +198,18 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
 
 
 def _charges_of_column(folder: Path, pipeline: Pipeline) -> int:
-    """How many charges the ledger of one column shows, over all epochs; that of events is first."""
+    """The number of charges in one column's ledger, over all epochs; 0 for events."""
     path = folder / "ledger.jsonl"
     if pipeline.ticks is not None or not path.exists():
         return 0
-    # Of one that a crash left empty, or that is damaged, opening the column says what to do.
+    # If a crash left it empty, or it is damaged, opening the column says what to do.
     with suppress(LedgerError), Ledger.open(path, read_only=True) as ledger:
         return len(ledger.charges())
     return 0
 
 
 def _columns_agree(folder: Path, names: list[str]) -> None:
-    """The columns of a folder never change: another set would be other noise on the same rows."""
+    """Refuse another set of columns: it would mean other noise on the same rows."""
     path = folder / COLUMNS
     refuse_other_states(folder, COLUMNS)
     if not path.exists():

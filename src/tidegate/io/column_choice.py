@@ -1,4 +1,4 @@
-"""Which column holds the values, the users and the times.
+"""Choose the columns of the values, the users and the times.
 
 Names of columns are public where it is certain that they are names: in a Parquet schema, or where
 the user said so (`header=True`). The first line of a CSV file may be a row of data after all, so
@@ -34,7 +34,7 @@ _HIDDEN = (
 
 @dataclass(frozen=True)
 class WantedColumn:
-    """A column to read: its name as asked for (None: find it), and the setting that asked."""
+    """A column to read: its requested name (None: find it), and the setting that named it."""
 
     name: str | None
     setting: str = "column"
@@ -43,14 +43,14 @@ class WantedColumn:
 
     @property
     def content(self) -> str:
-        """What a row has here, for messages."""
+        """The content of the column, for messages."""
         if self.time:
             return "time"
         return "value" if self.numeric else "key" if self.setting == "by" else "user"
 
 
 def index_of_column(name: str | None) -> int | None:
-    """The number that `name` is, if it is the number of a column, counted from 0.
+    """The column number that `name` spells, counted from 0, if it is one.
 
     >>> index_of_column("3"), index_of_column("watts"), index_of_column("٣")
     (3, None, None)
@@ -63,7 +63,7 @@ def index_of_column(name: str | None) -> int | None:
 def choose_column(
     wanted: Sequence[WantedColumn], names: Sequence[str], *, by_index: bool, listed: bool
 ) -> list[int]:
-    """Where the wanted columns are among `names`.
+    """The indices of the wanted columns among `names`.
 
     A column without a name is the only one that is left, or the one called "value". `listed`:
     messages may show `names`.
@@ -128,7 +128,7 @@ _EARLIEST = 10**8  # seconds since 1970: smaller numbers are hardly times
 
 
 def time_columns(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as in open_source
-    """The names of columns whose first values can all be read as times; there must be names."""
+    """The names of columns whose first values can be parsed as times; there must be a header."""
     kind = file_kind_of(path, format)
     if kind.format == "parquet":
         arrow, parquet = (
@@ -146,7 +146,7 @@ def time_columns(path: str, format: str | None, delimiter: str | None) -> list[s
 
 
 def column_names(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as above
-    """The names in the first line or row of a text file; keys inside of objects as a.b."""
+    """The names in the first line or row of a text file; nested keys as a.b."""
     kind = file_kind_of(path, format)
     if kind.format == "parquet":
         return []  # its own message lists them

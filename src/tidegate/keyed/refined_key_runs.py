@@ -1,4 +1,4 @@
-"""One key of a refined release in arrays, handed to a `RefinementRun` and put back.
+"""One key of a refined release in arrays, converted to a `RefinementRun` and back.
 
 A run takes what is rare: ends of warm-ups and windows, and leaves that outgrow an end.
 """
@@ -21,30 +21,30 @@ from tidegate.threshold import TailQuantile
 
 
 class RefinedKeyRuns(RefinedState):
-    """All keys in arrays, by code, and each as a run."""
+    """All keys in arrays, indexed by code, each available as a run."""
 
     def keys_of(self, code: int) -> PhaseKeys:
-        """What keys the noise of a key."""
+        """The noise keys of a key."""
         return PhaseKeys(self._pipeline, self._epoch.of_key(self._names.names[code]), 0)
 
     def _key(self, code: int) -> bytes:
-        """What keys the noise of the present phase of a key."""
+        """The noise key of a key's present phase."""
         share, start = 1 - self._trees.blocks[self.mixture.part[code]], int(self.phase_start[code])
         identity = phase_noise_identity(self._pipeline, self.ends(code), start, share=str(share))
         return self._secrets.of(code, int(self.phase[code])).key(b"perturb", identity)
 
     def ends(self, code: int) -> Ends:
-        """Both ends of what counts of a key."""
+        """Both caps of a key."""
         below = int(self.mixture.below[code])
         return Ends(int(self.mixture.threshold[code]) - below, below)
 
     def _watch(self, code: int) -> dict[str, Any]:
-        """`CapWatch` of a key, as plain data."""
+        """The `CapWatch` of a key, as plain data."""
         found = {name: getattr(self, column)[code].item() for name, column in self._WATCH.items()}
         return {**found, "threshold": self.ends(code).above}
 
     def run(self, code: int) -> RefinementRun:
-        """A run at the place of a key."""
+        """A run with the state of a key."""
         run = RefinementRun(self.keys_of(code), state=self.progress(code), past=self._past(code))
         if self.measuring[code]:
             perturber = run.open_blocks.perturber
@@ -54,7 +54,7 @@ class RefinedKeyRuns(RefinedState):
         return run
 
     def progress(self, code: int) -> dict[str, Any]:
-        """What `RefinementRun.progress` would give for a key."""
+        """`RefinementRun.progress` for a key."""
         mixture, measuring = self.mixture, bool(self.measuring[code])
         held, phase, window = int(self.held.count[code]), int(self.phase[code]), None
         if self.windows.size[code]:
@@ -91,7 +91,7 @@ class RefinedKeyRuns(RefinedState):
         }
 
     def _block(self, code: int) -> dict[str, Any]:
-        """`RefinementTreesRun.state` of a key."""
+        """`RefinementTreesRun.state` for a key."""
         mixture = self.mixture
         cells = mixture.tables.cells[int(mixture.row[code])]
         leaf, begun = int(mixture.cell[code]) // cells.per_leaf, int(mixture.begun[code])
@@ -106,7 +106,7 @@ class RefinedKeyRuns(RefinedState):
         }
 
     def put_back(self, code: int, run: RefinementRun) -> None:
-        """Let a key be where a run is: in a warm-up, or at the beginning of a leaf."""
+        """Set a key to the state of a run, in a warm-up or at the beginning of a leaf."""
         state, mixture = run.progress(), self.mixture
         self.phase[code], self.phase_start[code] = state["number"], state["start"]
         self.evidence[code], self.floor[code] = state["evidence"], state["floor"]
@@ -154,7 +154,7 @@ class RefinedKeyRuns(RefinedState):
             self.windows.begin(code, stage.holdout, stage.candidates(lattice), known)
 
     def finish(self, code: int) -> None:
-        """End the open warm-up of a key from the values that came; nothing if none have."""
+        """End the open warm-up of a key with the values so far; do nothing without values."""
         if not self.measuring[code] and self.held.count[code]:
             run = self.run(code)
             run.finish()

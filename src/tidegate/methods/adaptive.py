@@ -38,7 +38,7 @@ def without_holdout(
     unit: Unit | None = None,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """Everything released, the threshold refined; `per_event` is the budget of one value."""
+    """The release without a hold-out: all values are released, the threshold is refined."""
     perturber = perturb.AdaptiveTrees(epsilon=per_event, horizon=horizon, nodes=nodes)
     truncated = WARM_UP_TRUNCATED / float(per_event * perturber.horizon)
     warm_up = first_length(per_event, perturber.horizon)

@@ -1,4 +1,4 @@
-"""A record of sums of events that answers with what a record of their numbers tells.
+"""A record of sums of events whose answers also use the record of their counts.
 
 Post-processing of two released records (`tidegate.estimate.mixture.sums_given_counts`).
 """
@@ -18,15 +18,15 @@ from tidegate.record.record import Record
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import Posterior
 
-_CONFIDENCE = 0.95  # any: only estimates and errors of noise are used
-# Of a total: the mean of an event must be known better than this.
+_CONFIDENCE = 0.95  # any level: only estimates and noise errors are used
+# The largest relative error of the mean of an event, over the whole record.
 _KNOWN = 0.1
-# Of the noise of sums: that of m·N̂ must be less.
+# The largest noise of m·N̂, relative to that of sums.
 _BETTER = 0.5
 
 
 class RecordGivenCounts(Record):
-    """Answers for sums, as they are now. Without `as_of`: numbers that came later would tell.
+    """Answers for sums, as of now. No `as_of`: it would have to ignore later counts.
 
     It refers to both records: ask it only while neither grows (`fits`).
     """
@@ -47,12 +47,12 @@ class RecordGivenCounts(Record):
         self.note = sums.note
 
     def fits(self, sums: Record, counts: Record) -> bool:
-        """Whether this is made of these records as they are now."""
+        """Whether this was made of these records in their present state."""
         return self._of == (sums.end, counts.end)
 
 
 def given_counts_tell(sums: Record, counts: Record) -> bool:
-    """Whether numbers can tell of these sums: of the same ticks, and known better than they are.
+    """Whether counts can improve these sums: same ticks, and a smaller relative error.
 
     A node has noise in proportion to θ/ε of sums, and to m/ε′ of m·N̂. Where these are alike there
     is little to gain, and intervals held 90 % of the sums of such a log, not 95 %.
@@ -72,7 +72,7 @@ def given_counts_tell(sums: Record, counts: Record) -> bool:
 
 
 def _measured_in_record(sums: Record) -> tuple[float, float, tuple[int, int]]:
-    """All that was measured: the sum, the standard deviation of its noise, from where to where."""
+    """The whole measured sum, the standard deviation of its noise, and its range."""
     total, variance, start, end = 0.0, 0.0, sums.end, sums.end
     for segment in sums.segments:
         blocks = [one for one in segment.blocks if one.layout.leaves_by(segment.end - one.start)]
@@ -88,7 +88,7 @@ def _measured_in_record(sums: Record) -> tuple[float, float, tuple[int, int]]:
 
 
 class SegmentGivenCounts(Segment):
-    """A segment as it is now; all that was released of it is answered with this posterior."""
+    """A segment as of now, whose whole past is answered with this posterior."""
 
     def __init__(self, segment: Segment, posterior: SumsGivenCounts) -> None:
         vars(self).update(vars(segment))

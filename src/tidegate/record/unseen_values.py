@@ -1,4 +1,4 @@
-"""How much larger a sum may be than its estimate, where too few values chose θ.
+"""How far a sum may exceed its estimate, where too few values chose θ.
 
 A choice of θ from few values cannot tell many large values from none. With ε′ its budget and W its
 values, a number of them above θ up to (target + 3)/ε′, target ≥ 3, may lie anywhere up to the bound
@@ -47,13 +47,13 @@ from tidegate.threshold.least_threshold import HARDLY, STRAYED, threshold_has_fa
 from tidegate.threshold.tail_quantile import WANTED
 
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
-# Values below 0 hide how many are large: then all is open if more than this share could be unseen,
-# or if the ends lie within so many times of where the scale began: zeros keep it there.
+# Values below 0 hide how many are large: then nothing is known if more than half could be unseen,
+# or if the caps lie within 16 times of where the scale began: zeros keep it there.
 _MOST, _NEAR_START = 0.5, 16
 # Below this h most values are 0: they hardly count against a θ that chance has lifted (`STRAYED`).
 _MOSTLY_ZERO = 0.15
 _SAME = 1.5  # another θ that saw enough says that one was right, if it is not this much higher
-_AGAIN = Fraction(1, 2)  # of ε: what a later warm-up pays for its choice; a first one pays more
+_AGAIN = Fraction(1, 2)  # share of ε for the choice of a later warm-up; a first one pays more
 # A segment whose sum is this part of its caps is cut nearly everywhere, or θ fits it closely.
 _FULL = 0.8
 _LITTLE = 1e-9  # a share that is not 0
@@ -61,16 +61,16 @@ _SURE = 2.0  # standard errors of a released sum, and of a number of large value
 
 
 class UnseenValues(NamedTuple):
-    """The share of values of a segment that may be cut unseen, and what each may be short of."""
+    """The share of a segment's values that may exceed the cap unseen, and by how much each."""
 
     share: float = 0.0
     each: float = 0.0  # in the unit of the data
-    beneath: float = 0.0  # the same of values below the lower end
+    beneath: float = 0.0  # the same for values below the lower cap
 
     def reach(
         self, sums: FloatArray, sizes: IntArray, cap: float, each: float | None = None
     ) -> FloatArray:
-        """How much larger sums over `sizes` values may be, if each is short of so much.
+        """How far sums over `sizes` values may exceed estimates, if unseen values lose `each`.
 
         A share of a range may be higher than that of its segment, up to its sum in caps; and few
         large values come by chance.
@@ -84,7 +84,7 @@ class UnseenValues(NamedTuple):
     def added(
         self, excess: Excess, sums: FloatArray, sizes: IntArray, segment: Segment
     ) -> tuple[Excess, FloatArray]:
-        """An excess whose ends reach as far, and how far that is."""
+        """The excess extended by this reach, and the reach."""
         cap, lower = segment.threshold * segment.method.step, excess.lower
         found = self.reach(sums, sizes, cap)
         if segment.below:
@@ -96,7 +96,7 @@ NOTHING = UnseenValues()
 
 
 class SeenByChoice(NamedTuple):
-    """ε′ × values of a choice of θ (0: not known), and whether a warm-up, or the first, made it."""
+    """ε′ × values of a choice of θ (0: unknown), and whether a warm-up, or the first, made it."""
 
     known: Fraction = Fraction(0)
     first: bool = False
@@ -107,7 +107,7 @@ NO_EVIDENCE = SeenByChoice()
 
 
 def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
-    """What may be hidden in each segment; nothing where the choice of θ saw enough."""
+    """What may be hidden in each segment; nothing where the choice of θ had enough values."""
     shares, every, climbs = [], [NO_EVIDENCE], False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
         every.append(_seen_by_choice(before, segment, every[-1]))
@@ -135,7 +135,7 @@ def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
 
 
 def _unseen_shortfall(segment: Segment, highest: int) -> tuple[float, float]:
-    """What a value that was cut may be short of, at both ends; `highest`: the θ to believe in."""
+    """The most that a capped value may lose at both ends; `highest`: the largest credible θ."""
     method, below = segment.method, segment.below
     above, beneath = method.ceiling, method.depth
     if highest:
@@ -150,7 +150,7 @@ def _unseen_gap(end: int, cap: int) -> int:
 
 
 def _unseen_values(segment: Segment, evidence: SeenByChoice, *, lifted: bool = False) -> float:
-    """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
+    """The share of a segment's values that may exceed the cap without being seen; 0: hardly any."""
     method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
     stage, bound = method.budgets, max(method.ceiling, method.depth)
     if not segment.blocks or theta >= bound:
@@ -190,7 +190,7 @@ def _unseen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
 
 
 def _unseen_if_climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
-    """Whether θ was raised by released sums, below values that are not 0: all of them may be cut.
+    """Whether released sums raised θ from below the nonzero values: all of them may be capped.
 
     Nothing chose it, as no window was open before, nor a warm-up; also after a climb, up to the
     next choice.
@@ -204,7 +204,7 @@ def _unseen_if_climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
 
 
 def _held_share(segment: Segment) -> tuple[float, float]:
-    """The released sum as a share of what it would be if all values were cut, and its doubt."""
+    """The released sum as a share of the largest possible one, and its standard error."""
     *blocks, last = (block.layout for block in segment.blocks)
     done = segment.leaves.closed - segment.blocks[-1].first
     measured = segment.blocks[-1].start + last.edge(done) - segment.start
@@ -218,7 +218,7 @@ def _held_share(segment: Segment) -> tuple[float, float]:
 
 
 def _seen_by_choice(before: Segment | None, segment: Segment, known: SeenByChoice) -> SeenByChoice:
-    """What chose θ. `known`: of the segment before.
+    """The evidence that chose θ; `known` is that of the segment before.
 
     A phase that a risen level began has the θ of the one before, at whose end no window was open.
     """

@@ -1,7 +1,7 @@
-"""What earlier versions made of the same arguments: their states are continued as they were begun.
+"""Pipelines that earlier versions built from the same arguments: their states can still be resumed.
 
-Settings are part of the identity of noise, so a state keeps those that it was begun with. Whoever
-runs the same command after an upgrade gives the same arguments, which lead to newer settings.
+Settings are part of the identity of noise, so a state keeps those that it began with. The same
+command after an upgrade gives the same arguments, which lead to newer settings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def earlier_pipelines(pipeline: Pipeline) -> list[Pipeline]:
-    """The pipelines that earlier versions made of these arguments, newest first; mostly one.
+    """The pipelines that earlier versions built from these arguments, newest first; usually one.
 
     How values are rounded and post-processing alone differ, so the guarantee is the same.
     """

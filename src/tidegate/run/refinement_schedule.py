@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Refinement"]  # what settings can name
 
-WARM_SHARE = Fraction(3, 4)  # of ε, for the first choice of θ; the sum gets the rest
-AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up: what is known by then helps
-EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next choice of θ
+WARM_SHARE = Fraction(3, 4)  # share of ε for the first choice of θ; the sum gets the rest
+AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up, which can use earlier releases
+EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # shares of ε for the next choices of θ
 # The first of these up to this part of the horizon, where noise is cheap, and up to this many first
 # warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
 EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
-# Of the horizon: windows are open up to here; and where θ has fallen (`threshold_has_fallen`).
+# Windows are open up to these parts of the horizon: normally, and if `threshold_has_fallen`.
 UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
 # Where the level has moved (`level_has_moved`) values pay for a choice again, which can only raise
@@ -43,23 +43,23 @@ GROWTH = 2  # a choice is made again if it knows this many times as much (share 
 MOVED_EVIDENCE, LEFT = Fraction(1, 2), Fraction(1, 8)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 ALIKE = 10  # and if they are no more than this many times the level that chose it
-LIKELY = 0.75  # of the forecaster's level, where θ has fallen: so many values lie above 0
+LIKELY = 0.75  # times the level: the assumed share of values above 0 where θ has fallen
 # A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
 STRETCH = 16
-_LENGTH = 5  # of the warm-up, in (horizon/ε²)^⅓
+_LENGTH = 5  # length of the warm-up, in (horizon/ε²)^⅓
 _LEAST = 8
 # The first warm-up is one for a stream of 4096 values, however long the horizon is, and has at
 # least 24/ε values: fewer cannot tell one θ from another.
 _FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
-_AGAIN_HORIZON = 8  # a later warm-up is one for so many times what came before it
+_AGAIN_HORIZON = 8  # a later warm-up is made for this many times the values before it
 
 
 def first_length(epsilon: Fraction, horizon: int) -> int:
-    """How long the first warm-up is: that of a stream of 4,096 values, or 24/ε if that is longer.
+    """The length of the first warm-up: as for a stream of 4,096 values, or 24/ε if that is longer.
 
-    Never longer than the horizon asks for. θ is refined as values come, so a first choice may know
-    little; and a stream whose length nobody knew beforehand gets its first answers early.
+    It is never longer than that of the horizon. θ is refined as values come, so a first choice may
+    have few of them; and a stream of unknown length gets its first answers early.
 
     >>> [first_length(Fraction(1, 10), horizon) for horizon in (1000, 10**4, 2**20)]
     [233, 372, 372]
@@ -71,7 +71,7 @@ def first_length(epsilon: Fraction, horizon: int) -> int:
 
 
 def later_length(epsilon: Fraction, horizon: int, *, at: int) -> int:
-    """How long a warm-up is that begins after `at` values: public, as they are counted only."""
+    """The length of a warm-up that begins after `at` values; public, like their number."""
     reach = max(1, min(horizon, _AGAIN_HORIZON * at))
     return max(first_length(epsilon, horizon), warm_up_length(epsilon, reach))
 
@@ -97,7 +97,7 @@ def warm_up_length(epsilon: Fraction, horizon: int) -> int:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Refinement(ThresholdSchedule, Spec):
-    """Release the warm-up too, and choose the threshold again while that pays.
+    """Release the warm-up too, and choose the threshold again as long as that pays.
 
     Guarantee: ε per event, the largest sum over the kinds of pieces that a value can belong to.
 
@@ -118,7 +118,7 @@ class Refinement(ThresholdSchedule, Spec):
     which reads the value once, within e^(s·ε). A window that a full cap cuts short makes no choice.
     Whether a window opens late, as the level has risen, released sums of blocks before it decide.
     All else is a function of released data: forecasts, the tests for full caps, the lowest θ
-    that is allowed after one, and what a full leaf is thought to have hidden.
+    that is allowed after one, and the estimate of what a full leaf lost.
 
     Args:
         windows: let values pay for better choices of θ, early or where the level has risen.
@@ -132,7 +132,7 @@ class Refinement(ThresholdSchedule, Spec):
 
     @property
     def releases_warm_up(self) -> bool:
-        """Yes: its values are predicted, and their sum is measured once θ is known."""
+        """True: its values are predicted, and their sum is measured once θ is known."""
         return True
 
     def check(self, pipeline: Pipeline) -> None:
@@ -147,27 +147,27 @@ class Refinement(ThresholdSchedule, Spec):
             raise SettingError("threshold", "must leave some of epsilon for the warm-up's sum")
 
     def measurer(self, pipeline: Pipeline) -> RefinementTrees:
-        """The trees for every budget that a piece can have."""
+        """The trees, for every budget that a block can have."""
         return self.trees(pipeline.threshold, pipeline.perturber)
 
     def budgets(self, pipeline: Pipeline) -> RefinementTrees:
-        """The trees, which know every budget that a piece can have."""
+        """The same trees: they know every budget that a block can have."""
         return self.measurer(pipeline)
 
     def warm_up(self, pipeline: Pipeline) -> int:
-        """As many values as the threshold wants to see."""
+        """The number of values that the threshold's stage asks for."""
         return pipeline.threshold.holdout
 
     def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
-        """The largest sum over the kinds of pieces that a value can belong to."""
+        """The largest cost over all kinds of phases that a value can belong to."""
         return self.guarantee(pipeline.threshold, pipeline.perturber, pipeline.choices)
 
     def warm_up_share(self, threshold: Threshold, perturber: Perturber, *, first: bool) -> Fraction:
-        """The part of ε that the choice of a warm-up gets."""
+        """The share of ε for the choice of a warm-up."""
         return Fraction(threshold.guarantee.epsilon) / perturber.epsilon if first else AGAIN_SHARE
 
     def trees(self, threshold: Threshold, perturber: Perturber) -> RefinementTrees:
-        """The perturber for every budget that a piece can have."""
+        """The perturber, for every budget that a block can have."""
         if type(perturber) is not AdaptiveTrees:
             raise AssertionError("the stages were checked")
         shares = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
@@ -185,10 +185,10 @@ class Refinement(ThresholdSchedule, Spec):
         *,
         age: int,
     ) -> TailQuantile:
-        """The stage that chooses θ, or the scale of both ends, with this share of ε.
+        """The stage that chooses θ, or the scale of both caps, with this share of ε.
 
-        `age` is how many values have come by then since the warm-up began: θ is for some times as
-        many, at most for a horizon.
+        `age` is the number of values since the warm-up began, at the time of the choice: θ is
+        chosen for a multiple of it, at most for a horizon.
         """
         if not isinstance(threshold, TailQuantile):
             raise AssertionError("the stages were checked")
@@ -205,7 +205,7 @@ class Refinement(ThresholdSchedule, Spec):
         evidence: int,
         fallen: int = 0,
     ) -> tuple[int, Fraction] | None:
-        """Values that pay for another choice of θ, and with which share of ε; None: none do.
+        """How many values pay for another choice of θ, and with which share of ε. None: none.
 
         Positions count from the beginning of the release: `at` the present one, `warm_up_start`
         that of the warm-up that θ comes from; the first warm-up had `first` values. `evidence` is
@@ -221,7 +221,7 @@ class Refinement(ThresholdSchedule, Spec):
     def window_again(
         self, horizon: int, at: int, warm_up_start: int, evidence: int
     ) -> tuple[int, Fraction] | None:
-        """The next window where the level has moved since θ was chosen, at any time."""
+        """The next window after the level has moved since θ was chosen, at any time."""
         needed = at + max(1, math.ceil(MOVED_EVIDENCE * evidence / int(16 * LATE_SHARE)))
         last = (at // horizon + 1) * horizon - math.floor(horizon * LEFT)
         if not self.windows or needed > last:
@@ -234,7 +234,7 @@ class Refinement(ThresholdSchedule, Spec):
         perturber: Perturber,
         choices: tuple[Fraction, ...] = (Fraction(1),),
     ) -> Guarantee:
-        """Derived: in every piece a choice and sums in sequence, pieces in parallel.
+        """The derived guarantee: in every phase a choice and sums in sequence; phases in parallel.
 
         `choices`: the parts of a choice's budget for θ, or for the scale of both ends, and for
         their shape.
@@ -255,7 +255,7 @@ class Refinement(ThresholdSchedule, Spec):
 
 
 def _refinement_blocks_until(needed: int, horizon: int, at: int, warm_up_start: int) -> int:
-    """Values of as many whole blocks from `at` on as reach `needed`."""
+    """The number of values in as many whole blocks from `at` on as reach `needed`."""
     end = at
     while end < needed:
         end += refinement_block_length(horizon, end - warm_up_start, end)

@@ -37,7 +37,7 @@ FORECAST_GRAIN = float(1 << 16)
 
 
 class MixtureRun:
-    """The state: a Kalman filter per model, and the place in the block."""
+    """The state: a Kalman filter per model, and the position in the block."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class MixtureRun:
         scatter: float = SCATTER,
         cycle: Cycle = (),
     ) -> None:
-        """Begin, or continue; values lie between −`below` and `threshold` − `below`."""
+        """Begin, or resume; values lie between −`below` and `threshold` − `below`."""
         self._threshold = threshold
         self._share = truncated
         self._set_ends(below)
@@ -81,17 +81,17 @@ class MixtureRun:
             self._cycle.begin_cell(self._width)
 
     def _set_ends(self, below: int) -> None:
-        """What is known about the ends of the values, beside the width between them."""
+        """Set what is known about the caps, in addition to the distance between them."""
         self._above = self._threshold - below  # the highest value that counts, without rungs
         self._truncated = self._share * (self._above - below)  # units per value
 
     @property
     def _taken(self) -> float:
-        """What truncation takes from a value of the present cell, by estimate, in units."""
+        """An estimate of what truncation takes from a value of the present cell, in units."""
         return self._truncated
 
     def state(self) -> dict[str, Any]:
-        """The state: what is needed to continue."""
+        """The state to resume from."""
         filters = self._filters
         return {
             **({} if self._cycle is None else {"cycle": self._cycle.state()}),
@@ -124,7 +124,7 @@ class MixtureRun:
 
     @property
     def filled(self) -> int:
-        """Values that were published of the open cell."""
+        """How many values of the open cell have been published."""
         return self._filled
 
     # -- which tree ------------------------------------------------------------------------------
@@ -154,23 +154,23 @@ class MixtureRun:
 
     @property
     def _careful_weights(self) -> Weights:
-        """The models' weights in the choice of a tree."""
+        """The models' weights for choosing a tree."""
         return self._weights if self._cycle is None else self._cycle.careful(self._weights)
 
     @property
     def model_weights(self) -> int:
-        """The models' weights, in one number."""
+        """The models' weights, packed into one number."""
         return packed_weights(self._weights, () if self._cycle is None else self._cycle.shares)
 
     def _weigh(self) -> None:
-        """Weigh the models by their likelihoods; with a period, those with a cycle too."""
+        """Update the models' weights from their likelihoods, including those with a cycle."""
         if self._cycle is None:
             self._weights = self._filters.weights()
         else:
             self._weights = self._cycle.weights(self._filters)
 
     def _reconsider(self) -> None:
-        """At a new horizon, bound how far models fall behind: every one gets a second chance."""
+        """Limit how far models lag behind: at a new horizon every one gets a second chance."""
         both: list[KalmanFilters | CycleFilters] = (
             [self._filters] if self._cycle is None else [self._filters, self._cycle]
         )
@@ -197,7 +197,7 @@ class MixtureRun:
         return self.prediction
 
     def push(self, noisy: Noisy, out: FloatArray) -> Cells:
-        """Fill `out`, one number per value, in units; not beyond the end of the block."""
+        """Fill `out` with one number per value, in units; not beyond the end of the block."""
         sums = iter(noisy.sums.tolist())
         predictions, totals, widths = [], [], []
         at, size = 0, out.size
@@ -230,7 +230,7 @@ class MixtureRun:
         return self._end_cell(iter(() if noisy is None else (noisy,))) - before
 
     def _end_cell(self, sums: Iterator[int]) -> int:
-        """Predict, update if a leaf ends; give the cell's sum that corrects the running sum."""
+        """Predict, update if a leaf ends; return the cell's sum that corrects the running sum."""
         cells, filters, threshold = self._open_cells(), self._filters, self._threshold
         cycle, part = self._cycle, self._width / (self._age + self._width)
         filters.fade(part)

@@ -1,4 +1,4 @@
-"""The cells of all layouts that are in use, as tables: many streams look up theirs at once."""
+"""The cells of all layouts in use, as tables: many streams look up theirs at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING, OWN_INNER, HANDED_INNER, OUTER_AND_INNER = range(4)
 
 
 class LayoutTables:
-    """Tables of layouts: one row for each layout and θ, one column for each cell.
+    """Tables of layouts: a row for each layout and θ, a column for each cell.
 
     A row is filled before anybody learns its number, and tables that grow are replaced: others may
     look up the rows that there are meanwhile.
@@ -81,7 +81,7 @@ class LayoutTables:
         return len(self.cells)
 
     def row(self, layout: Layout, threshold: int) -> int:
-        """The row of a layout; it gets one when it is first asked for."""
+        """The row of a layout; added when it is first needed."""
         found = self._rows.get((layout, threshold))
         if found is None:
             with self._lock:
@@ -134,7 +134,7 @@ class LayoutTables:
         self.leaf[:, had[1] :] = NO_LEAF
 
     def leaf_widths_of(self, rows: IntArray, leaves: IntArray) -> IntArray:
-        """How many values these leaves have, one of each row."""
+        """How many values these leaves have, one leaf of each row."""
         length, count = self.length[rows], self.leaves[rows]
         widths: IntArray = (leaves + 1) * length // count - leaves * length // count
         return widths
@@ -146,7 +146,7 @@ class LayoutTables:
         return cell, values - edges[cell]
 
     def only(self, rows: IntArray) -> IntArray:
-        """Keep these rows; give their new numbers. For tables that nobody else looks at."""
+        """Keep these rows only; return their new numbers. For tables with one user."""
         kept = [self.cells[row] for row in rows.tolist()]
         self.__init__()  # type: ignore[misc]
         return np.array([self.row(cells.tree, cells.unit) for cells in kept], dtype=np.int64)
@@ -162,7 +162,7 @@ def _opened_layouts(leaf: NoisyLeaf) -> int:
 
 @lru_cache(maxsize=8)
 def shared_layout_tables(threshold: int, perturber: Perturber, ceiling: int) -> LayoutTables:
-    """The tables of all runs with these settings: public, and the same for all of them.
+    """The tables of all runs with these settings, which are public: shared by all of them.
 
     A shard of Spark is resumed for every batch: it would build them again each time.
     """

@@ -1,4 +1,4 @@
-"""The filters of many streams when thresholds change: what `RescaledRun` does, bit for bit."""
+"""The filters of many streams across changes of threshold: what `RescaledRun` does, bit for bit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _AT_ONCE = 512  # streams whose covariances are copied: 3.5 kB each
 
 
 class RescaledFiltersOfManyStreams(FiltersOfManyStreams):
-    """Filters that go on in units of another θ, and take the sum of a whole warm-up."""
+    """Filters that can change to units of another θ, and take the sum of a whole warm-up."""
 
     def rescale(self, codes: IntArray, ratios: FloatArray) -> None:
-        """`RescaledRun.rescale`: the old θ of each stream is so many times the new one."""
+        """`RescaledRun.rescale`, with the old θ of each stream as a multiple of the new one."""
         entries = self._augmented.reshape(SIZE, SIZE + 1, *self._augmented.shape[1:])
         for start in range(0, codes.size, _AT_ONCE):
             some, times = codes[start : start + _AT_ONCE], ratios[start : start + _AT_ONCE]
