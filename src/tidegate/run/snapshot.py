@@ -42,13 +42,18 @@ def opened_snapshot(
     header, body = unseal(data, key)
     if header.get("content") != "snapshot":
         raise SnapshotError("this is not a snapshot of a release")
-    for each in (pipeline, *earlier_pipelines(pipeline)):
-        if header["settings"] == each.settings_digest:
-            pipeline = each
-            break
-    else:
-        raise SnapshotError("it belongs to a pipeline with other settings")
+    pipeline = _pipeline_with_digest(pipeline, header["settings"])
     return pipeline, Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"]), body
+
+
+def _pipeline_with_digest(pipeline: Pipeline, digest: str) -> Pipeline:
+    """This pipeline, or the earlier one of the snapshot. Making those is slow: only on demand."""
+    if pipeline.settings_digest == digest:
+        return pipeline
+    for earlier in earlier_pipelines(pipeline):
+        if earlier.settings_digest == digest:
+            return earlier
+    raise SnapshotError("it belongs to a pipeline with other settings")
 
 
 def record_as_snapshot(pipeline: Pipeline, epoch: str, position: int, record: Record) -> bytes:
