@@ -1,0 +1,70 @@
+"""Events that have grown since θ was chosen: their number tells, and upper ends reach further."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tidegate as tg
+from tidegate.record.grown_events import NOTE, GrownEvents, _lacking
+
+HOURS, JUMP, BOUND = 256, 100, 500
+START = np.datetime64("2024-01-01T00:00")
+CLOCK: dict[str, Any] = {"every": "1h", "start": "2024-01-01", "horizon": HOURS}
+
+
+def released(seed: int, kind: str, times: float) -> tuple[Any, np.ndarray]:
+    """Means of 8,000 events; from an hour on they are so many times as large. And the true sums."""
+    random = np.random.default_rng(seed)
+    at = np.sort(random.integers(0, HOURS * 3600, 8000))
+    hours = at // 3600
+    values = random.gamma(4, 1.25, at.size) if kind == "gamma" else np.full(at.size, 5.0)
+    values = np.where(hours >= JUMP, values * times, values)
+    release = tg.event_means(1, BOUND, **CLOCK).start(tg.seeded(seed))
+    release.push(START + at.astype("timedelta64[s]"), values)
+    release.advance(START + np.timedelta64(HOURS, "h"))
+    return release, np.bincount(hours, values, HOURS)
+
+
+@pytest.mark.parametrize(("kind", "times"), [("gamma", 12), ("gamma", 4), ("constant", 10)])
+def test_upper_ends_reach_what_was_cut(kind: str, times: float) -> None:
+    """Caught: 131,000 (130,700 to 133,000) for 461,000, and the mean of an event as wrong."""
+    for seed in range(3):
+        release, sums = released(seed, kind, times)
+        for start, end in ((0, HOURS), (JUMP + 20, HOURS), (HOURS - 40, HOURS)):
+            found, true = release.query(start, end), sums[start:end].sum()
+            alone = release.sums.query(start, end)
+            assert alone.high < 0.9 * true  # the sums by themselves cannot know
+            assert found.sum.low <= true <= found.sum.high
+            assert found.mean.high >= true / found.count.estimate
+            assert NOTE in found.sum.note
+            assert (found.sum.limit or 0) >= found.sum.high
+        early = release.query(0, JUMP // 2)
+        assert early.sum.high < 2 * early.sum.estimate  # what was before is as well known
+        assert early.sum.low <= sums[: JUMP // 2].sum() <= early.sum.high
+        as_of = release._both(lambda one, two: release._sums_given(one, two)).answers(
+            [0], [JUMP], 0.95, JUMP
+        )
+        assert NOTE not in as_of.note  # numbers that came later would tell
+
+
+@pytest.mark.parametrize(("kind", "times"), [("gamma", 1), ("constant", 1), ("gamma", 0.2)])
+def test_events_that_stay_or_fall_have_the_ends_of_before(kind: str, times: float) -> None:
+    for seed in range(3):
+        release, _ = released(seed, kind, times)
+        assert release._both(GrownEvents.of) is None
+
+
+def test_what_an_event_lacks() -> None:
+    """Of exponential values x caps large, min(v, cap) has the mean x·(1 − e^(−1/x))."""
+    for large in (0.7, 1.0, 2.0, 4.0):
+        random = np.random.default_rng(1)
+        values = random.exponential(large, 400_000)
+        share = np.minimum(values, 1.0).mean()
+        (lacks,) = _lacking(np.array([share]), 1000.0)
+        assert abs(lacks - (values.mean() - share)) < 0.03 * large
+    full = _lacking(np.array([0.95, 1.0, 1.02, 0.7]), 20.0)
+    np.testing.assert_allclose(full[:3], [19.05, 19.0, 18.98])
+    assert _lacking(np.array([0.7]), 1.1)[0] == pytest.approx(0.4)  # never beyond the bound
