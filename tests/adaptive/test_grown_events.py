@@ -44,9 +44,7 @@ def test_upper_ends_reach_what_was_cut(kind: str, times: float) -> None:
         early = release.query(0, JUMP // 2)
         assert early.sum.high < 2 * early.sum.estimate  # what was before is as well known
         assert early.sum.low <= sums[: JUMP // 2].sum() <= early.sum.high
-        as_of = release._both(lambda one, two: release._sums_given(one, two)).answers(
-            [0], [JUMP], 0.95, JUMP
-        )
+        as_of = release._both(release._sums_given).answers([0], [JUMP], 0.95, JUMP)
         assert NOTE not in as_of.note  # numbers that came later would tell
 
 

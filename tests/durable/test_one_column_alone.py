@@ -133,7 +133,7 @@ def test_a_lock_that_cannot_be_looked_at_is_let_go(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "stat", failing)
-        with pytest.raises(SettingError, match="cannot use .*Stale"):
+        with pytest.raises(SettingError, match=r"cannot use .*Stale"):
             DurableColumns.open(tmp_path / "state", PLAIN)
     with DurableColumns.open(tmp_path / "state", PLAIN):
         pass

@@ -211,6 +211,7 @@ def test_counts_are_exact_and_add_up(bound: int) -> None:
     np.testing.assert_array_equal(pieces, above)
     rows = counts_above_of_streams(values[:, np.newaxis], stage.candidates(lattice))
     np.testing.assert_array_equal(rows.sum(axis=0), above)
-    assert rows.min() >= 0 and rows.max() <= PARTS
+    assert rows.min() >= 0
+    assert rows.max() <= PARTS
     chosen = stage.choose_from(pieces, lattice, keystream(5))
     assert chosen == stage.choose(values, lattice, keystream(5))

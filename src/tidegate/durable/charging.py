@@ -168,7 +168,7 @@ def charging_in(folder: Path, own: Charging) -> Charging:
 
 
 def refuse_column_alone(folder: Path) -> None:
-    """Refuse to begin one column of several anew by itself: its state would be given up for nothing.
+    """Refuse to begin one column of several anew by itself: its state would be lost for nothing.
 
     Who opens all columns holds the lock of the folder above.
     """
@@ -190,8 +190,8 @@ def _is_column(folder: Path) -> bool:
 
 def _column_is_charged_with_all(folder: Path) -> StateError:
     return StateError(
-        f"{folder} is one column of the state in {folder.resolve().parent}, whose ledger counts all "
-        "of them: open that"
+        f"{folder} is one column of the state in {folder.resolve().parent}, whose ledger counts "
+        "all of them: open that"
     )
 
 
