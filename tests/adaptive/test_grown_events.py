@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.cli.invoking import run
 from tidegate.record.grown_events import NOTE, GrownEvents, _lacking
 
 HOURS, JUMP, BOUND = 256, 100, 500
@@ -15,17 +17,21 @@ START = np.datetime64("2024-01-01T00:00")
 CLOCK: dict[str, Any] = {"every": "1h", "start": "2024-01-01", "horizon": HOURS}
 
 
-def released(seed: int, kind: str, times: float) -> tuple[Any, np.ndarray]:
-    """Means of 8,000 events; from an hour on they are so many times as large. And the true sums."""
+def log(seed: int, kind: str, times: float) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds and values of 8,000 events; from an hour on they are so many times as large."""
     random = np.random.default_rng(seed)
     at = np.sort(random.integers(0, HOURS * 3600, 8000))
-    hours = at // 3600
     values = random.gamma(4, 1.25, at.size) if kind == "gamma" else np.full(at.size, 5.0)
-    values = np.where(hours >= JUMP, values * times, values)
+    return at, np.where(at // 3600 >= JUMP, values * times, values)
+
+
+def released(seed: int, kind: str, times: float) -> tuple[Any, np.ndarray]:
+    """The means of such a log, and its true sums by hour."""
+    at, values = log(seed, kind, times)
     release = tg.event_means(1, BOUND, **CLOCK).start(tg.seeded(seed))
     release.push(START + at.astype("timedelta64[s]"), values)
     release.advance(START + np.timedelta64(HOURS, "h"))
-    return release, np.bincount(hours, values, HOURS)
+    return release, np.bincount(at // 3600, values, HOURS)
 
 
 @pytest.mark.parametrize(("kind", "times"), [("gamma", 12), ("gamma", 4), ("constant", 10)])
@@ -46,6 +52,17 @@ def test_upper_ends_reach_what_was_cut(kind: str, times: float) -> None:
         assert early.sum.low <= sums[: JUMP // 2].sum() <= early.sum.high
         as_of = release._both(release._sums_given).answers([0], [JUMP], 0.95, JUMP)
         assert NOTE not in as_of.note  # numbers that came later would tell
+
+
+def test_the_command_line_says_it_once(tmp_path: Path) -> None:
+    at, values = log(0, "gamma", 12)
+    rows = zip(START + at.astype("timedelta64[s]"), values.tolist(), strict=True)
+    (tmp_path / "log.csv").write_text("at,fare\n" + "".join(f"{t},{v}\n" for t, v in rows))
+    words = ["--time", "at", "--every", "1h", "--start", "2024-01-01", "--until", "2024-01-11T16:00"]
+    words += ["--column", "fare", "--mean", "--epsilon", 1, "--bound", BOUND]
+    assert run("release", tmp_path / "log.csv", "-o", tmp_path / "o.csv", *words).exit_code == 0
+    said = run("query", tmp_path / "o.csv", "--every", "2d").stdout
+    assert said.count("Events have grown") == said.count("Not every part is full") == 1
 
 
 @pytest.mark.parametrize(("kind", "times"), [("gamma", 1), ("constant", 1), ("gamma", 0.2)])
