@@ -93,6 +93,21 @@ def test_columns_that_stand_at_other_places_go_on(
 
 
 @kinds
+def test_a_ledger_that_is_lost_with_its_lock_file_is_missed(
+    tmp_path: Path, columns: Any, wanted: Any, alone: Any
+) -> None:
+    # Caught: a new one counted the present epoch, and none of those before.
+    use(columns, wanted, tmp_path / "state", 1)
+    for name in ("ledger.jsonl", "lock"):
+        (tmp_path / "state" / name).rename(tmp_path / name)
+    with pytest.raises(StateError, match="ledger .* is missing"):
+        use(columns, wanted, tmp_path / "state")
+    for name in ("ledger.jsonl", "lock"):
+        (tmp_path / name).replace(tmp_path / "state" / name)
+    use(columns, wanted, tmp_path / "state", 2)
+
+
+@kinds
 def test_a_column_is_not_begun_anew_by_itself(
     tmp_path: Path, columns: Any, wanted: Any, alone: Any
 ) -> None:

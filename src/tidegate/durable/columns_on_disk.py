@@ -20,7 +20,7 @@ from tidegate._context_managers import Closed, Context
 from tidegate.durable.charging import ChargedCost, Charging, ChargingAllColumns
 from tidegate.durable.folder_lock import Anchor, FolderLock, StateError, StorageError
 from tidegate.durable.state_file import COLUMNS, refuse_other_states
-from tidegate.durable.state_stores import FolderStore
+from tidegate.durable.state_stores import NO_LEDGER, FolderStore
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import Ledger, LedgerError
 from tidegate.ownership import NotCopied
@@ -155,6 +155,8 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
                 runs[column] = opened.enter_context(run)
             found = cls(lock, ledger, runs, name, costs)
             charged = {charge.epoch for charge in ledger.charges(name)}
+            if not charged and any(run.position for run in runs.values()):
+                raise StateError(NO_LEDGER.format(place / "ledger.jsonl"))
             if charged and not new_epoch and found.epoch not in charged:
                 raise StateError(
                     f"the state of a column in {place} is lost, but the ledger shows what was "
