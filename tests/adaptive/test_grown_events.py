@@ -58,8 +58,9 @@ def test_the_command_line_says_it_once(tmp_path: Path) -> None:
     at, values = log(0, "gamma", 12)
     rows = zip(START + at.astype("timedelta64[s]"), values.tolist(), strict=True)
     (tmp_path / "log.csv").write_text("at,fare\n" + "".join(f"{t},{v}\n" for t, v in rows))
-    words = ["--time", "at", "--every", "1h", "--start", "2024-01-01", "--until", "2024-01-11T16:00"]
-    words += ["--column", "fare", "--mean", "--epsilon", 1, "--bound", BOUND]
+    words = ["--time", "at", "--every", "1h", "--start", "2024-01-01"]
+    words += ["--until", "2024-01-11T16:00", "--column", "fare", "--mean"]
+    words += ["--epsilon", 1, "--bound", BOUND]
     assert run("release", tmp_path / "log.csv", "-o", tmp_path / "o.csv", *words).exit_code == 0
     said = run("query", tmp_path / "o.csv", "--every", "2d").stdout
     assert said.count("Events have grown") == said.count("Not every part is full") == 1

@@ -100,7 +100,7 @@ def test_a_ledger_that_is_lost_with_its_lock_file_is_missed(
     use(columns, wanted, tmp_path / "state", 1)
     for name in ("ledger.jsonl", "lock"):
         (tmp_path / "state" / name).rename(tmp_path / name)
-    with pytest.raises(StateError, match="ledger .* is missing"):
+    with pytest.raises(StateError, match=r"ledger .* is missing"):
         use(columns, wanted, tmp_path / "state")
     for name in ("ledger.jsonl", "lock"):
         (tmp_path / name).replace(tmp_path / "state" / name)
