@@ -73,6 +73,22 @@ def test_events_that_stay_or_fall_have_the_ends_of_before(kind: str, times: floa
         assert release._both(GrownEvents.of) is None
 
 
+def test_ranges_have_the_part_of_the_events_that_they_hold() -> None:
+    # Catches: pieces that are not in order, so that a range had the part of others.
+    release, sums = released(1, "constant", 10)
+    grown = release._both(GrownEvents.of)
+    assert (np.diff(grown.edges) >= 0).all()
+    assert (np.diff(grown.before) >= 0).all()
+    lacking = grown.before[-1]
+    before, after = np.interp([JUMP - 8, JUMP + 8], grown.edges, grown.before)
+    assert before == 0
+    assert 0.02 * lacking < after < 0.15 * lacking
+    middle = np.interp((JUMP + HOURS) // 2, grown.edges, grown.before)
+    assert 0.4 * lacking < middle < 0.6 * lacking
+    most = lacking + release.sums.query(JUMP, HOURS).estimate
+    assert 0.9 < most / (BOUND * sums[JUMP:].sum() / 50) < 1.1  # all are cut: up to the bound
+
+
 def test_what_an_event_lacks() -> None:
     """Of exponential values x caps large, min(v, cap) has the mean x·(1 − e^(−1/x))."""
     for large in (0.7, 1.0, 2.0, 4.0):

@@ -36,7 +36,8 @@ _PIECES = 32
 # Standard errors by which h must have risen: noise has heavier tails than normal errors, and 63
 # pieces are looked at. And how large it must be; from where on nearly all events are cut.
 _SURE, _LARGE, _FULL = 5.0, 0.5, 0.9
-# A piece whose h is below that by so many standard errors has none, whatever those around it have.
+# A part whose h is lower, or has risen by less than half as much as that of the whole, by so many
+# standard errors, has not grown.
 _BELOW = 2.0
 
 
@@ -60,8 +61,8 @@ class GrownEvents(NamedTuple):
             if before is None or before.threshold != segment.threshold:
                 chosen = _ticks_that_chose(before, segment)
             pieces, excess = _excess_of_segment(sums, counts, chosen, segment)
-            edges += [pieces[:-1], pieces[1:]]
-            parts += [np.zeros(pieces.size - 1), excess]
+            edges += [pieces[:1], pieces[1:]]
+            parts += [np.zeros(1), excess]
         together = np.concatenate(parts)
         if not together.any():
             return None
@@ -88,24 +89,28 @@ def _excess_of_segment(
     nothing = np.array([start, max(start, end)]), np.zeros(1)
     theta, method = segment.threshold_value, segment.method
     room = method.ceiling * method.step / theta if theta > 0 else 1.0
-    if end - start < 2 or room <= 1 or segment.below or chosen is None or chosen[1] > counts.end:
+    if end - start < 2 or room <= 1 or segment.below or chosen is None:
+        return nothing
+    if not counts.start <= chosen[0] <= chosen[1] <= counts.end:  # of a run that was cut short
         return nothing
     edges = np.unique(np.linspace(start, end, _PIECES + 1).astype(np.int64))
     then, then_error, _ = _shares_of_cap(sums, counts, theta, *np.array(chosen)[:, np.newaxis])
-    each = np.zeros(edges.size - 1)
-    shares, errors, numbers = _shares_of_cap(sums, counts, theta, edges[:-1], edges[1:])
-    step = 1
-    while step < 2 * each.size:
-        firsts = np.arange(0, each.size, step)
-        lasts = np.minimum(firsts + step, each.size)
-        share, error, _ = _shares_of_cap(sums, counts, theta, edges[firsts], edges[lasts])
+    # From the whole to its parts: what each piece lacks, and h where that was seen.
+    count = edges.size - 1
+    each, seen, step = np.zeros(count), np.zeros(count), 1 << (count - 1).bit_length()
+    while step:
+        firsts = np.arange(0, count, step)
+        lasts = np.minimum(firsts + step, count)
+        share, error, number = _shares_of_cap(sums, counts, theta, edges[firsts], edges[lasts])
         risen = share - then[0] > _SURE * np.hypot(error, then_error[0])
         lacks = np.where(risen & (share >= _LARGE), _lacking(share, room), 0.0)
-        for first, last, more in zip(firsts.tolist(), lasts.tolist(), lacks.tolist(), strict=True):
-            each[first:last] = np.maximum(each[first:last], more)
-        step *= 2
-    each[shares + _BELOW * errors < _LARGE] = 0.0
-    return edges, theta * each * np.maximum(numbers, 0.0)
+        wide = np.repeat(np.arange(firsts.size), lasts - firsts)
+        low = (share + _BELOW * error)[wide] < np.maximum(_LARGE, (seen + then[0]) / 2)
+        each[low], seen[low] = 0.0, 0.0
+        more = lacks[wide] > each
+        each[more], seen[more] = lacks[wide[more]], share[wide[more]]
+        step //= 2
+    return edges, theta * each * np.maximum(number, 0.0)
 
 
 def _ticks_that_chose(before: Segment | None, segment: Segment) -> tuple[int, int] | None:
