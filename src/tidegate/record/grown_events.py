@@ -97,8 +97,8 @@ def _excess_of_segment(
     then, then_error, _ = _shares_of_cap(sums, counts, theta, *np.array(chosen)[:, np.newaxis])
     # From the whole to its parts: what each piece lacks, and h where that was seen.
     count = edges.size - 1
-    each, seen, step = np.zeros(count), np.zeros(count), 1 << (count - 1).bit_length()
-    while step:
+    each, seen, number = (np.zeros(count) for _ in range(3))
+    for step in (1 << level for level in range((count - 1).bit_length(), -1, -1)):
         firsts = np.arange(0, count, step)
         lasts = np.minimum(firsts + step, count)
         share, error, number = _shares_of_cap(sums, counts, theta, edges[firsts], edges[lasts])
@@ -109,7 +109,6 @@ def _excess_of_segment(
         each[low], seen[low] = 0.0, 0.0
         more = lacks[wide] > each
         each[more], seen[more] = lacks[wide[more]], share[wide[more]]
-        step //= 2
     return edges, theta * each * np.maximum(number, 0.0)
 
 
@@ -130,7 +129,7 @@ def _shares_of_cap(
     sums: Record, counts: Record, theta: float, starts: IntArray, ends: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """h of ranges and its standard error, infinite where there may be no event; and numbers."""
-    total = Record.answers(sums, starts, ends, _CONFIDENCE, None)
+    total = sums.answers(starts, ends, _CONFIDENCE, None)
     number = counts.answers(starts, ends, _CONFIDENCE, None)
     errors = [np.hypot(one.noise_error, one.prediction_error) for one in (total, number)]
     some = number.low > 0
