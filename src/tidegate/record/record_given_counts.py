@@ -37,14 +37,14 @@ class RecordBesideCounts(Record):
     """
 
     def __init__(self, sums: Record, counts: Record, segments: Sequence[Segment] = ()) -> None:
-        self._of = sums.end, counts.end
+        self._of = _extent_of_record(sums), _extent_of_record(counts)
         super().__init__(segments or sums.segments, sums.guarantee, sums.times)
         self.note = sums.note
         self._grown = GrownEvents.of(sums, counts)
 
     def fits(self, sums: Record, counts: Record) -> bool:
         """Whether this is made of these records as they are now."""
-        return self._of == (sums.end, counts.end)
+        return self._of == (_extent_of_record(sums), _extent_of_record(counts))
 
     def answers(
         self, starts: ArrayLike, ends: ArrayLike, confidence: float, as_of: int | None
@@ -52,6 +52,11 @@ class RecordBesideCounts(Record):
         """As of a record. Without `as_of`: numbers that came later would tell."""
         found = super().answers(starts, ends, confidence, as_of)
         return found if as_of is not None or self._grown is None else self._grown.added(found)
+
+
+def _extent_of_record(record: Record) -> tuple[int, int, int]:
+    """What grows with every block, and when a warm-up is ended early."""
+    return record.end, len(record.segments), len(record.segments[-1].blocks)
 
 
 class RecordGivenCounts(RecordBesideCounts):
