@@ -48,7 +48,8 @@ def printed_means(
             rows.append(row)
         said += [f"{column}: {line}" for line in warned(sums)]
         notes += [sums.note, *(one[name].record.note for name in (column, COUNT))]
-    note = list(dict.fromkeys(filter(None, notes)))
+    every = [*dict.fromkeys(filter(None, notes))]
+    note = [one for one in every if not any(one in other for other in every if other != one)]
     if as_json:
         facts = {"guarantee": means.guarantee, "confidence": counts.confidence}
         found = [{name: plain(value) for name, value in row.items()} for row in rows]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 
-from tidegate.durable.folder_lock import StateError
+from tidegate.durable.folder_lock import FolderLock, StateError
 from tidegate.durable.state_file import COLUMNS
 from tidegate.durable.state_stores import StoredAnchors
 from tidegate.errors import SettingError
@@ -163,8 +163,36 @@ class Charging:
 
 
 def charging_in(folder: Path, own: Charging) -> Charging:
-    """The object that charges for the release in a folder; one column of several must not."""
-    return ChargingOneColumn(own, folder) if (folder.parent / COLUMNS).exists() else own
+    """What charges for the release in a folder: nothing, if it is one column of several."""
+    return ChargingOneColumn(own, folder) if _is_column(folder) else own
+
+
+def refuse_column_alone(folder: Path) -> None:
+    """Refuse to begin one column of several anew by itself: its state would be lost for nothing.
+
+    Who opens all columns holds the lock of the folder above.
+    """
+    if not _is_column(folder):
+        return
+    lock = FolderLock(folder.resolve().parent)
+    try:
+        lock.acquire()
+    except StateError:
+        return
+    lock.release()
+    raise _column_is_charged_with_all(folder)
+
+
+def _is_column(folder: Path) -> bool:
+    """Whether a folder holds one column of several; also under another name (a link)."""
+    return (folder.resolve().parent / COLUMNS).exists()
+
+
+def _column_is_charged_with_all(folder: Path) -> StateError:
+    return StateError(
+        f"{folder} is one column of the state in {folder.resolve().parent}, whose ledger counts "
+        "all of them: open that"
+    )
 
 
 class ChargingOneColumn(Charging):
@@ -183,10 +211,7 @@ class ChargingOneColumn(Charging):
 
     def check(self, count: int) -> None:
         """Refuse: a column alone must not be charged."""
-        raise StateError(
-            f"{self._folder} is one column of the state in {self._folder.parent}, whose ledger "
-            "counts all of them: open that"
-        )
+        raise _column_is_charged_with_all(self._folder)
 
     def charge(self, seen: int, count: int) -> int:
         """Refuse: a column alone must not be charged."""

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -16,9 +18,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from tidegate import _atomic_files
 from tidegate._context_managers import Closed, Context
 from tidegate.durable.charging import ChargedCost, Charging, ChargingAllColumns
-from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
+from tidegate.durable.folder_lock import Anchor, FolderLock, StateError, StorageError
 from tidegate.durable.state_file import COLUMNS, refuse_other_states
-from tidegate.durable.state_stores import FolderStore
+from tidegate.durable.state_stores import NO_LEDGER, FolderStore
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import Ledger, LedgerError
 from tidegate.ownership import NotCopied
@@ -48,6 +50,10 @@ class ColumnOnDisk(Context, Protocol):
         """The number of rows released."""
 
     @property
+    def commits(self) -> int:
+        """How many commits its folder has seen, over all epochs."""
+
+    @property
     def sealed(self) -> bool:
         """Whether its state is sealed with a key."""
 
@@ -71,7 +77,8 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         source: str,
         costs: Callable[[], Iterator[ChargedCost]],
     ) -> None:
-        self.runs, self.source = runs, source
+        self.runs, self.source, self._lock = runs, source, lock
+        self._process = os.getpid()
         self._charging = Charging(ledger, costs, self.epoch, source, lock)
         self._turn = threading.Lock()  # threads may push to columns independently
         for run in runs.values():
@@ -148,12 +155,17 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
                 runs[column] = opened.enter_context(run)
             found = cls(lock, ledger, runs, name, costs)
             charged = {charge.epoch for charge in ledger.charges(name)}
+            if not charged and any(run.position for run in runs.values()):
+                raise StateError(NO_LEDGER.format(place / "ledger.jsonl"))
             if charged and not new_epoch and found.epoch not in charged:
                 raise StateError(
                     f"the state of a column in {place} is lost, but the ledger shows what was "
                     "released: restore it, or begin again with "
                     "new_epoch=True (--new-epoch), which is charged"
                 )
+            if not new_epoch:
+                found._check_none_was_put_back()
+            found._keep_commits()
             for one in every:
                 found._charging.begin(counted=one.ticks is None)
             found._opened = opened.pop_all()
@@ -194,7 +206,32 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
 
     def close(self) -> None:
         """Commit what was taken, and unlock the folder."""
-        self._opened.close()
+        with self._opened, suppress(StorageError):
+            self._keep_commits()
+
+    # What all columns have committed is kept beside them too. The lock file of a column is put back
+    # with its folder, and its output may be gone: then the others alone know that its noise has met
+    # values that its state knows nothing of.
+
+    @property
+    def _commits(self) -> Anchor:
+        """How many commits there were in all columns together, and of which epoch."""
+        total = sum(run.commits for run in self.runs.values())
+        return total, hashlib.sha256(self.epoch.encode()).hexdigest()
+
+    def _check_none_was_put_back(self) -> None:
+        newest, here = self._lock.commit, self._commits
+        if newest is not None and newest[1] == here[1] and newest[0] > here[0]:
+            raise StateError(
+                f"the state of a column in {self._lock.folder} is older than what left it: it was "
+                "put back from a copy. Its noise is on other rows already: put the newest back, or "
+                "begin again with new_epoch=True (--new-epoch), which is charged"
+            )
+
+    def _keep_commits(self) -> None:
+        """Keep a number that all states have by now, so a crash at any moment refuses nothing."""
+        if self._lock.held and os.getpid() == self._process:
+            self._lock.keep_commit(self._commits)
 
 
 def _charges_of_column(folder: Path, pipeline: Pipeline) -> int:

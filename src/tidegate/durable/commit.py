@@ -113,6 +113,11 @@ class Committer:
         self._fresh_digests, self.unsaved = b"", 0
 
     @property
+    def commits(self) -> int:
+        """How many commits its folder has seen, over all epochs."""
+        return self._number
+
+    @property
     def sealed(self) -> bool:
         """Whether the state is sealed with a key."""
         return self._key is not None

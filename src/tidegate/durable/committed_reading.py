@@ -91,6 +91,11 @@ class CommittedReading(RangeQueries):
         return self._release.epoch
 
     @property
+    def commits(self) -> int:
+        """How many commits its folder has seen, over all epochs."""
+        return self._committer.commits
+
+    @property
     def guarantee(self) -> Guarantee:
         """The guarantee for every value of this epoch; earlier epochs are in the ledger."""
         return self._release.guarantee

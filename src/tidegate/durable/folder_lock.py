@@ -59,9 +59,11 @@ class FolderLock:
         try:
             _atomic_files.make_folder(self.folder, 0o700)
             self._file = _atomic_files.open_lock(path)
+            ours = self._file is not None and _same_locked_file(self._file, path)
         except OSError as error:
+            self.release()
             raise SettingError("state", f"cannot use {self.folder}: {error.strerror}") from None
-        if self._file is None or not _same_locked_file(self._file, path):
+        if not ours:
             self.release()
             raise StateError(
                 f"another process is using {self.folder}: two would share noise. Stop it first"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from tidegate.durable.charging import refuse_column_alone
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import WAY_ON
 from tidegate.durable.state_stores import ChargedStore, FolderStore, StateStore
@@ -97,6 +98,7 @@ def earlier_state_to_resume(store: FolderStore, key: bytes | None) -> EarlierSta
     The state holds the anchor twice: sealed, and as a plain fact in case the key is lost. An error
     of the disk is raised: it is no reason to give up a state.
     """
+    refuse_column_alone(store.folder)
     if not store.exists():
         return EarlierStateToResume(False, False, [], None)
     try:

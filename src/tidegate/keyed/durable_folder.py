@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tidegate.durable.charging import charging_in
+from tidegate.durable.charging import charging_in, refuse_column_alone
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import resumed_source
 from tidegate.guarantee import Guarantee
@@ -68,6 +68,8 @@ class DurableKeyed(CommittedKeyed):
                 complete, adds the cost to what was spent before.
         """
         store = KeyedStore(Path(folder))
+        if new_epoch:
+            refuse_column_alone(store.folder)
 
         def allowed() -> None:
             with store.ledger(cap=cap, expected=store.lock.anchor, needed=False) as ledger:
@@ -97,6 +99,11 @@ class DurableKeyed(CommittedKeyed):
     def position(self) -> int:
         """The number of released rows, over all keys."""
         return self.release.position
+
+    @property
+    def commits(self) -> int:
+        """How many commits its folder has seen, over all epochs."""
+        return self._number
 
     @property
     def sealed(self) -> bool:

@@ -259,7 +259,8 @@ def last_exceeded_in_tail(values: IntArray, grid: IntArray) -> tuple[IntArray, I
     """
     last: IntArray = np.searchsorted(grid, values) - 1
     steps = grid[np.maximum(last, 0)]
-    return last, np.minimum((values - steps) * (NEAR * PARTS) // steps, PARTS)
+    near = np.minimum(values - steps, steps // NEAR + 1)  # more counts in full, and would not fit
+    return last, np.minimum(near * (NEAR * PARTS) // steps, PARTS)
 
 
 def _tail_decimal(number: Fraction) -> Decimal:
