@@ -62,7 +62,8 @@ class AdaptiveArrayEngine(ArrayEngineBase):
         (_, below), threshold, stage = self._ends, self._ends.width, pipeline.perturber
         widest = pipeline.ceiling + below
         self._mixture = MixtureOfManyStreams(
-            threshold, pipeline.estimator.allowance, stage, widest, below
+            *(threshold, pipeline.estimator.allowance, stage, widest, below),
+            catch_up=pipeline.estimator.caught_up,
         )
         draws = KeyedNoiseDraws(epoch, names, pipeline.noise_identity(threshold, below))
         options = stage.layouts(stage.horizon, threshold, widest)

@@ -90,7 +90,8 @@ class RefinedState:
         self._refinement = pipeline.reselect
         self._restarts = self._refinement.restarts
         self.mixture = MixtureOfManyThresholds(
-            pipeline.estimator.allowance, trees, pipeline.ceiling
+            *(pipeline.estimator.allowance, trees, pipeline.ceiling),
+            pipeline.estimator.caught_up,
         )
         leaves = max(shape[-1] for shape in trees.shapes(trees.horizon))
         self._secrets = PhaseNoiseSecrets(epoch, names)

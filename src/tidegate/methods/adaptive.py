@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
+from tidegate.estimate.mixture.catch_up import catch_up_share
 from tidegate.estimate.mixture.kalman_filter.state_space_models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, exact
 from tidegate.methods._budget import budget
@@ -19,7 +20,7 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.run.refinement_schedule import WARM_SHARE, Refinement, first_length
 from tidegate.run.threshold_schedule_and_reselection import threshold_and_reselection
 from tidegate.run.two_sided_caps import LONGER
-from tidegate.units import Unit
+from tidegate.units import Unit, Window
 
 # What truncation takes from a value on average, in θ/(ε·horizon): the choice leaves 25/ε values of
 # a horizon above θ, each by an eighth of θ or so.
@@ -53,11 +54,20 @@ def without_holdout(
             stream_epsilon=per_event,
         ),
         perturber=perturber,
-        estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, truncated), period=period),
+        estimator=estimate.Mixture(
+            truncated=min(MOST_TRUNCATED, truncated),
+            period=period,
+            catch_up=_catch_up(per_event, perturber.horizon, unit),
+        ),
         reselect=Refinement(windows=windows, restarts=restarts),
         unit=unit,
         **common,
     )
+
+
+def _catch_up(per_event: Fraction, horizon: int, unit: Unit | None) -> Fraction | None:
+    """A window leaves its values little budget, and jumps would drown what short ranges hold."""
+    return catch_up_share(per_event, horizon) if isinstance(unit, Window) else None
 
 
 @preset
@@ -140,7 +150,9 @@ def adaptive(
             epsilon=per_event * (1 - share), horizon=horizon, nodes=nodes
         ),
         estimator=estimate.Mixture(
-            truncated=min(MOST_TRUNCATED, TRUNCATED / information), period=period
+            truncated=min(MOST_TRUNCATED, TRUNCATED / information),
+            period=period,
+            catch_up=_catch_up(per_event, horizon, unit),
         ),
         unit=unit,
         reselect=reselect,

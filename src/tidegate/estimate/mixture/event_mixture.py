@@ -196,6 +196,7 @@ class EventMixture(Mixture):
     of_ticks: ClassVar[bool] = True  # a row is the sum of all events of a tick
     truncated: Share = Share(default=0)  # again: mypy does not see through inherited descriptors
     period: MixturePeriods = MixturePeriods(default=None)
+    catch_up: ClassVar[None] = None  # type: ignore[assignment,misc]  # for values alone
     modulated: Flag = Flag(default=False)  # as records of earlier versions are read
     spread: Exact = Exact(default="1/5")
 
@@ -215,8 +216,8 @@ class EventMixture(Mixture):
         self, *, cap: int, step: int, perturber: Perturber, saved: Saved | None = None
     ) -> EventMixtureRun:
         """Begin with models in units of 2^step·θ, or continue."""
-        facts = self.truncated, float(self.spread), self.cycle
-        return EventMixtureRun(cap, step, *facts, perturber=perturber, saved=saved)
+        facts = cap, step, self.truncated, float(self.spread), self.cycle
+        return EventMixtureRun(*facts, perturber=perturber, saved=saved)
 
     def posterior(self, recorded: Recorded, until: int) -> EventPosterior:
         """The models' posterior, given every leaf sum."""
