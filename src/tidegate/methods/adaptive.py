@@ -37,6 +37,7 @@ def without_holdout(
     windows: bool = True,
     restarts: bool = True,
     unit: Unit | None = None,
+    catch_up: Number | None = None,
     **common: Unpack[Common],
 ) -> Pipeline:
     """Everything released, the threshold refined; `per_event` is the budget of one value."""
@@ -57,7 +58,7 @@ def without_holdout(
         estimator=estimate.Mixture(
             truncated=min(MOST_TRUNCATED, truncated),
             period=period,
-            catch_up=_catch_up(per_event, perturber.horizon, unit),
+            catch_up=_catch_up(catch_up, per_event, perturber.horizon, unit),
         ),
         reselect=Refinement(windows=windows, restarts=restarts),
         unit=unit,
@@ -65,9 +66,13 @@ def without_holdout(
     )
 
 
-def _catch_up(per_event: Fraction, horizon: int, unit: Unit | None) -> Fraction | None:
-    """A window leaves its values little budget, and jumps would drown what short ranges hold."""
-    return catch_up_share(per_event, horizon) if isinstance(unit, Window) else None
+def _catch_up(
+    given: Number | None, per_event: Fraction, horizon: int, unit: Unit | None
+) -> Number | None:
+    """A window leaves its values little budget: jumps would drown what short ranges hold."""
+    if given is None and isinstance(unit, Window):
+        return catch_up_share(per_event, horizon)
+    return given
 
 
 @preset
@@ -83,6 +88,7 @@ def adaptive(
     start_early: int | None = None,
     rethreshold_every: int | None = None,
     rethreshold_share: Number | None = None,
+    catch_up: Number | None = None,
     **common: Unpack[Common],
 ) -> Pipeline:
     """Trees chosen block by block, and a mixture of forecasters; recommended.
@@ -116,6 +122,10 @@ def adaptive(
             Each new threshold learns the stream anew: once in several horizons is often enough.
         rethreshold_share: as in `tops`. A threshold that is chosen with a small share is lower: it
             leaves about 7/(its budget) values of the window above it (a long window fewer).
+        catch_up: what released sums say about the past is published in parts: this share of what is
+            left with every cell (a 256th of the horizon or so). With little budget short ranges
+            have half of the squared error or less: 1/2 where ε·horizon is about 8,000, 1/4 at
+            1,000. None: so for windows, by their budget; all at once (1) for events.
 
     >>> pipeline = adaptive(epsilon=0.1, bound=1657)
     >>> print(pipeline.guarantee)
@@ -131,7 +141,13 @@ def adaptive(
     )
     check_feasible_horizon(per_event, horizon, unit)
     if holdout is None and start_early is None and rethreshold_every is None:
-        return without_holdout(per_event, bound, horizon, nodes, period=period, unit=unit, **common)
+        return without_holdout(
+            *(per_event, bound, horizon, nodes),
+            period=period,
+            unit=unit,
+            catch_up=catch_up,
+            **common,
+        )
     holdout = feasible_holdout(holdout, per_event, unit)
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
@@ -152,7 +168,7 @@ def adaptive(
         estimator=estimate.Mixture(
             truncated=min(MOST_TRUNCATED, TRUNCATED / information),
             period=period,
-            catch_up=_catch_up(per_event, horizon, unit),
+            catch_up=_catch_up(catch_up, per_event, horizon, unit),
         ),
         unit=unit,
         reselect=reselect,

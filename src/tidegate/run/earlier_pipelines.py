@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tidegate.units import Window
+
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
@@ -19,7 +21,8 @@ def earlier_pipelines(pipeline: Pipeline) -> list[Pipeline]:
     How values are rounded and post-processing alone differ, so the guarantee is the same.
     """
     found, newest = [], pipeline
-    if getattr(pipeline.estimator, "catch_up", None) is not None:  # decision 0145: fewer jumps
+    if isinstance(pipeline.unit, Window) and getattr(pipeline.estimator, "catch_up", None):
+        # Decision 0145: in windows, what corrects running sums is published in parts.
         at_once = replace(pipeline.estimator, catch_up=None)  # type: ignore[type-var]
         found.append(newest := _changed_pipeline(newest, estimator=at_once))
     if pipeline.threshold_step is not None:  # decision 0136: values are rounded more finely

@@ -32,15 +32,15 @@ _PARTS = 64  # a share is so many parts: the same on every machine
 
 
 class CatchUpShare(Setting[Fraction | None, Number | None]):
-    """A share above 0 and below 1; None: all at once."""
+    """A share above 0 and up to 1, which is all at once, as None is."""
 
     def check(self, value: Number | None) -> Fraction | None:
-        """None, or a share that leaves something for later cells."""
+        """None, or a share."""
         if value is None:
             return None
         share = exact(self.name, value)
-        if not 0 < share < 1:
-            raise SettingError(self.name, f"must lie between 0 and 1, or None, not {said(value)}")
+        if not 0 < share <= 1:
+            raise SettingError(self.name, f"must be above 0 and at most 1, not {said(value)}")
         return share
 
 

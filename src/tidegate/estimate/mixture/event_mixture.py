@@ -196,7 +196,7 @@ class EventMixture(Mixture):
     of_ticks: ClassVar[bool] = True  # a row is the sum of all events of a tick
     truncated: Share = Share(default=0)  # again: mypy does not see through inherited descriptors
     period: MixturePeriods = MixturePeriods(default=None)
-    catch_up: ClassVar[None] = None  # type: ignore[assignment,misc]  # for values alone
+    catch_up: ClassVar[None] = None  # type: ignore[misc]  # for values alone
     modulated: Flag = Flag(default=False)  # as records of earlier versions are read
     spread: Exact = Exact(default="1/5")
 
@@ -246,9 +246,8 @@ class EventMixtureRun(RescaledRun):
     ) -> None:
         self._cap, self._spread = cap, spread
         self.step: int = step if saved is None else saved.state["step"]
-        scatter = scatter_of_events(spread, self.step)
         facts = cap << self.step, truncated, perturber, saved
-        super().__init__(*facts, scatter=scatter, cycle=cycle)
+        super().__init__(*facts, scatter=scatter_of_events(spread, self.step), cycle=cycle)
 
     def state(self) -> dict[str, Any]:
         """The state: what is needed to continue."""
