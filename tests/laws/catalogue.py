@@ -182,6 +182,9 @@ def pipelines() -> dict[str, tg.Pipeline]:
     found["adaptive,refined,non_negative,resolution=1/10"] = tg.adaptive(
         **several, non_negative=True, resolution="1/10"
     )
+    window = {"unit": tg.units.Window(length=2)}  # what corrects running sums is spread
+    found["adaptive,window"] = tg.adaptive(**small, horizon=500, **window)
+    found["adaptive,refined,window"] = tg.adaptive(**several, **window)
     found["unit=Window"] = tg.Pipeline(
         threshold=fixed, perturber=tree, unit=tg.units.Window(length=3)
     )

@@ -60,9 +60,11 @@ class AdaptiveArrayEngine(ArrayEngineBase):
     ) -> None:
         super().__init__(pipeline, epoch, names, ends)
         (_, below), threshold, stage = self._ends, self._ends.width, pipeline.perturber
+        if not isinstance(estimator := pipeline.estimator, Mixture):
+            raise AssertionError("the pipeline was checked")
         widest = pipeline.ceiling + below
         self._mixture = MixtureOfManyStreams(
-            threshold, pipeline.estimator.allowance, stage, widest, below
+            threshold, estimator.allowance, stage, widest, below, estimator.caught_up
         )
         draws = KeyedNoiseDraws(epoch, names, pipeline.noise_identity(threshold, below))
         options = stage.layouts(stage.horizon, threshold, widest)

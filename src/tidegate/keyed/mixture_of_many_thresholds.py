@@ -85,8 +85,10 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     below: IntArray
     level: FloatArray
 
-    def __init__(self, truncated: float, perturber: RefinementTrees, ceiling: int) -> None:
-        super().__init__(1, truncated, perturber, ceiling)
+    def __init__(
+        self, truncated: float, perturber: RefinementTrees, ceiling: int, catch_up: float
+    ) -> None:
+        super().__init__(1, truncated, perturber, ceiling, catch_up=catch_up)
         self._share, self._trees = truncated, perturber
         self.filters: RescaledFiltersOfManyStreams = RescaledFiltersOfManyStreams(self._horizon)
         self.tables = LayoutTables()  # rows are given up here: not those that others look at
@@ -166,15 +168,21 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         self.measured[codes] = 0.0
 
     def at_once(
-        self, codes: IntArray, count: int, noisy: IntArray, variances: FloatArray
+        self,
+        codes: IntArray,
+        count: int,
+        noisy: IntArray,
+        variances: FloatArray,
+        forecasts: FloatArray,
     ) -> FloatArray:
-        """`RescaledRun.at_once`: update with the noisy sums of warm-ups of `count` values.
+        """`RescaledRun.at_once`: warm-ups of `count` values had these noisy sums and `forecasts`.
 
         The variances of their noise are in θ², as `leaf_noise_path` has them.
         """
         theta = self.threshold[codes]
         facts = self.position[codes], variances, ratios_of_streams(noisy, theta), theta
-        return self.filters.at_once(codes, count, *facts)
+        catch_up = self._catching_up(count * forecasts, np.ones(codes.size, dtype=np.bool_))
+        return self.filters.at_once(codes, count, *facts, catch_up)
 
     def mean(self, codes: IntArray) -> FloatArray:
         """Expected levels, in units."""

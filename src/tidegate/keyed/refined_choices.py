@@ -83,7 +83,7 @@ class RefinedChoices(RefinedKeyRuns):
             raw.fill(0)  # not kept longer than needed
         self.held.wipe(codes)
         self.measuring[codes] = True
-        totals = mixture.at_once(codes, count, sums.noisy, variances)
+        totals = mixture.at_once(codes, count, sums.noisy, variances, self.published[codes])
         if not first:
             for at in np.flatnonzero(~kept).tolist():
                 facts = sums.noisy.item(at) / count, sums.doubts.item(at) / count

@@ -85,12 +85,13 @@ class RefinedState:
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: KeyNames) -> None:
         trees: Any = pipeline.measurer
         self._pipeline, self._epoch, self._names, self._trees = pipeline, epoch, names, trees
-        if not isinstance(pipeline.reselect, Refinement):
+        estimator = pipeline.estimator
+        if not isinstance(pipeline.reselect, Refinement) or not isinstance(estimator, Mixture):
             raise AssertionError("the pipeline was checked")
         self._refinement = pipeline.reselect
         self._restarts = self._refinement.restarts
         self.mixture = MixtureOfManyThresholds(
-            pipeline.estimator.allowance, trees, pipeline.ceiling
+            estimator.allowance, trees, pipeline.ceiling, estimator.caught_up
         )
         leaves = max(shape[-1] for shape in trees.shapes(trees.horizon))
         self._secrets = PhaseNoiseSecrets(epoch, names)

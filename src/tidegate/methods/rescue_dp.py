@@ -82,8 +82,7 @@ def rescue_dp(
     by hold-out, windows of 60 and ε = 10 that has 1.1 to 9.7 times the squared error in long
     ranges; without a hold-out a tenth to a fifth: see decision 0121.)
 
-    When: windows, of a level that moves slowly and not evenly; or short ranges of small counts
-        with little ε.
+    When: windows, of a level that moves slowly and not evenly.
     Reference: Wang, Zhang, Lu, Wang, Qin, Ren, RescueDP: Real-time Spatio-temporal Crowd-sourced
         Data Publishing with Differential Privacy, INFOCOM 2016.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tidegate.units import Window
+
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
@@ -18,11 +20,14 @@ def earlier_pipelines(pipeline: Pipeline) -> list[Pipeline]:
 
     How values are rounded and post-processing alone differ, so the guarantee is the same.
     """
-    found = []
+    found, newest = [], pipeline
+    if isinstance(pipeline.unit, Window) and getattr(pipeline.estimator, "catch_up", None):
+        # Decision 0145: in windows, what corrects running sums is published in parts.
+        at_once = replace(pipeline.estimator, catch_up=None)  # type: ignore[type-var]
+        found.append(newest := _changed_pipeline(newest, estimator=at_once))
     if pipeline.threshold_step is not None:  # decision 0136: values are rounded more finely
         coarse = {"resolution": pipeline.threshold_step, "threshold_step": None}
-        found.append(_changed_pipeline(pipeline, **coarse))
-    newest = found[-1] if found else pipeline
+        found.append(newest := _changed_pipeline(newest, **coarse))
     if getattr(pipeline.estimator, "modulated", False):  # decision 0126: days follow the week
         estimator = replace(pipeline.estimator, modulated=False)  # type: ignore[type-var]
         found.append(_changed_pipeline(newest, estimator=estimator))

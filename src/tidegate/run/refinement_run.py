@@ -207,7 +207,7 @@ class RefinementRun(RefinementLevelPhases):
                 self.floor = max(self.floor, self._watch.least_after(ends.above))
             self.segments.pop()  # what stood for these values
         out = None if publish else count * self.prediction  # rows that are out
-        total = follower.at_once(layout, noisy, published=out)
+        total = follower.at_once(layout, noisy, forecast=self.prediction, published=out)
         doubt = math.sqrt(layout.variances[0])
         if publish and not first and not kept:
             total += self._hidden(noisy / count, doubt / count)

@@ -196,6 +196,7 @@ class EventMixture(Mixture):
     of_ticks: ClassVar[bool] = True  # a row is the sum of all events of a tick
     truncated: Share = Share(default=0)  # again: mypy does not see through inherited descriptors
     period: MixturePeriods = MixturePeriods(default=None)
+    catch_up: ClassVar[None] = None  # type: ignore[misc]  # for values alone
     modulated: Flag = Flag(default=False)  # as records of earlier versions are read
     spread: Exact = Exact(default="1/5")
 
@@ -214,9 +215,9 @@ class EventMixture(Mixture):
     def begin(
         self, *, cap: int, step: int, perturber: Perturber, saved: Saved | None = None
     ) -> EventMixtureRun:
-        """Begin with models in units of 2^step·θ, or resume."""
-        facts = self.truncated, float(self.spread), self.cycle
-        return EventMixtureRun(cap, step, *facts, perturber=perturber, saved=saved)
+        """Begin with models in units of 2^step·θ, or continue."""
+        facts = cap, step, self.truncated, float(self.spread), self.cycle
+        return EventMixtureRun(*facts, perturber=perturber, saved=saved)
 
     def posterior(self, recorded: Recorded, until: int) -> EventPosterior:
         """The models' posterior given all leaf sums."""
@@ -245,9 +246,8 @@ class EventMixtureRun(RescaledRun):
     ) -> None:
         self._cap, self._spread = cap, spread
         self.step: int = step if saved is None else saved.state["step"]
-        scatter = scatter_of_events(spread, self.step)
         facts = cap << self.step, truncated, perturber, saved
-        super().__init__(*facts, scatter=scatter, cycle=cycle)
+        super().__init__(*facts, scatter=scatter_of_events(spread, self.step), cycle=cycle)
 
     def state(self) -> dict[str, Any]:
         """The state to resume from."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
+from tidegate.estimate.mixture.catch_up import CatchUpShare
 from tidegate.estimate.mixture.kalman_filter.harmonics import (
     LONGEST_PERIOD,
     MOST_PERIODS,
@@ -80,12 +81,16 @@ class Mixture(EstimatorDefaults, Spec):
         period: a cycle to expect, in rows, or a list of them: the day, the week. Their harmonics
             are learnt from released sums (`cycle_filters`) beside models without a cycle, so a
             period that is not there costs little. None: no cycle.
+        catch_up: the share of what the published running sum is off that the end of a cell sets
+            right in blocks that are measured coarsely (`catch_up`): short ranges are more accurate
+            and running sums a little less. None: all of it. `query` answers the same.
     """
 
     KIND: ClassVar[str] = "estimate.Mixture"
 
     truncated: Share = Share(default=0)
     period: MixturePeriods = MixturePeriods(default=None)
+    catch_up: CatchUpShare = CatchUpShare(default=None)
 
     adds_up: ClassVar[bool] = False
 
@@ -99,12 +104,15 @@ class Mixture(EstimatorDefaults, Spec):
         """The harmonics of the periods."""
         return harmonics_of_periods(self.period or ())
 
+    @property
+    def caught_up(self) -> float:
+        """The share of a correction that is published at once: 1 unless `catch_up` says less."""
+        return float(self.catch_up or 1)
+
     def settings(self) -> dict[str, Any]:
-        """The specification as plain data; `period` only if set, so that noise keys stay."""
-        found = super().settings()
-        if self.period is None:
-            del found["period"]
-        return found
+        """The specification as plain data; some only where they are given: noise keys stay."""
+        unused = {name for name in ("period", "catch_up") if getattr(self, name) is None}
+        return {name: value for name, value in super().settings().items() if name not in unused}
 
     def check(self, perturber: Perturber) -> None:
         """Refuse trees of more than three levels: `leaf_noise_path` stores no more."""
@@ -125,14 +133,14 @@ class Mixture(EstimatorDefaults, Spec):
     ) -> MixtureRun:
         """Begin with equal weights, or resume."""
         facts = threshold, self.truncated, perturber, saved, below
-        return MixtureRun(*facts, cycle=self.cycle)
+        return MixtureRun(*facts, cycle=self.cycle, catch_up=self.caught_up)
 
     def follow(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> RescaledRun:
         """Begin an estimator for a release whose threshold will change."""
         facts = threshold, self.truncated, perturber, saved, below
-        return RescaledRun(*facts, cycle=self.cycle)
+        return RescaledRun(*facts, cycle=self.cycle, catch_up=self.caught_up)
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
         """The models' posterior given all leaf sums."""

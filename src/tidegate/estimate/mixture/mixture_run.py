@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved_cap_step
+from tidegate.estimate.mixture.catch_up import caught_up
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells as BlockCells
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
@@ -26,6 +26,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SECOND_CHANCE,
     StateTransition,
     models,
+    state_transition_over,
 )
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray
@@ -48,8 +49,10 @@ class MixtureRun:
         below: int = 0,
         scatter: float = SCATTER,
         cycle: Cycle = (),
+        catch_up: float = 1.0,
     ) -> None:
-        """Begin, or resume; values lie between −`below` and `threshold` − `below`."""
+        """Begin, or continue; values lie between −`below` and `threshold` − `below`."""
+        self._catch_up = catch_up
         self._threshold = threshold
         self._share = truncated
         self._set_ends(below)
@@ -251,7 +254,10 @@ class MixtureRun:
         expected = filters.expected_sum(self._weights)
         if cycle is not None:
             expected += cycle.expected_sum()
-        whole = math.floor(expected * threshold + added + 0.5)
+        known = expected * threshold + added
+        if self._catch_up < 1.0 and cells.calm:
+            known = caught_up(known, self._width * self.prediction, self._catch_up)
+        whole = math.floor(known + 0.5)
         filters.subtract_published((whole - added) / threshold)
         self._age = min(self._age + self._width, self._horizon)
         if self._cell == cells.count:
@@ -285,15 +291,9 @@ class MixtureRun:
         self.prediction = math.floor(each * FORECAST_GRAIN + 0.5) / FORECAST_GRAIN
 
     def _transition_over(self, width: int) -> StateTransition:
-        return mixture_transition(self._horizon, width, self._scatter)
+        return state_transition_over(self._horizon, width, self._scatter)
 
     def _open_cells(self) -> BlockCells:
         if self._cells is None:
             raise AssertionError("no block is open")
         return self._cells
-
-
-@lru_cache(maxsize=256)
-def mixture_transition(horizon: int, width: int, scatter: float) -> StateTransition:
-    """The transition of all models over a cell; cached, since a horizon has few widths."""
-    return StateTransition(models(horizon, scatter=scatter), width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tidegate.estimate.mixture.cap_steps import CapSteps
+from tidegate.estimate.mixture.catch_up import caught_up
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed_filters
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf, leaf_noise_path
 from tidegate.estimate.mixture.kalman_filter.state_space_models import INNER, LEVEL
@@ -73,11 +74,14 @@ class RescaledRun(MixtureRun):
         if self._cycle is not None:
             self._cycle.forget_level()
 
-    def at_once(self, layout: Layout, noisy: int, *, published: float | None = None) -> int:
-        """Update with the noisy sum of a warm-up; return how the running sum moves, in units.
+    def at_once(
+        self, layout: Layout, noisy: int, *, forecast: float = 0.0, published: float | None = None
+    ) -> int:
+        """A warm-up had this noisy sum; how the running sum moves, in units.
 
-        The sum is published by the last row of the warm-up; or, if its rows were all out when it
-        ended, with the next cell: `published` is what they add up to, and not published again.
+        The sum is published by the last row of the warm-up, the others have the `forecast`; or, if
+        its rows were all out when it ended, with the next cell: `published` is what they add up to,
+        and not published again.
         """
         filters, threshold, count = self._filters, self._threshold, layout.length
         (leaf,) = leaf_noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
@@ -97,7 +101,10 @@ class RescaledRun(MixtureRun):
         expected = filters.expected_sum(self._weights)
         if cycle is not None:
             expected += cycle.expected_sum()
-        whole = math.floor(expected * threshold + 0.5)
+        known = expected * threshold
+        if self._catch_up < 1.0:
+            known = caught_up(known, count * forecast, self._catch_up)
+        whole = math.floor(known + 0.5)
         filters.subtract_published((whole if published is None else published) / threshold)
         self._age = min(self._age + count, self._perturber.horizon)
         return whole

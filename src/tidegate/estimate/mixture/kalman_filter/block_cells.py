@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.estimate.mixture.catch_up import CALM_LEAVES
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import (
     NoisyLeaf,
     NoisyLeaves,
@@ -32,6 +33,11 @@ class BlockCells:
     def per_leaf(self) -> int:
         """The number of cells in a leaf; a block of at least 16 values has at least 16 cells."""
         return max(1, min(CELLS, self.tree.length) // self.tree.leaves)
+
+    @cached_property
+    def calm(self) -> bool:
+        """Whether the tree is coarse: the level was not thought to move by more than the noise."""
+        return self.tree.leaves <= CALM_LEAVES
 
     @cached_property
     def count(self) -> int:

@@ -159,6 +159,12 @@ def models_side_by_side(parts: Sequence[StateTransition], columns: IntArray) -> 
     return found
 
 
+@lru_cache(maxsize=256)
+def state_transition_over(horizon: int, width: int, scatter: float) -> StateTransition:
+    """The transition of all models over a cell; cached, since a horizon has few widths."""
+    return StateTransition(models(horizon, scatter=scatter), width)
+
+
 @lru_cache(maxsize=4096)  # a horizon has few widths, and every smoother needs all of them again
 def state_transition_of(one: Models, width: int) -> StateTransition:
     """The transition of a single model over a cell; cached."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.estimate.mixture.catch_up import CatchUp
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
@@ -34,6 +35,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SUM,
     SWING,
     models,
+    state_transition_over,
 )
 from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
     EndedLeaves,
@@ -46,7 +48,6 @@ from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
     packed_filters,
     unpacked_filters,
 )
-from tidegate.estimate.mixture.mixture_run import mixture_transition
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.state_as_bytes import State
 
@@ -138,18 +139,17 @@ class FiltersOfManyStreams:
         ends: IntArray,
         leaves: EndedLeaves | None,
         unit: FilterUnit,
+        catch_up: CatchUp | None = None,
     ) -> FloatArray:
         """End cells of one width at these positions; return integer sums that correct running sums.
 
         `MixtureRun._end_cell` of many streams. `leaves` are those that end with the cells; None:
         none does. Then only means are needed now: covariances wait for the end of the leaf.
         """
-        over = mixture_transition(self._horizon, width, SCATTER)
-        threshold, added = unit.threshold, unit.truncated * width
+        over = state_transition_over(self._horizon, width, SCATTER)
         growth = over.width * self.means(LEVEL, codes) + over.swing_row * self.means(SWING, codes)
         ages = np.minimum(ends - width, self._horizon)
-        kept = 1.0 - width / (ages + width)
-        sums = self.means(SUM, codes) * kept[:, np.newaxis] + growth
+        sums = self.means(SUM, codes) * (1.0 - width / (ages + width))[:, np.newaxis] + growth
         for entry in (LEAF, INNER):
             self._means[entry][codes] += growth
         self._means[SWING][codes] *= over.decay[SWING, MEAN]
@@ -157,8 +157,9 @@ class FiltersOfManyStreams:
             self._means[SUM][codes] = sums
             self._end_leaves(codes, ends, leaves)
             sums = self.means(SUM, codes)
-        expected = mixed_rows(self.weights[codes], sums)
-        whole: FloatArray = np.floor(expected * threshold + added + 0.5)
+        threshold, added = unit.threshold, unit.truncated * width
+        known = mixed_rows(self.weights[codes], sums) * threshold + added
+        whole: FloatArray = np.floor((known if catch_up is None else catch_up.of(known)) + 0.5)
         self._means[SUM][codes] = sums - ((whole - added) / threshold)[:, np.newaxis]
         return whole
 
@@ -219,8 +220,8 @@ class FiltersOfManyStreams:
         self._augmented[level, codes] += (shares[:, np.newaxis] * self.means(LEVEL, codes)) ** 2
 
     def forecast(self, codes: IntArray, width: int) -> FloatArray:
-        """The expected sums of the next cells, all of one width."""
-        over = mixture_transition(self._horizon, width, SCATTER)
+        """Expected sums of the values of the next cells, all of one width."""
+        over = state_transition_over(self._horizon, width, SCATTER)
         levels, swings = self.means(LEVEL, codes), self.means(SWING, codes)
         return mixed_rows(self.weights[codes], over.width * levels + over.swing_row * swings)
 
@@ -259,7 +260,7 @@ class FiltersOfManyStreams:
             means, position = filters.mean.copy(), end - sum(widths)
             for width in widths:
                 filters.fade(width / (min(position, self._horizon) + width))
-                filters.predict(mixture_transition(self._horizon, width, SCATTER))
+                filters.predict(state_transition_over(self._horizon, width, SCATTER))
                 position += width
             filters.mean[:] = means
         return {

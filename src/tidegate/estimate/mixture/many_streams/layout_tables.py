@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells, cells_of
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf, NoisyLeaves
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout, Perturber
 
@@ -36,6 +36,7 @@ class LayoutTables:
         opens: which nodes of the tree begin with a cell.
         outer, inner, inner_share: of these, as in `NoisyLeaf`; 0 where there is none.
         length, cap, count, leaves: values of a block, where they are truncated, its cells, leaves.
+        calm: whether it is a coarse tree (`BlockCells.calm`).
         doubt: standard error of the mean of a block.
         deviation: of the noise of a leaf, before leaves are made consistent.
     """
@@ -47,7 +48,7 @@ class LayoutTables:
     }  # fmt: skip
     _BY_ROW: ClassVar[dict[str, Any]] = {
         "length": np.int64, "cap": np.int64, "count": np.int64, "leaves": np.int64,
-        "doubt": np.float64, "deviation": np.float64,
+        "calm": np.bool_, "doubt": np.float64, "deviation": np.float64,
     }  # fmt: skip
 
     widths: IntArray
@@ -63,6 +64,7 @@ class LayoutTables:
     cap: IntArray
     count: IntArray
     leaves: IntArray
+    calm: NDArray[np.bool_]
     doubt: FloatArray
     deviation: FloatArray
 
@@ -109,7 +111,7 @@ class LayoutTables:
         self.inner[row, begins] = [leaf.inner or 0.0 for leaf in cells.path]
         self.inner_share[row, begins] = [leaf.inner_share for leaf in cells.path]
         self.length[row], self.cap[row] = tree.length, tree.cap
-        self.count[row], self.leaves[row] = count, tree.leaves
+        self.count[row], self.leaves[row], self.calm[row] = count, tree.leaves, cells.calm
         self.doubt[row] = math.sqrt(tree.nodes[0] * tree.variances[0]) / tree.length
         self.deviation[row] = math.sqrt(tree.variances[-1])
         self.cells.append(cells)
@@ -138,6 +140,13 @@ class LayoutTables:
         length, count = self.length[rows], self.leaves[rows]
         widths: IntArray = (leaves + 1) * length // count - leaves * length // count
         return widths
+
+    def opened_nodes(self, kind: int, at: tuple[IntArray, IntArray]) -> NoisyLeaves:
+        """The nodes of this kind that begin with cells, by row and place."""
+        handed: float | FloatArray = 0.0 if kind == OWN_INNER else self.inner_share[at]
+        outer = self.outer[at] if kind == OUTER_AND_INNER else None
+        facts = self.share[at], self.contrast[at]  # of no use here
+        return NoisyLeaves(outer, self.inner[at], handed, *facts)
 
     def place(self, row: int, values: IntArray) -> tuple[IntArray, IntArray]:
         """How many cells are complete after `values` values of a block, and the values since."""

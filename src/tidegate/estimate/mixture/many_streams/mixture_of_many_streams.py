@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaves
+from tidegate.estimate.mixture.catch_up import CatchUp
 from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
 from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
     FIRST_COUNTS,
@@ -22,12 +22,7 @@ from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
     observe_cap_steps,
 )
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import FiltersOfManyStreams
-from tidegate.estimate.mixture.many_streams.layout_tables import (
-    NO_LEAF,
-    OUTER_AND_INNER,
-    OWN_INNER,
-    shared_layout_tables,
-)
+from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF, shared_layout_tables
 from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
     EndedLeaves,
     FilterUnit,
@@ -76,9 +71,16 @@ class MixtureOfManyStreams:
     doubt: FloatArray
 
     def __init__(
-        self, threshold: int, truncated: float, perturber: Perturber, ceiling: int, below: int = 0
+        self,
+        threshold: int,
+        truncated: float,
+        perturber: Perturber,
+        ceiling: int,
+        below: int = 0,
+        catch_up: float = 1.0,
     ) -> None:
         self._threshold, self._below, self._ceiling = threshold, below, ceiling
+        self._catch_up = catch_up
         self._unit = FilterUnit(threshold, truncated * (threshold - below - below))
         self._perturber, self._horizon = perturber, perturber.horizon
         self._borders = [
@@ -163,7 +165,8 @@ class MixtureOfManyStreams:
                 leaves = EndedLeaves(widths, tables.share[at], tables.contrast[at], noisy[same])
             some = codes[same]
             facts = int(width[first]), self.position[some], leaves, self._unit_of(some, width[same])
-            wholes[same] = self.filters.end_cells(some, *facts)
+            forecasts, calm = width[same] * self.prediction[some], tables.calm[row[same]]
+            wholes[same] = self.filters.end_cells(some, *facts, self._catching_up(forecasts, calm))
         self.cell[codes] = cell + 1
         last: NDArray[np.bool_] = cell + 1 == tables.count[row]
         ended = codes[last]
@@ -171,13 +174,17 @@ class MixtureOfManyStreams:
         self.doubt[ended] = tables.doubt[row[last]]
         return wholes, last
 
+    def _catching_up(self, forecasts: FloatArray, calm: NDArray[np.bool_]) -> CatchUp | None:
+        return CatchUp(forecasts, calm, self._catch_up) if self._catch_up < 1.0 else None
+
     def _begin_cells(self, codes: IntArray) -> None:
         row, cell = self.row[codes], self.cell[codes]
         kinds = self.tables.opens[row, cell]
         opening = np.flatnonzero(kinds)
         for same in alike_in_many_streams(kinds[opening]):
             at = opening[same]
-            self._open_leaves(codes[at], int(kinds[at[0]]), (row[at], cell[at]))
+            nodes = self.tables.opened_nodes(int(kinds[at[0]]), (row[at], cell[at]))
+            self.filters.open_leaves(codes[at], nodes)
         self.filled[codes] = 0
         self.width[codes] = width = self.tables.widths[row, cell]
         for same in alike_in_many_streams(width):
@@ -187,13 +194,6 @@ class MixtureOfManyStreams:
             level = forecast * unit.threshold / each + unit.truncated
             grains = np.floor(level * FORECAST_GRAIN + 0.5)
             self.prediction[some] = grains / FORECAST_GRAIN
-
-    def _open_leaves(self, codes: IntArray, kind: int, at: tuple[IntArray, IntArray]) -> None:
-        tables = self.tables
-        handed: float | FloatArray = 0.0 if kind == OWN_INNER else tables.inner_share[at]
-        outer = tables.outer[at] if kind == OUTER_AND_INNER else None
-        facts = tables.share[at], tables.contrast[at]  # of no use here
-        self.filters.open_leaves(codes, NoisyLeaves(outer, tables.inner[at], handed, *facts))
 
     def _unit_of(self, codes: IntArray, filled: int | IntArray) -> FilterUnit:
         """The units of these filters; their open cells have `filled` values."""

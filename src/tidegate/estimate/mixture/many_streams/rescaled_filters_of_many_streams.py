@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidegate.estimate.mixture.catch_up import CatchUp
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaves
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL, MEAN, SIZE
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import FiltersOfManyStreams
@@ -46,6 +47,7 @@ class RescaledFiltersOfManyStreams(FiltersOfManyStreams):
         noise: FloatArray,
         noisy: FloatArray,
         threshold: IntArray,
+        catch_up: CatchUp | None,
     ) -> FloatArray:
         """`RescaledRun.at_once`: warm-ups of `count` values end at these positions.
 
@@ -55,4 +57,5 @@ class RescaledFiltersOfManyStreams(FiltersOfManyStreams):
         nothing, all_of_it = np.zeros(codes.size), np.ones(codes.size)
         self.open_leaves(codes, NoisyLeaves(None, noise, 0.0, all_of_it, nothing))
         leaves = EndedLeaves((count,), all_of_it, nothing, noisy)
-        return self.end_cells(codes, count, ends, leaves, FilterUnit(threshold, 0.0))
+        unit = FilterUnit(threshold, 0.0)
+        return self.end_cells(codes, count, ends, leaves, unit, catch_up)
