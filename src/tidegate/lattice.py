@@ -136,6 +136,10 @@ class Lattice:
         # Units of 1, if that is a whole number: an integer times it needs no rounding (the product
         # of floats is exact, too, up to 2**53). Otherwise every product but 0 is out of range.
         self.factor = resolution.denominator if resolution.numerator == 1 else LARGEST
+        # Integers from here to there can be within the bounds; their products fit 64 bits.
+        whole = (-(-self.bottom // self.factor), -(-self.top // self.factor))
+        self._whole_ends = np.int64(-whole[0]), np.int64(whole[1])
+        self._ends_are_whole = (self.bottom % self.factor, self.top % self.factor) == (0, 0)
 
     def __repr__(self) -> str:
         lower = f", lower={self.lower}" if self.lower else ""
@@ -175,7 +179,7 @@ class Lattice:
 
     def units(self, numbers: NDArray[Any]) -> IntArray:
         """Clamp and round values to lattice units; a new array of int64."""
-        if numbers.dtype.kind == "f" or self.factor != 1:
+        if numbers.dtype.kind == "f" or self.factor >= LARGEST:
             with np.errstate(all="ignore"):  # whatever the value, it is no event
                 # fmax takes the 0 instead of a NaN.
                 if self.per_unit == 1.0 and not self.bottom:
@@ -191,9 +195,13 @@ class Lattice:
             return rounded
         if numbers.dtype.kind == "u" and numbers.dtype.itemsize == 8:
             # May not fit int64 before it is clamped.
-            numbers = np.minimum(numbers, np.uint64(self.top), dtype=np.uint64)
+            numbers = np.minimum(numbers, np.uint64(self._whole_ends[1]), dtype=np.uint64)
         integers = numbers.astype(np.int64, copy=False)
-        clamped: IntArray = integers.clip(*self._ends)
+        clamped: IntArray = integers.clip(*self._whole_ends)
+        if self.factor != 1:
+            clamped *= self.factor
+            if not self._ends_are_whole:
+                np.clip(clamped, *self._ends, out=clamped)
         return clamped
 
     def bounded(self, levels: FloatArray) -> None:
