@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.invoking import run
 from tests.entropy import beginning_with
-from tidegate.cli import release_by_key
+from tidegate.cli import declared_keys_and_rows
 from tidegate.io import open_source
 from tidegate.io.held_source import HeldSource
 
@@ -17,11 +17,11 @@ BAD_VALUE = f"{ROWS}a,none of your business\n{ROWS}"
 
 
 def released(folder: Path, text: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Exit code, messages and files of a run that holds inputs of up to `most` bytes."""
+    """Exit code, messages and files of a run that holds inputs of up to `most` rows."""
     folder.mkdir(exist_ok=True)
     (folder / "keys").write_text("a\nb\n")
     (folder / "in.csv").write_text("key,value\n" + text)
-    monkeypatch.setattr(release_by_key, "_HELD", most)
+    monkeypatch.setattr(declared_keys_and_rows, "_HELD", most)
     for old in folder.glob("out.csv*"):
         old.unlink()
     words = ["--by", "key", "--keys", folder / "keys", "--column", "value", "--epsilon", 1]

@@ -9,6 +9,7 @@ import typer
 
 import tidegate as tg
 from tidegate.cli import release_events
+from tidegate.cli.declared_keys_and_rows import read_keys
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping_on_signal
 from tidegate.cli.file_options import refuse_bad_rows_in_file
 from tidegate.cli.release import (
@@ -17,12 +18,7 @@ from tidegate.cli.release import (
     tell_release_is_unsealed,
     warn_after_release,
 )
-from tidegate.cli.release_by_key import (
-    ENDLESS,
-    read_keys,
-    tell_dropped,
-    why_release_by_key_is_empty,
-)
+from tidegate.cli.release_by_key import ENDLESS, tell_dropped, why_release_by_key_is_empty
 from tidegate.cli.release_summary import summarise_release_of_keys, summary_of_what_is_left
 from tidegate.cli.rounding_note import RoundingNote
 from tidegate.guarantee import sequential

@@ -32,12 +32,14 @@ from tidegate.run.column_budgets import COUNT, facts_of_all_columns
 from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times
 
-_ROWS = 1 << 19  # that are pushed together, if they come from a file
+# Rows that are pushed together, if they come from a file; and that are committed together, since
+# every commit writes the state of each key that has some.
+_ROWS, _COMMITTED = 1 << 19, 1 << 20
 _REST = 20  # facts about a followed output are written in a twentieth of the time
 Until = Moment | Callable[[], Moment] | None
 
 
-def gathered_for_transfer(source: Source) -> Iterator[Batch]:
+def gathered_for_transfer(source: Source, rows: int = _ROWS) -> Iterator[Batch]:
     """The batches of a source; those of a file in larger pieces, since nobody waits for them.
 
     What is released does not depend on it. Rows before a bad one come before its error.
@@ -49,7 +51,7 @@ def gathered_for_transfer(source: Source) -> Iterator[Batch]:
     try:
         for batch in source.batches():
             held.append(batch)
-            if sum(map(len, held)) >= _ROWS:
+            if sum(map(len, held)) >= rows:
                 ready, held = held, []
                 yield _joined_for_transfer(ready)
     except Exception:
@@ -126,7 +128,8 @@ def _keyed_transferred(
     following = _FollowingTransfer(source, until, passages)
     try:
         _level(passages)
-        for batch in gathered_for_transfer(source):
+        durable = any(isinstance(passage, DurablePassage) for passage in passages)
+        for batch in gathered_for_transfer(source, _COMMITTED if durable else _ROWS):
             for passage, part in zip(passages, columns(batch), strict=True):
                 passage.take(part)
             if progress is not None:
