@@ -79,7 +79,8 @@ def check(
     keys: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Keys to release with --by, one a line; rows of others do not count."
+            metavar="FILE",
+            help="Keys to release with --by, one a line; rows of others do not count.",
         ),
     ] = None,
     every: Annotated[

@@ -49,8 +49,8 @@ class CheckedDeclaredKeys:
         if not self.dropped:
             return ""
         return (
-            f"keys: no row has a key of {self.path}. Are they spelt as in the input (leading zeros, "
-            "spaces, another column)?"
+            f"keys: no row has a key of {self.path}. Are they spelt as in the input (leading "
+            "zeros, spaces, another column)?"
         )
 
     def facts(self, keys: int) -> list[tuple[str, str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import said
 from tidegate.keyed.answers_from_key_records import KeyedQueries
 from tidegate.keyed.means_by_key import KeyedMeanQueries
+from tidegate.record.mean_and_ratio import Ratio, ratio
 from tidegate.record.means_of_events import Ends
 from tidegate.released.released_columns import guarantee_together
 from tidegate.released.released_means import ChosenColumn
@@ -62,6 +63,29 @@ class ReleasedMeansByKey(ChosenColumn, KeyedMeanQueries):
         """The same for the means of another column."""
         self._check_column(column)
         return ReleasedMeansByKey(self._files, column)
+
+    def ratio(
+        self,
+        numerator: str,
+        denominator: str,
+        start: int | None = None,
+        end: int | None = None,
+        confidence: float = 0.95,
+        **where: Any,
+    ) -> Ratio:
+        """The sum of one column over that of another, with Fieller's interval.
+
+        Of one key (`key=`), or the total over a group (`keys=`) or all; between positions, or
+        between `from_` and `to`.
+
+        Raises:
+            QueryError: the denominator may be 0, or the range cannot be answered.
+        """
+        if numerator == denominator:
+            raise QueryError("a ratio needs two columns")
+        asked = {"confidence": confidence, **where}
+        sums = [self[name].query(start, end, **asked) for name in (numerator, denominator)]
+        return ratio(*sums)
 
     def _both(self, ask: Callable[[KeyedQueries, KeyedQueries], T]) -> T:
         return ask(self._files[self.title], self._files[COUNT])
