@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.cli.declared_keys_and_rows import read_keys
 from tidegate.errors import SettingError
@@ -31,6 +33,12 @@ class CheckedDeclaredKeys:
         self._names = None
         if path is not None:
             self._names = KeyNames(declared_keys(read_keys(path)), more=False)
+
+    @property
+    def rows(self) -> Callable[[Any], NDArray[np.bool_]] | None:
+        """Which rows have a declared key, given the keys of all; None: keys are not declared."""
+        names = self._names
+        return None if names is None else lambda keys: names.codes(keys, len(keys), 0) >= 0
 
     def of(self, batch: Batch) -> Batch:
         """The rows that a release takes; their keys as they are declared."""

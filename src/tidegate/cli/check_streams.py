@@ -69,7 +69,7 @@ class CheckedStreams:
 
     def source(self) -> dict[str, Any]:
         """How the source is opened."""
-        return {} if self.by is None else {"by": self.by}
+        return {} if self.by is None else {"by": self.by, "declared": self.declared.rows}
 
     def facts(self) -> list[tuple[str, str]]:
         """What to tell the owner."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.cli.file_options import unpacked_file_size
 from tidegate.cli.pipeline_from_options import (
@@ -37,6 +38,14 @@ def read_keys(path: Path | str) -> list[str]:
         raise SettingError("keys", f"{path} is not a text file in UTF-8") from None
     found = [line.strip() for line in text.splitlines()]
     return [line for line in found if line]
+
+
+def rows_with_declared_keys(keys: list[str]) -> Callable[[Any], NDArray[np.bool_]]:
+    """Which rows have one of these keys, given the keys of all rows."""
+    from tidegate.keyed.key_names import KeyNames, declared_keys
+
+    names = KeyNames(declared_keys(keys), more=False)
+    return lambda column: names.codes(column, len(column), 0) >= 0
 
 
 def options_with_rows_of_keys(

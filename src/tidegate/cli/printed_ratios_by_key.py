@@ -108,7 +108,7 @@ def _of_range(columns: dict[str, KeyedFile], asked: AskedByKey) -> tuple[list[Ro
 
     answers = asked.of_each(both, tops.keys, refuse)
     rows = [{"key": key, **_row(*(pair or (None, None)))} for key, pair in answers]
-    said = []
+    said, sums = [], []
     for at, (name, file) in enumerate(columns.items()):
         sums = [(key, None if pair is None else pair[at]) for key, pair in answers]
         doubts = *warnings_by_key(sums), *caps_by_key(file, sums), *notes_by_key(file, sums)

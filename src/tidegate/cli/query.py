@@ -158,7 +158,8 @@ def query(
 
             if column is not None:
                 raise SettingError("column", "cannot be used with --ratio, which names two columns")
-            how = {"format": format, "as_json": as_json, "by_key": bool(key or total)}
+            how: dict[str, Any] = {"format": format, "as_json": as_json}
+            how["by_key"] = bool(key or total)
             typer.echo(printed_ratios(released, ratio, sums, of_keys, **how))
             return
         if column is None and (means := open_all_means(released, format)) is not None:

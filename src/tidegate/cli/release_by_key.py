@@ -10,7 +10,11 @@ import typer
 
 import tidegate as tg
 from tidegate.cli import file_options, release_events
-from tidegate.cli.declared_keys_and_rows import options_with_rows_of_keys, read_keys
+from tidegate.cli.declared_keys_and_rows import (
+    options_with_rows_of_keys,
+    read_keys,
+    rows_with_declared_keys,
+)
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping_on_signal
 from tidegate.cli.file_options import output_format, refuse_bad_rows_in_file
 from tidegate.cli.pipeline_from_options import build_pipeline
@@ -76,6 +80,8 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         "events": with_ticks,
         "follow": follow,
     }
+    if "keys" in options:
+        opening["declared"] = rows_with_declared_keys(read_keys(options["keys"]))
     if "keys-are-public" in options:
         file_options.refuse_key_for_each_row(source, opening)
     specification, held = _keyed_specification(source, options, opening)

@@ -9,7 +9,7 @@ import typer
 
 import tidegate as tg
 from tidegate.cli import release_events
-from tidegate.cli.declared_keys_and_rows import read_keys
+from tidegate.cli.declared_keys_and_rows import read_keys, rows_with_declared_keys
 from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping_on_signal
 from tidegate.cli.file_options import refuse_bad_rows_in_file
 from tidegate.cli.release import (
@@ -46,6 +46,7 @@ def release_means_by_key(
     wanted = keyed_columns(pipelines, options)
     until = release_events.clock(options)
     opening = {**source_options_of_release(options), "by": options["by"]}
+    opening["declared"] = rows_with_declared_keys(read_keys(options["keys"]))
     refuse_bad_rows_in_file(source, opening, options)
     quiet, output = bool(options.get("quiet")), options.get("output")
     with (

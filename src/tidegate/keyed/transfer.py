@@ -71,7 +71,8 @@ def _joined_for_transfer(batches: list[Batch]) -> Batch:
     return Batch(
         values,
         RepeatedItems.joined(users) if users else None,
-        times=Times(np.concatenate([one.ticks for one in times]), times[0].clock)
+        # That of the last: in the ones before there may be no row yet whose key is declared.
+        times=Times(np.concatenate([one.ticks for one in times]), times[-1].clock)
         if times
         else None,
         others=tuple(map(np.concatenate, zip(*(one.others for one in batches), strict=True))),

@@ -9,6 +9,7 @@ FlatBuffers, before pyarrow builds a table.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -129,19 +130,33 @@ class PushedRows(NamedTuple):
         return "<ParsedRows>"
 
 
-def parsed_body(body: bytes, media_type: str, zone: str | None, events: bool = False) -> PushedRows:
+def parsed_body(
+    body: bytes,
+    media_type: str,
+    zone: str | None,
+    events: bool = False,
+    declared: Collection[str] | None = None,
+) -> PushedRows:
     """The rows of a body. Without values, each time is an event that counts as one.
+
+    A row whose key is not `declared` does not decide how times of others are read.
 
     Raises:
         InputError: the body is not in this form. It names a position, never a value.
     """
     try:
-        return _parsed_body(body, media_type, zone, events)
+        return _parsed_body(body, media_type, zone, events, declared)
     except UnicodeDecodeError:  # names, zones and texts of Arrow may be any bytes; it keeps them
         raise InputError("the body has text that is not UTF-8") from None
 
 
-def _parsed_body(body: bytes, media_type: str, zone: str | None, events: bool) -> PushedRows:
+def _parsed_body(
+    body: bytes,
+    media_type: str,
+    zone: str | None,
+    events: bool,
+    declared: Collection[str] | None,
+) -> PushedRows:
     until = None
     if media_type == ARROW:
         values, times, keys = _arrow_body(body)
@@ -157,8 +172,13 @@ def _parsed_body(body: bytes, media_type: str, zone: str | None, events: bool) -
     for name, column in (("times", times), ("keys", keys)):
         if column is not None and len(column) != values.size:
             raise InputError(f"there are {values.size} values and {len(column)} {name}")
-    when = None if times is None else read_times(times, zone=zone, by_order=not events)
-    return PushedRows(values, when, None if keys is None else key_texts(keys), until, valued)
+    names, counted = None if keys is None else key_texts(keys), None
+    if names is not None and declared is not None and not events:
+        counted = np.array([name in declared for name in names], dtype=np.bool_)
+    when = None
+    if times is not None:
+        when = read_times(times, zone=zone, by_order=not events, counted=counted)
+    return PushedRows(values, when, names, until, valued)
 
 
 def parsed_body_of_columns(
