@@ -14,6 +14,7 @@ from tidegate.record.means_of_events import Ends
 from tidegate.released.released_columns import guarantee_together
 from tidegate.released.released_means import ChosenColumn
 from tidegate.run.column_budgets import COUNT
+from tidegate.tables import html
 
 if TYPE_CHECKING:
     from tidegate.keyed.keyed_file import KeyedFile
@@ -38,6 +39,13 @@ class ReleasedMeansByKey(ChosenColumn, KeyedMeanQueries):
     def __repr__(self) -> str:
         keys = f"{len(self.keys):,} keys; {self.guarantee}"
         return f"<ReleasedMeansByKey {', '.join(self.names)}: {keys}>"
+
+    def _repr_html_(self) -> str:
+        """Public facts, for a notebook."""
+        rows: list[tuple[str, object]] = [("keys", f"{len(self.keys):,}")]
+        rows.append(("guarantee", f"{self.guarantee}, all columns together"))
+        rows += [(name, file.guarantee) for name, file in self._files.items()]
+        return html.facts(f"Released: {', '.join(self.names)}", rows)
 
     @property
     def names(self) -> list[str]:
