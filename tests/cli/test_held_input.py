@@ -53,6 +53,31 @@ def test_a_held_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(opened) == 1
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_what_is_held_is_limited_by_rows(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the size of a file: columns that nobody asks for take no memory."""
+    arrow_csv = pytest.importorskip("pyarrow.csv", reason="files need the extra [cli]")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="files need the extra [cli]")
+    (tmp_path / "in.csv").write_text("key,value\n" + ROWS)
+    parquet.write_table(arrow_csv.read_csv(tmp_path / "in.csv"), tmp_path / "in.parquet")
+    opening = {"format": None, "column": "value", "by": "key"}
+
+    def held() -> HeldSource | None:
+        return declared_keys_and_rows._held_file_with_keys(str(tmp_path / f"in.{form}"), opening)
+
+    found = held()
+    assert found is not None
+    assert found.rows == 6000
+    monkeypatch.setattr(declared_keys_and_rows, "_HELD", 5999)
+    assert held() is None
+    monkeypatch.setattr(declared_keys_and_rows, "_HELD", 6001 + (form == "csv"))  # a header
+    assert held() is not None
+    monkeypatch.setattr(declared_keys_and_rows, "_HELD_LINES", 100)
+    assert (held() is None) == (form == "csv")
+
+
 def test_given_rows_are_not_held_any_more(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("value\n" + "1\n" * 10)
     with open_source(tmp_path / "in.csv") as opened:

@@ -1,7 +1,7 @@
 """From a source with keys through a keyed release into a file.
 
 `transfer_keyed` does it once; `transfer_durably`, with durable state, exactly once whatever happens
-in between; `transfer_keyed_columns` several columns at once. A file is pushed in large pieces,
+in between; `transfer_means_by_key` several columns at once. A file is pushed in large pieces,
 since every push costs each of its keys something; a source that grows is released as it comes.
 """
 
