@@ -17,7 +17,7 @@ from tidegate.io import open_source
 from tidegate.keyed.durable_columns_by_key import DurableKeyedColumns
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.passage_to_file import DurablePassage
-from tidegate.keyed.transfer import transfer_durably, transfer_means_by_key
+from tidegate.keyed.transfer import transfer_columns_by_key, transfer_durably
 from tidegate.ledger import CapExceeded, Ledger
 from tidegate.record.mean_and_ratio import ratio
 from tidegate.released.released_columns import column_file
@@ -158,7 +158,7 @@ def released(folder: Path, until: str, **options: Any) -> dict[str, int]:
         ) as source,
         DurableKeyedColumns.open(folder / "state", columns, source="log", **options) as runs,
     ):
-        transfer_means_by_key(source, runs, sinks, until=until)
+        transfer_columns_by_key(source, runs, sinks, until=until, means=True)
         return {name: run.release.late for name, run in runs.runs.items()}  # type: ignore[attr-defined]
 
 

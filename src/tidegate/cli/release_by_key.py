@@ -27,9 +27,10 @@ from tidegate.keyed import Keyed, KeyedRelease
 if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
     from tidegate.io.held_source import HeldSource
     from tidegate.keyed.passage_to_file import KeyedTransferred
+    from tidegate.run.pipeline import Pipeline
 
 _GO_WITHOUT = ("user-column", "stdin", "emit")
-ENDLESS = 1 << 60  # what a file says about the past is not forgotten
+_ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 
 
 def check_by_key(options: Mapping[str, Any]) -> None:
@@ -157,27 +158,29 @@ def _keyed_specification(
     source: str, options: dict[str, Any], opening: dict[str, Any]
 ) -> tuple[Keyed, HeldSource | None]:
     """What `--by` releases; and the input, if it had to be read for that."""
-    held = None
+    if release_events.of_events(options):
+        return keyed_by_options(release_events.build_event_pipeline(options), options), None
+    keys = read_keys(options["keys"]) if "keys" in options else None
+    options, held = options_with_rows_of_keys(options, source, keys, opening)
+    return keyed_by_options(build_pipeline(options), options), held
+
+
+def keyed_by_options(pipeline: Pipeline, options: Mapping[str, Any]) -> Keyed:
+    """A stream of this pipeline for each key that the options declare, or that comes."""
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
-    if release_events.of_events(options):
-        pipeline = release_events.build_event_pipeline(options)
-    else:
-        options, held = options_with_rows_of_keys(options, source, keys, opening)
-        pipeline = build_pipeline(options)
     if shared == "shared" and pipeline.reselect is not None:
         raise SettingError(
             "shared-threshold",
             "needs --holdout, such as --holdout 4096: the first 4096 rows of all keys choose "
             "the threshold, and are not released",
         )
-    specification = tg.keyed(
-        replace(pipeline, history=ENDLESS),
+    return tg.keyed(
+        replace(pipeline, history=_ENDLESS),
         keys=keys,
         keys_are_public=keys is None,
         threshold=shared,
     )
-    return specification, held
 
 
 def why_release_by_key_is_empty(result: Any, *, events: bool) -> str:

@@ -94,6 +94,11 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         return found
 
     @classmethod
+    def _counted(cls, wanted: Any) -> bool:
+        """Whether it is public how many rows a column has (`Charging.begin`)."""
+        return cls._pipeline(wanted).ticks is None
+
+    @classmethod
     def open(
         cls,
         folder: str | Path,
@@ -154,8 +159,8 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
                     "released: restore it, or begin again with "
                     "new_epoch=True (--new-epoch), which is charged"
                 )
-            for one in every:
-                found._charging.begin(counted=one.ticks is None)
+            for one in wanted:
+                found._charging.begin(counted=cls._counted(one))
             found._opened = opened.pop_all()
         return found
 

@@ -1,7 +1,7 @@
 """From a source with keys through a keyed release into a file.
 
 `transfer_keyed` does it once; `transfer_durably`, with durable state, exactly once whatever happens
-in between; `transfer_means_by_key` several columns at once. A file is pushed in large pieces,
+in between; `transfer_columns_by_key` several columns at once. A file is pushed in large pieces,
 since every push costs each of its keys something; a source that grows is released as it comes.
 """
 
@@ -208,44 +208,50 @@ def transfer_durably(
     return _keyed_transferred(source, [passage], _alone, progress, until)[0]
 
 
-def transfer_means_by_key(
+def transfer_columns_by_key(
     source: Source,
     releases: DurableKeyedColumns | Mapping[str, KeyedRelease],
     sinks: Mapping[str, str | Path],
     *,
     format: str | None = None,  # noqa: A002  # as in open_keyed_sink
+    late: str = "refuse",
     progress: Callable[[int], None] | None = None,
-    until: Moment | Callable[[], Moment],
+    until: Until = None,
+    means: bool = False,
 ) -> dict[str, KeyedTransferred]:
-    """The same for sums and the number of one log's events: each goes to a file of its own.
+    """The same for several columns of one table: each goes to a file of its own.
 
-    A clock is read once for all, so that they have the same ticks; each event is in all of them, or
-    late in all, after a kill too.
+    Of events a clock is read once for all, so that they have the same ticks; each event is in all
+    of them, or late in all, after a kill too.
 
     Args:
         source: from `tidegate.io.open_source(path, by=…, column=[…])`, in the order of `releases`.
-        releases: `DurableKeyedColumns`, or a new release for each column. The last one is called
-            `COUNT`, and takes a 1 for each row.
+        releases: `DurableKeyedColumns`, or a new release for each column.
         sinks: the file of each column.
-        format, progress, until: as in `transfer_keyed`.
+        format, late, progress, until: as in `transfer_keyed`.
+        means: the last release, `COUNT`, counts events: it takes a 1 for each row, and the files
+            say that means can be asked.
     """
     columns: Mapping[str, Any]
     columns = releases.runs if isinstance(releases, DurableKeyedColumns) else releases
-    if [*columns][-1:] != [COUNT] or len(columns) < 2:
+    if means and ([*columns][-1:] != [COUNT] or len(columns) < 2):
         raise SettingError("means", f"need event streams, the last of them called {COUNT!r}")
     promises = {name: one.guarantee for name, one in columns.items()}
-    more = {"together": facts_of_all_columns(promises, means=True)}
+    more = {"together": facts_of_all_columns(promises, means=means)}
     passages: list[PassageOnce | DurablePassage] = []
     try:
         for name, one in columns.items():
             kind: Any = DurablePassage if isinstance(one, DurableKeyed) else PassageOnce
-            passages.append(kind(one, sinks[name], format=format, more={**more, "column": name}))
+            how: dict[str, Any] = {"format": format, "late": late}
+            passages.append(kind(one, sinks[name], **how, more={**more, "column": name}))
     except TidegateError as error:  # the files of those before are as they were
         for passage in passages:
             passage.fail(error)
             passage.abort()
         raise
-    found = _keyed_transferred(
-        source, passages, lambda batch: with_ones(batch).by_column(), progress, until
-    )
+
+    def by_column(batch: Batch) -> list[Batch]:
+        return (with_ones(batch) if means else batch).by_column()
+
+    found = _keyed_transferred(source, passages, by_column, progress, until)
     return dict(zip(columns, found, strict=True))
