@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -95,7 +95,8 @@ class Guarantee:
     def plain(self) -> dict[str, Any]:
         """The guarantee as plain data, with exact numbers as text."""
         exact = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
-        return {**asdict(self), **exact, "rho": None if self.rho is None else str(self.rho)}
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**found, **exact, "rho": None if self.rho is None else str(self.rho)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Guarantee:

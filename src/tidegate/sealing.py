@@ -37,7 +37,9 @@ def seal(header: Mapping[str, Any], body: Mapping[str, Any], key: bytes | None) 
     prefix = _PREFIX.pack(_MAGIC, _VERSION, len(public)) + public
     payload = encoded(body)
     if key is None:
-        return prefix + hashlib.sha256(prefix + payload).digest() + payload
+        checked = hashlib.sha256(prefix)  # a payload may be long: it is not copied for this
+        checked.update(payload)
+        return b"".join((prefix, checked.digest(), payload))
     nonce = random_bytes(_NONCE_BYTES)
     return prefix + nonce + _cipher(key).encrypt(nonce, payload, prefix)
 

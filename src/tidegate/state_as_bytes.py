@@ -82,7 +82,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
         return value
 
     text = json.dumps(plain(body)).encode()
-    return struct.pack(">Q", len(text)) + text + b"".join(blobs)
+    return b"".join((struct.pack(">Q", len(text)), text, *blobs))
 
 
 @lru_cache(maxsize=32)

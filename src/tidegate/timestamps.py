@@ -22,6 +22,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.clock import SECOND, UNITS, Clock, ClockRowsOfKeys, zone_name
 from tidegate.errors import InputError
@@ -32,22 +33,19 @@ from tidegate.timestamps_in_bulk import (
     FIRST_YEAR,
     ISO,
     LAST_YEAR,
-    dates_among,
+    LIKE_A_DATE,
+    beyond_timestamps,
     looks_like_a_date,
     offset_of_timestamp,
     timestamps_alike,
+    timestamps_from_numbers,
     unit_of_timestamp,
-    unit_sizes_in_bulk,
 )
 
 _NUMBER = re.compile(r"[+-]?\d{1,19}(?:\.\d{1,9})?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times are counted from it
 
 _NO_SUCH_TIME = "is not a time: there is no such day, or hour, minute or second"
-_DATE = "looks like a date without separators, not like a number since 1970"
-
-# Nanoseconds, in 2262: as a float, so that rounding cannot lead beyond 64 bits.
-_FARTHEST = 2.0**63 - 2.0**41
 
 
 class Times(NamedTuple):
@@ -70,6 +68,7 @@ def read_times(
     before: Sequence[int] = (),
     by_order: bool = True,
     keys: ClockRowsOfKeys | None = None,
+    counted: NDArray[np.bool_] | None = None,
 ) -> Times:
     """Read times of any kind in the table above.
 
@@ -82,6 +81,8 @@ def read_times(
         by_order: False for events: each time is read by itself, numbers by their own size. That an
             event happened is protected: it must not decide when others did.
         keys: whose rows these are, if rows of several keys are mixed.
+        counted: which rows will be taken; None: all. Each of the others is read by itself: their
+            keys are not declared, and how the first is written must not decide about any other row.
 
     Raises:
         InputError: a time is missing, or is none; or naive times and instants are mixed.
@@ -95,6 +96,16 @@ def read_times(
             raise InputError(f"times at position {position}: they are of another clock than before")
         return found
     values = column_in_arrow(values)
+    if counted is not None and not counted.all():
+        alone: dict[str, Any] = {"position": position, "zone": zone or (clock and clock.zone)}
+        others = read_times(_times_where(values, ~counted), **alone, by_order=False)
+        if not counted.any():
+            return Times(others.ticks, clock or others.clock)
+        alone = {"position": position, "zone": zone, "clock": clock, "before": before, "keys": keys}
+        mine = read_times(_times_where(values, counted), **alone, by_order=by_order)
+        if not mine.ticks.size == others.ticks.size == counted.size:  # the caller says so
+            return mine
+        return Times(np.where(counted, mine.ticks, others.ticks), mine.clock)
     wanted = zone if clock is None or clock.zone is None else clock.zone
     given = None if clock is None else clock.unit
     local, instant, unit = _timestamps_of_column(values, position, given if by_order else EACH)
@@ -113,6 +124,17 @@ def read_times(
         )
     ticks = local if instant else known.universal(local, before, by_order=by_order, keys=keys)
     return Times(ticks, known)
+
+
+def _times_where(values: Any, counted: NDArray[np.bool_]) -> Any:
+    """A column with the first time that counts in place of those that do not; positions stay."""
+    places = np.where(counted, np.arange(counted.size), np.argmax(counted))
+    listed = values if hasattr(values, "__len__") else list(values)
+    if len(listed) != counted.size:
+        return listed
+    if hasattr(listed, "take"):  # of numpy, pandas and pyarrow
+        return listed.take(places)
+    return [listed[place] for place in places.tolist()]
 
 
 def _mixed_timestamps(position: int) -> str:
@@ -137,7 +159,7 @@ def _timestamps_of_column(
         if dated:
             _check_years_of_timestamps(array, position)
             return array.astype("datetime64[ns]").astype(np.int64), instant, None
-        return _timestamps_from_numbers(array, position, unit)
+        return timestamps_from_numbers(array, position, unit)
     if typed is not None or isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise InputError("times must be a list or a column of times, one for each value")
     listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)  # of pyarrow
@@ -182,35 +204,7 @@ def _check_years_of_timestamps(array: np.ndarray[Any, Any], position: int) -> No
     years = array.astype("datetime64[Y]").astype(np.int64) + 1970
     wrong = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
     if wrong.size:
-        raise InputError(_beyond_timestamps(position + int(wrong[0])))
-
-
-def _beyond_timestamps(position: int) -> str:
-    return f"time at position {position} is not in the years {FIRST_YEAR} to {LAST_YEAR}"
-
-
-def _timestamps_from_numbers(
-    array: np.ndarray[Any, Any], position: int, unit: str | None
-) -> tuple[IntArray, bool, str]:
-    with np.errstate(over="ignore"):  # a longer float than 64 bits may become infinite
-        sizes = np.abs(array.astype(np.float64))
-    wrong = np.flatnonzero(~np.isfinite(sizes))
-    if wrong.size:
-        raise InputError(f"time at position {position + int(wrong[0])} is missing")
-    dates = dates_among({None: array[:1], EACH: array}.get(unit, array[:0]))
-    if dates.size:
-        raise InputError(f"time at position {position + int(dates[0])} {_DATE}")
-    known = unit or (unit_of_timestamp(array[0].item()) if array.size else "s")
-    size = unit_sizes_in_bulk(array) if known == EACH else np.int64(UNITS[known])
-    wrong = np.flatnonzero(sizes >= _FARTHEST / size)  # a product could overflow
-    if wrong.size:
-        raise InputError(_beyond_timestamps(position + int(wrong[0])))
-    if array.dtype.kind == "f":  # a float of seconds knows microseconds
-        grain = np.maximum(1, size // 10**6)
-        ticks = np.rint(array * (size // grain)).astype(np.int64) * grain
-    else:
-        ticks = array.astype(np.int64) * size
-    return ticks, True, known
+        raise InputError(beyond_timestamps(position + int(wrong[0])))
 
 
 def _timestamps_from_objects(
@@ -223,7 +217,7 @@ def _timestamps_from_objects(
     if kinds in ({int}, {float}):  # as a column that has a type
         with suppress(OverflowError):  # `_one_timestamp` names it
             whole = np.int64 if kinds == {int} else np.float64
-            return _timestamps_from_numbers(np.array(values, dtype=whole), position, unit)
+            return timestamps_from_numbers(np.array(values, dtype=whole), position, unit)
     ticks: IntArray = np.zeros(len(values), dtype=np.int64)
     kind: tuple[bool, str | None] | None = None
     for at, value in enumerate(values):
@@ -236,7 +230,7 @@ def _timestamps_from_objects(
             raise InputError(_mixed_timestamps(position + at))
         kind, unit = (instant, known), known
         if not -(2**63) <= tick < 2**63:
-            raise InputError(_beyond_timestamps(position + at))
+            raise InputError(beyond_timestamps(position + at))
         ticks[at] = tick
     instant, known = kind or (unit not in (None, EACH), unit)
     return ticks, instant, known
@@ -268,7 +262,7 @@ def _one_timestamp(value: Any, unit: str | None) -> tuple[int, bool, str | None]
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise _UnreadableError(f"is not in the years {FIRST_YEAR} to {LAST_YEAR}")
     if isinstance(value, int | float | np.integer | np.floating):
-        ticks, _, known = _timestamps_from_numbers(np.array([value]), 0, unit)
+        ticks, _, known = timestamps_from_numbers(np.array([value]), 0, unit)
         return int(ticks[0]), True, known
     raise _UnreadableError("is not a time: give datetimes, numbers since 1970 or ISO 8601")
 
@@ -280,7 +274,7 @@ def _timestamp_from_text(text: str, unit: str | None) -> tuple[int, bool, str | 
         whole, _, decimals = text.partition(".")
         known = unit_of_timestamp(float(text)) if unit in (None, EACH) else str(unit)
         if unit in (None, EACH) and looks_like_a_date(float(text)):
-            raise _UnreadableError(_DATE)
+            raise _UnreadableError(LIKE_A_DATE)
         size = UNITS[known]
         rest = int((decimals + "0" * 9)[:9]) * size // SECOND
         tick = int(whole) * size + (-rest if text[0] == "-" else rest)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.clock import SECOND, UNITS
+from tidegate.errors import InputError
 from tidegate.lattice import IntArray
 
 ISO = re.compile(
@@ -21,6 +22,9 @@ _FEWEST = 16  # below, looking at each is as fast
 _DIGITS = 18  # that fit 64 bits
 _MOST_KINDS = 16  # lengths, or zones, that are told apart
 _YEAR_1980 = 3652 * 86_400 * SECOND
+LIKE_A_DATE = "looks like a date without separators, not like a number since 1970"
+# Nanoseconds, in 2262: as a float, so that rounding cannot lead beyond 64 bits.
+_FARTHEST = 2.0**63 - 2.0**41
 _LONGEST = 64  # letters: an array has room for the longest text in every row
 
 
@@ -40,6 +44,36 @@ def unit_sizes_in_bulk(numbers: NDArray[Any]) -> IntArray:
     limits = [sizes < 1e11, sizes < 1e14, sizes < 1e17]
     found: IntArray = np.select(limits, [UNITS["s"], UNITS["ms"], UNITS["us"]], UNITS["ns"])
     return found
+
+
+def beyond_timestamps(position: int) -> str:
+    """That a time cannot be kept in 64 bits."""
+    return f"time at position {position} is not in the years {FIRST_YEAR} to {LAST_YEAR}"
+
+
+def timestamps_from_numbers(
+    array: NDArray[Any], position: int, unit: str | None
+) -> tuple[IntArray, bool, str]:
+    """Numbers since 1970 in nanoseconds; that they are instants; and their unit."""
+    with np.errstate(over="ignore"):  # a longer float than 64 bits may become infinite
+        sizes = np.abs(array.astype(np.float64))
+    wrong = np.flatnonzero(~np.isfinite(sizes))
+    if wrong.size:
+        raise InputError(f"time at position {position + int(wrong[0])} is missing")
+    dates = dates_among({None: array[:1], EACH: array}.get(unit, array[:0]))
+    if dates.size:
+        raise InputError(f"time at position {position + int(dates[0])} {LIKE_A_DATE}")
+    known = unit or (unit_of_timestamp(array[0].item()) if array.size else "s")
+    size = unit_sizes_in_bulk(array) if known == EACH else np.int64(UNITS[known])
+    wrong = np.flatnonzero(sizes >= _FARTHEST / size)  # a product could overflow
+    if wrong.size:
+        raise InputError(beyond_timestamps(position + int(wrong[0])))
+    if array.dtype.kind == "f":  # a float of seconds knows microseconds
+        grain = np.maximum(1, size // 10**6)
+        ticks = np.rint(array * (size // grain)).astype(np.int64) * grain
+    else:
+        ticks = array.astype(np.int64) * size
+    return ticks, True, known
 
 
 def dates_among(numbers: NDArray[Any]) -> IntArray:

@@ -146,6 +146,40 @@ def test_streams_by_key_and_per_tick(
     assert run("query", "private.csv").exit_code == 0
 
 
+@pytest.mark.parametrize("every", [[], ["--every", "1h"]])
+def test_rows_whose_key_is_not_declared_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: list[str]
+) -> None:
+    """What it says is what a release of the declared keys would have; its command names them."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        f"2024-01-01T{at // 60 // 60:02}:{at // 60 % 60:02}:{at % 60:02},{'a7x'[at % 3]},"
+        f"{9 if at % 3 < 2 else 5000}"
+        for at in range(9000)
+    ]
+    (tmp_path / "trips.csv").write_text("\n".join(["at,zone,fare", *rows]) + "\n")
+    (tmp_path / "declared").write_text("a\n7\nnever\n")
+    look = ["check", "trips.csv", "--column", "fare", "--time", "at", *every]
+    result = run(*look, "--by", "zone", "--keys", "declared")
+    assert result.exit_code == 0, result.output
+    assert "rows       6,000\n" in result.stdout
+    assert "largest    9\n" in result.stdout
+    assert "2 in 'zone': 3,000 to 3,000 rows each" in result.stdout
+    assert "declared   3 keys in declared; 1 have no row" in result.stdout
+    assert "dropped    3,000 rows have another key: a release drops them" in result.stdout
+    assert "5000" not in result.stdout
+    assert "keys.txt" not in result.stdout
+    command = shlex.split(result.stdout.splitlines()[-1])
+    assert command[command.index("--keys") + 1] == "declared"
+    released = run(*command[1:])
+    assert released.exit_code == 0, released.output
+    assert "dropped 3,000 rows" in released.stderr
+    assert run(*look, "--keys", "declared").stderr.startswith("tidegate: keys: needs --by")
+    (tmp_path / "declared").write_text("A\n")
+    nothing = run(*look, "--by", "zone", "--keys", "declared")
+    assert (nothing.exit_code, "keys: no row has a key of declared" in nothing.stderr) == (4, True)
+
+
 def test_it_says_whose_midnight_begins_a_day(tmp_path: Path) -> None:
     """Offsets that change with the clocks do not tell the zone: days are those of UTC."""
     path = tmp_path / "clocks.csv"

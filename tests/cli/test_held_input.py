@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.invoking import run
 from tests.entropy import beginning_with
-from tidegate.cli import release_by_key
+from tidegate.cli import declared_keys_and_rows
 from tidegate.io import open_source
 from tidegate.io.held_source import HeldSource
 
@@ -17,11 +17,11 @@ BAD_VALUE = f"{ROWS}a,none of your business\n{ROWS}"
 
 
 def released(folder: Path, text: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Exit code, messages and files of a run that holds inputs of up to `most` bytes."""
+    """Exit code, messages and files of a run that holds inputs of up to `most` rows."""
     folder.mkdir(exist_ok=True)
     (folder / "keys").write_text("a\nb\n")
     (folder / "in.csv").write_text("key,value\n" + text)
-    monkeypatch.setattr(release_by_key, "_HELD", most)
+    monkeypatch.setattr(declared_keys_and_rows, "_HELD", most)
     for old in folder.glob("out.csv*"):
         old.unlink()
     words = ["--by", "key", "--keys", folder / "keys", "--column", "value", "--epsilon", 1]
@@ -51,6 +51,31 @@ def test_a_held_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     assert released(tmp_path, ROWS, 1 << 26, monkeypatch)[0] == 0
     assert len(opened) == 1
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_what_is_held_is_limited_by_rows(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the size of a file: columns that nobody asks for take no memory."""
+    arrow_csv = pytest.importorskip("pyarrow.csv", reason="files need the extra [cli]")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="files need the extra [cli]")
+    (tmp_path / "in.csv").write_text("key,value\n" + ROWS)
+    parquet.write_table(arrow_csv.read_csv(tmp_path / "in.csv"), tmp_path / "in.parquet")
+    opening = {"format": None, "column": "value", "by": "key"}
+
+    def held() -> HeldSource | None:
+        return declared_keys_and_rows._held_file_with_keys(str(tmp_path / f"in.{form}"), opening)
+
+    found = held()
+    assert found is not None
+    assert found.rows == 6000
+    monkeypatch.setattr(declared_keys_and_rows, "_HELD", 5999)
+    assert held() is None
+    monkeypatch.setattr(declared_keys_and_rows, "_HELD", 6001 + (form == "csv"))  # a header
+    assert held() is not None
+    monkeypatch.setattr(declared_keys_and_rows, "_HELD_LINES", 100)
+    assert (held() is None) == (form == "csv")
 
 
 def test_given_rows_are_not_held_any_more(tmp_path: Path) -> None:

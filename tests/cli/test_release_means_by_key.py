@@ -13,7 +13,7 @@ import tidegate as tg
 from tests.cli.invoking import run
 from tests.keyed.test_means_by_key import KEYED, KEYS, truth, written
 from tidegate.errors import QueryError, SettingError
-from tidegate.keyed.transfer import transfer_means_by_key
+from tidegate.keyed.transfer import transfer_columns_by_key
 from tidegate.ledger import Ledger
 
 
@@ -101,11 +101,10 @@ def test_what_is_refused(tmp_path: Path) -> None:
         result = run(*words, *more)
         assert problem in result.stderr, more
         assert not list(tmp_path.glob("out*"))
-    without = [one for one in words if one != "--mean"]
-    result = run(*without, "--column", "tip")
-    assert "--by needs exactly one --column, or --mean" in result.stderr
     result = run(*words, "--until", "2024-01-31")
     assert "no tick is over at --until" in result.stderr
     assert result.exit_code
     with pytest.raises(SettingError, match="means: need event streams"):
-        transfer_means_by_key(None, {"count": KEYED.counts.start()}, {}, until="2024-02-05")  # type: ignore[arg-type]
+        transfer_columns_by_key(
+            None, {"count": KEYED.counts.start()}, {}, until="2024-02-05", means=True
+        )  # type: ignore[arg-type]

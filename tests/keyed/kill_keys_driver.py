@@ -23,8 +23,8 @@ from tests.ways_to_die import countdown, die, trial
 from tidegate.cli import release as command
 from tidegate.cli import release_events
 from tidegate.cli.release_by_key import _keyed_specification
-from tidegate.cli.release_columns import event_pipelines_of, pipelines_of_columns
-from tidegate.cli.release_means_by_key import keyed_columns
+from tidegate.cli.release_columns import pipelines_of_columns
+from tidegate.cli.release_columns_by_key import keyed_columns
 from tidegate.durable import DurableRelease
 from tidegate.durable.durable_columns import DurableColumns
 from tidegate.durable.state_stores import FolderStore
@@ -49,6 +49,9 @@ SCENARIOS = {
     "events": EVENTS,
     "events by key": {"by": "zone", "keys": "zones.txt", **EVENTS},
     "means by key": {"by": "zone", "keys": "zones.txt", "mean": True, **EVENTS},
+    "columns by key": {
+        "by": "zone", "keys": "zones.txt", "columns": ["value", "tip"], "time": "when", **TOPS
+    },
     "several columns": {"columns": ["value", "tip"], "time": "when", **TOPS},
 }  # fmt: skip
 
@@ -82,9 +85,9 @@ def begin(source, options):
     """Store the id of the noise, and read nothing: both runs go on from there."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     one = {**named, "bound": "400", "column": named["column"][0]}
-    if "mean" in named:
-        pipelines = event_pipelines_of([*named["column"], COUNT], named, means=True)
-        columns = keyed_columns(pipelines, named)
+    if "mean" in named or ("by" in named and len(named["column"]) > 1):
+        names = [*named["column"], *([COUNT] if "mean" in named else [])]
+        columns, _ = keyed_columns(source, names, named, {})  # state: none is held
         opened = DurableKeyedColumns.open(named["state"], columns, key=driver.KEY)
     elif "by" in named:
         specification, _ = _keyed_specification(source, one, opening={})  # state: none is held

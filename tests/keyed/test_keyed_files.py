@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -44,6 +45,10 @@ def written(folder: Path) -> Path:
     return folder / "in.csv"
 
 
+def parsed(page: str) -> ElementTree.Element:
+    return ElementTree.fromstring(page)  # our own page
+
+
 def moved(folder: Path, name: str, pipeline: tg.Pipeline = TOPS) -> KeyedRelease:
     release = tg.keyed(pipeline, keys=NAMES).start(tg.seeded(3))
     with open_source(written(folder), column="watts", by="who", time="when") as source:
@@ -79,6 +84,36 @@ def test_a_file_has_the_rows_and_answers_of_the_release(tmp_path: Path, name: st
         file = tg.open(tmp_path / name)
     with pytest.raises(tg.QueryError, match="'x' has no released rows"):
         file.query(key="x")
+
+
+def test_files_and_rows_show_themselves_in_a_notebook(tmp_path: Path) -> None:
+    """Keys are anybody's texts, and stand in a page as such."""
+    release = tg.keyed(TOPS, keys=[*NAMES, "<b>"]).start(tg.seeded(3))
+    keys, values, times = rows()
+    released = release.push(["<b>" if key == "7" else key for key in keys], values, times)
+    page = parsed(released._repr_html_())
+    cells = [cell.text for cell in page.iter("td")]
+    expected = released.columns()
+    assert len(cells) == 10 * 5
+    assert cells[:5] == [
+        expected["key"][0],
+        released.clock.texts(released.times[:1])[0],
+        str(expected["position"][0]),
+        str(expected["value"][0]),
+        str(expected["level"][0]),
+    ]
+    assert "<b>" in expected["key"]
+    assert "<b>" not in released._repr_html_()
+    assert f"{len(released) - 10} more rows" in released._repr_html_()
+    moved(tmp_path, "<i>.csv")
+    file = tg.open(tmp_path / "<i>.csv")
+    facts = [cell.text for cell in parsed(file._repr_html_()).iter("td")]
+    assert facts[:3] == [
+        f"3, {len(file.measured)} of them with answers",
+        f"{len(file)}",
+        file.guarantee,
+    ]
+    assert SECRET not in file._repr_html_() + released._repr_html_()
 
 
 def test_an_adaptive_file_carries_the_record_of_each_key(tmp_path: Path) -> None:

@@ -17,6 +17,6 @@ DRIVER = Path(__file__).with_name("kill_keys_driver.py")
 
 def test_kills_leave_no_trace() -> None:
     results, kinds = driven(DRIVER, 20261117, KILLS, seconds=3000)
-    assert len(results) == 8
+    assert len(results) == 9
     assert sum(kinds.values()) >= 0.9 * KILLS, results
     assert len(kinds) >= depth(2, 3)

@@ -17,8 +17,9 @@ from tidegate.io import open_source
 from tidegate.keyed.durable_columns_by_key import DurableKeyedColumns
 from tidegate.keyed.durable_folder import DurableKeyed
 from tidegate.keyed.passage_to_file import DurablePassage
-from tidegate.keyed.transfer import transfer_durably, transfer_means_by_key
+from tidegate.keyed.transfer import transfer_columns_by_key, transfer_durably
 from tidegate.ledger import CapExceeded, Ledger
+from tidegate.record.mean_and_ratio import ratio
 from tidegate.released.released_columns import column_file
 
 START = np.datetime64("2024-02-01T00:00", "s")
@@ -157,12 +158,49 @@ def released(folder: Path, until: str, **options: Any) -> dict[str, int]:
         ) as source,
         DurableKeyedColumns.open(folder / "state", columns, source="log", **options) as runs,
     ):
-        transfer_means_by_key(source, runs, sinks, until=until)
+        transfer_columns_by_key(source, runs, sinks, until=until, means=True)
         return {name: run.release.late for name, run in runs.runs.items()}  # type: ignore[attr-defined]
 
 
 def lines(folder: Path, column: str) -> list[str]:
     return (folder / f"out.{column}.csv").read_text().splitlines()
+
+
+def test_ratios_of_two_columns_by_key(tmp_path: Path) -> None:
+    """Of each key, of a group, and by time: what the sums of both files give by Fieller."""
+    words = [*written(tmp_path), "--column", "fare", "--column", "tip", "--until", "2024-02-05"]
+    assert run(*words).exit_code == 0
+    output, files = tmp_path / "out.csv", tg.open(tmp_path / "out.csv")
+    asked = ["query", output, "--ratio", "tip/fare", "--json"]
+    found = {row["key"]: row for row in json.loads(run(*asked).stdout)["ratios"]}
+    assert [*found] == ["a", "b", "none", "total"]
+    assert found["none"]["ratio"] is None
+    assert "may be 0" in found["none"]["problem"]
+    for key in ("a", "b"):
+        exact = ratio(files["tip"].query(key=key), files["fare"].query(key=key))
+        row = found[key]
+        assert (row["ratio"], row["low"], row["high"]) == (exact.estimate, exact.low, exact.high)
+        assert row["low"] <= 1 / 8 <= row["high"]
+        assert files.ratio("tip", "fare", key=key) == exact
+    whole = ratio(files["tip"].query(), files["fare"].query())
+    assert found["total"]["ratio"] == whole.estimate == files.ratio("tip", "fare").estimate
+    group = json.loads(run(*asked, "--key", "a", "--key", "b").stdout)["ratios"][-1]
+    assert group["ratio"] == files.ratio("tip", "fare", keys=["a", "b"]).estimate
+    daily = json.loads(run(*asked, "--key", "a", "--every", "1d").stdout)["ratios"]
+    assert [row["from"][:10] for row in daily] == [f"2024-02-0{day}" for day in (1, 2, 3, 4)]
+    day = {"from_": "2024-02-02", "to": "2024-02-03"}
+    assert daily[1]["ratio"] == files.ratio("tip", "fare", key="a", **day).estimate
+    totals = json.loads(run(*asked, "--every", "1d", "--total").stdout)["ratios"]
+    assert totals[1]["ratio"] == files.ratio("tip", "fare", **day).estimate
+    text = run(*asked[:-1], "--from", "2024-02-02", "--key", "b").stdout
+    assert text.splitlines()[0].split() == ["key", "tip", "fare", "tip/fare", "95", "%", "interval"]
+    assert "all columns together" in text
+    for words, message in [
+        (["--ratio", "tip/fees"], "no released column 'fees'"),
+        (["--ratio", "tip/fare", "--key", "other"], "key 'other'"),
+        (["--ratio", "tip/fare", "--as-of", "5"], "need a file with one stream"),
+    ]:
+        assert message in run("query", output, *words).stderr
 
 
 def test_cut_short_between_two_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,13 @@ from pydantic import ValidationError
 from tests.fuzz.service_parsers import service
 from tidegate.durable import StorageError
 from tidegate.errors import InputError
+from tidegate.service.arrow_bodies import MOST_ROWS
 from tidegate.service.devices.task_routes import NewTask
 from tidegate.service.problem_details import RefusedRequest
 from tidegate.service.push_bodies import (
     ARROW,
     MEDIA_TYPES,
     MOST_BYTES,
-    MOST_ROWS,
     parsed_body,
 )
 from tidegate.service.push_route import push_idempotency_key, push_media_type

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tidegate as tg
+from tests.cli.invoking import run
 from tidegate.durable import transfer
 
 duckdb = pytest.importorskip("duckdb", reason="tables need the extra [tables]")
@@ -92,6 +93,59 @@ def test_mistakes_are_explained(connection, tmp_path: Path, place: str, message:
         connection.sql(f"select tidegate_sum('{path}', {first}, {last})").fetchall()
     with pytest.raises(duckdb.Error, match=r"nothing\.csv"):
         connection.sql("select tidegate_sum('nothing.csv', 0, 5)").fetchall()
+
+
+@pytest.fixture
+def by_zone(tmp_path: Path) -> Path:
+    """Rows of two zones, a minute apart."""
+    times = np.datetime64("2024-01-01") + np.arange(3000).astype("timedelta64[m]")
+    zones = np.where(np.arange(3000) % 3, "north", "south")
+    rows = np.stack([times.astype(str), zones, FARES.astype(str)], axis=1)
+    (tmp_path / "in.csv").write_text("\n".join(["at,zone,fare", *map(",".join, rows)]) + "\n")
+    (tmp_path / "zones").write_text("north\nsouth\neast\n")
+    path = tmp_path / "by zone.csv"
+    words = ["--by", "zone", "--keys", tmp_path / "zones", "--column", "fare", "--time", "at"]
+    run("release", tmp_path / "in.csv", *words, "--epsilon", 1, "--bound", 500, "-o", path)
+    return path
+
+
+def test_sums_of_a_file_with_keys(connection, by_zone: Path) -> None:
+    """Of one key, of a column of keys, and the total, by position and by time, as in Python."""
+    file = tg.open(by_zone)
+
+    def asked(sql: str) -> list[tuple[float, ...]]:
+        return connection.execute(sql, {"path": str(by_zone)}).fetchall()
+
+    def row(answer) -> tuple[float, ...]:
+        return answer.estimate, answer.low, answer.high, answer.standard_error
+
+    day = {"from_": "2024-01-01", "to": "2024-01-02"}
+    positions, dates = "$path, 100, 900", "$path, date '2024-01-01', date '2024-01-02'"
+    one = "select unnest(tidegate_sum({}, key := 'north'))"
+    assert asked(one.format(positions)) == [row(file.query(100, 900, key="north"))]
+    assert asked(one.format(dates)) == [row(file.query(**day, key="north"))]
+    total = "select unnest(tidegate_sum({}, confidence := 0.9))"
+    assert asked(total.format(positions)) == [row(file.query(100, 900, confidence=0.9))]
+    assert asked(total.format(dates)) == [row(file.query(**day, confidence=0.9))]
+    each = f"select tidegate_sum({dates}, key := zone).high from (values ('south'), ('north'), "
+    highs = [(file.query(**day, key=key).high,) for key in ("south", "north")]
+    assert asked(each + "(null)) as zones(zone)") == [*highs, (None,)]
+    beyond = "$path, date '2030-01-01', date '2031-01-01'"
+    assert asked(f"select tidegate_sum({beyond}), tidegate_sum({beyond}, key := 'north')") == [
+        (None, None)
+    ]
+
+
+def test_mistakes_with_keys_are_explained(connection, by_zone: Path, tmp_path: Path) -> None:
+    plain = written(tmp_path / "r.csv")
+    for path, key, message in [
+        (by_zone, "east", "has no released rows in this file"),
+        (plain, "north", "this file has no keys"),
+    ]:
+        with pytest.raises(duckdb.Error, match=message):
+            connection.sql(f"select tidegate_sum('{path}', 0, 5, key := '{key}')").fetchall()
+    with pytest.raises(duckdb.Error, match="give both start and end"):
+        connection.sql(f"select tidegate_sum('{by_zone}', 0, '2024-01-02')").fetchall()
 
 
 def test_frames_of_polars_have_a_namespace() -> None:

@@ -20,7 +20,8 @@ from tidegate.cli.check_errors import (
 )
 from tidegate.cli.check_reading_options import found_reading_options, reading_facts
 from tidegate.cli.check_rehearsal import RehearsalValues
-from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
+from tidegate.cli.check_streams import CheckedStreams
+from tidegate.cli.check_times import CheckedTimes
 from tidegate.cli.check_values import check_facts, nothing_to_check
 from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
 from tidegate.cli.file_options import Column, DecimalSign, Delimiter, Header, InputFormat, Source
@@ -76,6 +77,13 @@ def check(
     by: Annotated[
         str | None, typer.Option(help="Column with the key of a row: a stream for each key.")
     ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keys to release with --by, one a line; rows of others do not count.",
+        ),
+    ] = None,
     every: Annotated[
         str | None, typer.Option(help="Rows are events: look at sums per tick, e.g. 15min.")
     ] = None,
@@ -95,7 +103,7 @@ def check(
     \b
       tidegate check meters.csv --column watts
       tidegate check meters.csv --column watts --bound 10000 --epsilon 0.1 --time time
-      tidegate check trips.csv --column fare --by zone --time pickup --every 15min
+      tidegate check trips.csv --column fare --by zone --keys zones.txt --time pickup --every 15min
     """  # noqa: D301  # \b keeps the lines of the examples
     with errors_as_exit_codes():
         typer.echo(_FIRST)
@@ -104,7 +112,7 @@ def check(
         if column is None and source != "-" and _list_columns_to_check(source, reading):
             raise SettingError("column", "is required: the file has several columns")
         timing = CheckedTimes.found(source, time, zone, time_format, reading)
-        streams = CheckedStreams(by, every)
+        streams = CheckedStreams(by, every, keys)
         streams.check(timing)
         try:
             profile, values = _check_profile(source, column, timing, streams, reading)
@@ -113,7 +121,8 @@ def check(
                 _list_columns_to_check(source, reading)
             raise
         if not profile.rows or profile.rows == profile.missing:
-            raise InputError(nothing_to_check(profile, column))
+            dropped = "" if profile.rows else streams.declared.problem
+            raise InputError(dropped or nothing_to_check(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
         facts = [*reading_facts(given, reading), *check_facts(profile, lower)]
@@ -157,7 +166,7 @@ def _check_profile(
     try:
         how = {**timing.source(), **streams.source(), **reading}
         with open_source(source, column=column, **how) as opened:
-            for batch in opened.batches():
+            for batch in map(streams.declared.of, opened.batches()):
                 profile.push(np.asarray(batch.values, dtype=np.float64))
                 timing.push(batch.times)
                 streams.push(batch)
@@ -167,8 +176,7 @@ def _check_profile(
             raise
         if streams.every is not None:
             raise
-        streams.rows_of_key.clear()
-        streams.twice = 0
+        streams.begin_again()
         return _check_profile(source, column, timing, streams, reading)
     return profile, values
 

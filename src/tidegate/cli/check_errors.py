@@ -11,7 +11,8 @@ from tidegate.errors import SettingError
 from tidegate.tables.plain_text import table
 
 if TYPE_CHECKING:
-    from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
+    from tidegate.cli.check_streams import CheckedStreams
+    from tidegate.cli.check_times import CheckedTimes
     from tidegate.plan.data_profile import DataProfile
     from tidegate.run.pipeline import Pipeline
 

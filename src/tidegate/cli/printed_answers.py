@@ -168,9 +168,17 @@ def _plain_printed(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
+def columns_of_ratio(wanted: str) -> list[str]:
+    """The two columns that --ratio names."""
+    above, sign, below = wanted.partition("/")
+    if not (above and sign and below):
+        raise SettingError("ratio", "must name two columns: tip/fare")
+    return [above, below]
+
+
 def printed_ratio(
-    released: Path,
-    wanted: str,
+    released: Path | str,
+    names: list[str],
     ask: Callable[[Record], tuple[list[str], Answers]],
     format: str | None,  # noqa: A002  # as in open_source
     *,
@@ -180,19 +188,17 @@ def printed_ratio(
     from tidegate.record.mean_and_ratio import ratio
     from tidegate.released.released_columns import open_columns
 
-    above, sign, below = wanted.partition("/")
-    if not (above and sign and below):
-        raise SettingError("ratio", "must name two columns: tip/fare")
+    above, below = names
     columns = open_columns(released, [above, below], format)
-    (names, tops), (_, bottoms) = (ask(columns[name].record) for name in (above, below))
+    (ranges, tops), (_, bottoms) = (ask(columns[name].record) for name in (above, below))
     rows: list[dict[str, Any]] = []
-    for at, name in enumerate(names):
+    for at, name in enumerate(ranges):
         row: dict[str, Any] = {"range": name, above: tops.estimate[at], below: bottoms.estimate[at]}
         try:
             found = ratio(tops[at], bottoms[at])
             row |= {"ratio": found.estimate, "low": found.low, "high": found.high}
         except QueryError as error:
-            if len(names) == 1:
+            if len(ranges) == 1:
                 raise
             row |= {"ratio": None, "low": None, "high": None, "problem": str(error)}
         rows.append(row)

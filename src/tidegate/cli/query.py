@@ -109,6 +109,7 @@ def query(
       tidegate query private.csv --from 2024-02-01 --to 2024-03-01 --every 1d
       tidegate query private.csv 0 86400 --as-of 86400
       tidegate query private.csv --ratio tip/fare --every 1mo
+      tidegate query private.csv --ratio tip/fare --key north
       tidegate query private.csv --key north --key south --from 2024-02-01
       tidegate query private.csv --every 1d --total
       printf 'start,end\\n0,60\\n60,120\\n' | tidegate query private.csv --ranges -
@@ -138,17 +139,6 @@ def query(
             pairs = zip(found.start.tolist(), found.end.tolist(), strict=True)
             return [f"[{begin}, {end})" for begin, end in pairs], found
 
-        if every is not None and as_of is not None:
-            raise SettingError("as-of", "cannot be used with --every")
-        if ratio is not None:
-            from tidegate.cli import printed_answers
-
-            if column is not None:
-                raise SettingError("column", "cannot be used with --ratio, which names two columns")
-            typer.echo(
-                printed_answers.printed_ratio(released, ratio, sums, format, as_json=as_json)
-            )
-            return
         where: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
 
         def of_keys() -> AskedByKey:
@@ -158,6 +148,17 @@ def query(
                 raise SettingError("ranges", "and --as-of need a file with one stream")
             return AskedByKey(where, key or None, every, confidence, total, as_json)
 
+        if every is not None and as_of is not None:
+            raise SettingError("as-of", "cannot be used with --every")
+        if ratio is not None:
+            from tidegate.cli.printed_ratios_by_key import printed_ratios
+
+            if column is not None:
+                raise SettingError("column", "cannot be used with --ratio, which names two columns")
+            how: dict[str, Any] = {"format": format, "as_json": as_json}
+            how["by_key"] = bool(key or total)
+            typer.echo(printed_ratios(released, ratio, sums, of_keys, **how))
+            return
         if column is None and (means := open_all_means(released, format)) is not None:
             if isinstance(means, ReleasedMeansByKey):
                 from tidegate.cli.printed_means_by_key import printed_means_by_key

@@ -72,8 +72,6 @@ def release(settings: dict[str, Any], source: Source = "-") -> None:
         if len(options.get("column", ())) > 1 or options.get("mean"):
             from tidegate.cli.release_columns import release_columns
 
-            if "by" in options and not options.get("mean"):
-                raise SettingError("by", "needs exactly one --column, or --mean")
             if of_broker(source, options):
                 raise SettingError("column", "can be given only once with a broker")
             warn_of_released_file(source, options.get("format"))

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
 import tidegate as tg
 from tidegate.cli import file_options, release_events
-from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping_on_signal
-from tidegate.cli.file_options import output_format, refuse_bad_rows_in_file, unpacked_file_size
-from tidegate.cli.pipeline_from_options import (
-    DEFAULT_PRESET,
-    FEW_ROWS,
-    SHORTEST_KEY,
-    build_pipeline,
-    rows_of_an_average_row,
+from tidegate.cli.declared_keys_and_rows import (
+    options_with_rows_of_keys,
+    read_keys,
+    rows_with_declared_keys,
 )
+from tidegate.cli.exit_codes_and_signals import NOTHING, complain, stopping_on_signal
+from tidegate.cli.file_options import output_format, refuse_bad_rows_in_file
+from tidegate.cli.pipeline_from_options import build_pipeline
 from tidegate.cli.release_summary import summarise_release_of_keys, summary_of_what_is_left
 from tidegate.cli.rounding_note import RoundingNote
 from tidegate.cli.sealing_key import READABLE, read_sealing_key
-from tidegate.errors import MissingError, SettingError, TidegateError
+from tidegate.errors import SettingError
 from tidegate.keyed import Keyed, KeyedRelease
 
 if TYPE_CHECKING:  # files are imported when they are needed: start-up counts
-    from tidegate.io import Batch
     from tidegate.io.held_source import HeldSource
     from tidegate.keyed.passage_to_file import KeyedTransferred
-    from tidegate.lattice import IntArray
+    from tidegate.run.pipeline import Pipeline
 
 _GO_WITHOUT = ("user-column", "stdin", "emit")
-_HELD = 1 << 26  # bytes of a file that is read once; in memory a row takes 16, with a time 24
-ENDLESS = 1 << 60  # what a file says about the past is not forgotten
+_ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 
 
 def check_by_key(options: Mapping[str, Any]) -> None:
@@ -86,6 +81,8 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
         "events": with_ticks,
         "follow": follow,
     }
+    if "keys" in options:
+        opening["declared"] = rows_with_declared_keys(read_keys(options["keys"]))
     if "keys-are-public" in options:
         file_options.refuse_key_for_each_row(source, opening)
     specification, held = _keyed_specification(source, options, opening)
@@ -160,120 +157,30 @@ def _durably_by_key(
 def _keyed_specification(
     source: str, options: dict[str, Any], opening: dict[str, Any]
 ) -> tuple[Keyed, HeldSource | None]:
-    """The keyed specification for `--by`; and the input, if it had to be read for that."""
-    held = None
+    """What `--by` releases; and the input, if it had to be read for that."""
+    if release_events.of_events(options):
+        return keyed_by_options(release_events.build_event_pipeline(options), options), None
+    keys = read_keys(options["keys"]) if "keys" in options else None
+    options, held = options_with_rows_of_keys(options, source, keys, opening)
+    return keyed_by_options(build_pipeline(options), options), held
+
+
+def keyed_by_options(pipeline: Pipeline, options: Mapping[str, Any]) -> Keyed:
+    """A stream of this pipeline for each key that the options declare, or that comes."""
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
-    if release_events.of_events(options):
-        pipeline = release_events.build_event_pipeline(options)
-    else:
-        options, held = _keys_with_length(options, source, keys, opening)
-        pipeline = build_pipeline(options)
     if shared == "shared" and pipeline.reselect is not None:
         raise SettingError(
             "shared-threshold",
             "needs --holdout, such as --holdout 4096: the first 4096 rows of all keys choose "
             "the threshold, and are not released",
         )
-    specification = tg.keyed(
-        replace(pipeline, history=ENDLESS),
+    return tg.keyed(
+        replace(pipeline, history=_ENDLESS),
         keys=keys,
         keys_are_public=keys is None,
         threshold=shared,
     )
-    return specification, held
-
-
-def read_keys(path: Path | str) -> list[str]:
-    """The keys of a file, one a line; blank lines do not count."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise MissingError(f"keys: cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SettingError("keys", f"{path} is not a text file in UTF-8") from None
-    found = [line.strip() for line in text.splitlines()]
-    return [line for line in found if line]
-
-
-def _keys_with_length(
-    options: dict[str, Any], source: str, keys: list[str] | None, opening: dict[str, Any]
-) -> tuple[dict[str, Any], HeldSource | None]:
-    """The options, with the rows of the key that an average row lies in as horizon; and the input,
-    if held.
-
-    That is Σn²/Σn for keys of n rows, and their number of rows where they are alike. A key that is
-    far longer than the horizon stops choosing its threshold while that cuts many values.
-
-    Privacy: settings are published. How many rows a key has is public; how many rows have a key
-    that was not declared is not, so they do not count here either.
-    """
-    fixed = {"horizon", "holdout", "state", "follow", "start-early", "rethreshold"}
-    if fixed & options.keys() or options.get("preset", DEFAULT_PRESET) != DEFAULT_PRESET:
-        return options, None
-    from tidegate.io.file_kind_and_row_count import file_kind_of, is_standard, row_count_at_most
-    from tidegate.methods._preset import HORIZON
-
-    kind, held = file_kind_of(source, options.get("format")), None
-    lines = kind.recoverable and not is_standard(source) and Path(source).is_file()
-    if lines and keys is not None:  # then its lines need not be counted first
-        held = _held_file_with_keys(source, opening)
-    rows = held.rows if held is not None else row_count_at_most(source, options.get("format"))
-    if rows is not None and keys is not None:
-        held = held if lines else _held_file_with_keys(source, opening)
-        each = _rows_of_declared_keys(source, options, keys, held)
-        rows = None if each is None else sum(each)
-    else:
-        each = None if rows is None else [rows]
-    if not each or rows is None or rows < FEW_ROWS:
-        return options, held
-    expected = max(SHORTEST_KEY, rows_of_an_average_row(each))
-    return (options if expected >= HORIZON else {**options, "horizon": expected}), held
-
-
-def _held_file_with_keys(source: str, opening: dict[str, Any]) -> HeldSource | None:
-    """Read a file once, for its length and its release, if it fits into memory.
-
-    None: it is too large, or has a row that cannot be read; its rows are released up to there.
-    """
-    from tidegate.io import open_source
-    from tidegate.io.held_source import HeldSource
-
-    if unpacked_file_size(source, opening["format"]) > _HELD:
-        return None
-    try:
-        with open_source(source, **opening) as opened:
-            return HeldSource(opened)
-    except TidegateError:  # whoever reads it next says what is wrong with it
-        return None
-
-
-def _rows_of_declared_keys(
-    source: str, options: dict[str, Any], keys: list[str], held: HeldSource | None
-) -> list[int] | None:
-    """The number of rows of each declared key. None: the file cannot be read twice."""
-    from tidegate.io.open_source import open_keys
-    from tidegate.keyed.key_names import KeyNames, declared_keys
-    from tidegate.tables.repeated_items import RepeatedItems
-
-    names = ("format", "by", "header", "delimiter", "decimal")
-    reading: dict[str, Any] = {name: options.get(name) for name in names}
-
-    def declared_in(batches: Iterable[Batch]) -> list[int]:
-        found: IntArray = np.zeros(len(keys) + 1, dtype=np.int64)  # last: undeclared
-        for items in (RepeatedItems.of(batch.users) for batch in batches):
-            codes = declared.codes(items.distinct, len(items.distinct), 0)
-            np.add.at(found, codes, np.bincount(items.places, minlength=len(items.distinct)))
-        return [int(rows) for rows in found[:-1]]
-
-    try:
-        declared = KeyNames(declared_keys(keys), more=False)
-        if held is not None:
-            return declared_in(held.held)
-        with open_keys(source, **reading) as opened:
-            return declared_in(opened.batches())
-    except TidegateError:  # whoever reads it next says what is wrong with it
-        return None
 
 
 def why_release_by_key_is_empty(result: Any, *, events: bool) -> str:

@@ -58,17 +58,17 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
     replaced = any(file_holds_something(sink) for sink in sinks.values())
     for sink in sinks.values():
         check_release_options(source, {**options, "output": sink})
+    if "by" in options:
+        from tidegate.cli.release_columns_by_key import release_columns_by_key
+
+        release_columns_by_key(source, names, options, sinks, replaced=replaced)
+        return
     with_ticks = release_events.of_events(options)
     if with_ticks:
         pipelines = event_pipelines_of(names, options, means=means)
         until = release_events.clock(options)
     else:
         pipelines, until = pipelines_of_columns(names, options_with_length(options, source)), None
-    if "by" in options:
-        from tidegate.cli.release_means_by_key import release_means_by_key
-
-        release_means_by_key(source, options, pipelines, sinks, replaced=replaced)
-        return
     refuse_bad_rows_in_file(source, source_options_of_release(options), options)
     quiet = bool(options.get("quiet"))
     continues = source == "-" and options.get("stdin", "resent") == "continues"

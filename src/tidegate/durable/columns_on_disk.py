@@ -101,6 +101,11 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         return found
 
     @classmethod
+    def _counted(cls, wanted: Any) -> bool:
+        """Whether it is public how many rows a column has (`Charging.begin`)."""
+        return cls._pipeline(wanted).ticks is None
+
+    @classmethod
     def open(
         cls,
         folder: str | Path,
@@ -166,8 +171,8 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
             if not new_epoch:
                 found._check_none_was_put_back()
             found._keep_commits()
-            for one in every:
-                found._charging.begin(counted=one.ticks is None)
+            for one in wanted:
+                found._charging.begin(counted=cls._counted(one))
             found._opened = opened.pop_all()
         return found
 

@@ -13,7 +13,7 @@ of one column is; after a crash they may be at different positions, and each res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ import numpy as np
 from tidegate.durable.charging import ChargedCost, charged_costs_together
 from tidegate.durable.columns_on_disk import ColumnsOnDisk
 from tidegate.durable.durable_release import DurableRelease
+from tidegate.durable.folder_lock import StateError
 from tidegate.durable.output_writer import OutputTarget
 from tidegate.durable.transfer import TransferPassage, Transferred
 from tidegate.errors import SettingError
@@ -59,6 +60,48 @@ class _ColumnsInMemory:
     def charge(self, end: int) -> int:
         """Allow all rows: there is no ledger."""
         return end
+
+
+class _ColumnsOfOneClock:
+    """Columns that a kill left apart close ticks once all have read the same events.
+
+    A column that has closed a tick had read as many events as any, since every batch goes to all
+    columns before a tick is closed, and they were committed with it. The others may have read
+    fewer. They read these first, and then close the same ticks, before anybody sees an event that
+    comes after: it is late in all columns, or in none.
+    """
+
+    def __init__(self, passages: Sequence[TransferPassage], place: int) -> None:
+        runs = [passage.run for passage in passages]
+        self._passages, self._place = passages, place
+        self._apart = len({(run.seen, run.position) for run in runs}) > 1
+        self._read, self._closed = max(run.seen for run in runs), max(run.position for run in runs)
+
+    def room(self, rows: int) -> int:
+        """How many of these rows may be read together."""
+        return min(rows, self._read - self._place) if self._apart else rows
+
+    def reach(self, place: int) -> None:
+        """All columns have read the rows before this place."""
+        self._place = place
+        if self._apart and place >= self._read:
+            self._apart = False
+            for passage in self._passages:
+                passage.close_ticks_before(self._closed)
+
+    def advance(self, to: Moment) -> None:
+        """Release the ticks that are over, unless a column still reads what another one has."""
+        if not self._apart:
+            for passage in self._passages:
+                passage.advance(to)
+
+    def check_read_again(self) -> None:
+        """Refuse an input that ends before the place where the columns are together."""
+        if self._apart:
+            raise StateError(
+                "the input ends before the place where the last run stopped. Give the whole input "
+                "again"
+            )
 
 
 def transfer_columns(
@@ -108,12 +151,11 @@ def transfer_columns(
             )
             passages.append(stack.enter_context(passage))
 
-        def advance(to: Moment) -> None:
-            for passage in passages:
-                passage.advance(to)
-
-        if callable(until) and hasattr(source, "when_idle"):
-            clock = until
+        together = None if until is None else _ColumnsOfOneClock(passages, place)
+        if together is not None:
+            together.reach(place)
+        if together is not None and callable(until) and hasattr(source, "when_idle"):
+            clock, advance = until, together.advance
             source.when_idle(lambda: advance(clock()))
         for read in source.batches():
             batch = with_ones(read) if means else read
@@ -121,10 +163,15 @@ def transfer_columns(
                 raise SettingError("source", "must have a column for each release")
             rest, place = batch, place if batch.start is None else batch.start
             while len(rest):
-                part = rest.part(0, columns.charge(place + len(rest)) - place)
+                size = columns.charge(place + len(rest)) - place
+                part = rest.part(0, size if together is None else together.room(size))
                 for passage, values in zip(passages, part.by_column(), strict=True):
                     passage.take(values)
                 place, rest = place + len(part), rest.part(len(part))
+                if together is not None:
+                    together.reach(place)
+        if together is not None:
+            together.check_read_again()
         end = until() if callable(until) else until
         return {name: one.finish(end) for name, one in zip(runs, passages, strict=True)}
 

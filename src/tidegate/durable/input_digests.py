@@ -14,6 +14,7 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 from tidegate.stages import NO_SUMS
+from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.user_ids import canonical_users
 
 SPAN = 4096
@@ -58,30 +59,40 @@ class InputDigests:
         """Take values; return the digests of the spans that they complete."""
         ticks = np.concatenate((self.time_tail, NO_SUMS if times is None else times))
         values = np.concatenate((self.tail, units)) if self.tail.size else units
-        names: list[str] = []
-        if users is not None:  # "" is not a valid name: it stands for no user
-            names = [*self.user_tail, *(name or "" for name in canonical_users(users))]
+        names, pieces = self._named(users)
         full = values.size // SPAN
         narrow = memoryview(values[: full * SPAN].astype(self._width).tobytes())
         size = SPAN * self._item
         digests = []
         for index in range(full):
             content = narrow[index * size : (index + 1) * size]
-            part = names[index * SPAN : (index + 1) * SPAN]
+            part = names.places[index * SPAN : (index + 1) * SPAN].tolist()
+            who = b"".join(map(pieces.__getitem__, part))
             when = ticks[index * SPAN : (index + 1) * SPAN].astype("<i8").tobytes()
-            digests.append(self._digest(self.spans + index, content, part, when))
+            digests.append(self._digest(self.spans + index, content, when, who))
         self.spans += full
         self.tail = values[full * SPAN :].copy()
-        self.user_tail = names[full * SPAN :]
+        self.user_tail = names[full * SPAN :].tolist()
         self.time_tail = ticks[full * SPAN :]
         return b"".join(digests)
 
-    def _digest(self, number: int, content: memoryview, users: list[str], times: bytes) -> bytes:
-        parts: list[bytes | memoryview] = [number.to_bytes(8, "little"), content, times]
-        for user in users:
-            encoded = user.encode("utf-8", "surrogatepass")
-            parts += [len(encoded).to_bytes(4, "little"), encoded]
-        return hmac.digest(self._key, b"".join(parts), "sha256")[:_BYTES]
+    def _named(self, users: Any) -> tuple[RepeatedItems, list[bytes]]:
+        """Users with those of the tail, and what each name adds to a digest: made once a push."""
+        if users is None:
+            return RepeatedItems([], NO_SUMS), []
+        if isinstance(users, RepeatedItems):
+            users = RepeatedItems(canonical_users(users.distinct), users.places)
+        else:
+            users = RepeatedItems.of(canonical_users(users))
+        joined = RepeatedItems.joined([self.user_tail, users])
+        # "" is not a valid name: it stands for no user.
+        names = RepeatedItems([name or "" for name in joined.distinct], joined.places)
+        encoded = [name.encode("utf-8", "surrogatepass") for name in names.distinct]
+        return names, [len(name).to_bytes(4, "little") + name for name in encoded]
+
+    def _digest(self, number: int, content: memoryview, times: bytes, users: bytes) -> bytes:
+        whole = b"".join((number.to_bytes(8, "little"), content, times, users))
+        return hmac.digest(self._key, whole, "sha256")[:_BYTES]
 
 
 class InputRecogniser:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tidegate.clock import Clock
 from tidegate.durable.durable_release import DurableRelease
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputRecogniser
@@ -124,6 +125,13 @@ class TransferPassage:
         read_before = self._place < run.seen and not self._placed
         if ticks is not None and not read_before and ticks.complete(until) > run.position:
             self._writer.write(run.advance(until))
+
+    def close_ticks_before(self, end: int) -> None:
+        """Release the ticks before number `end`, if they are not released yet."""
+        ticks, run = self.run.pipeline.ticks, self.run
+        if ticks is not None and run.position < end:
+            moment, *_ = Clock(ticks.clock.zone).texts(ticks.times(end, end + 1))
+            self._writer.write(run.advance(moment))
 
     def finish(self, until: Moment | None = None) -> Transferred:
         """Commit everything at the end of the source; for events, release ticks `until` then."""

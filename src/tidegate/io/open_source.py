@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tidegate.errors import SettingError
 from tidegate.io.batches import Source
@@ -15,7 +16,7 @@ from tidegate.io.input_file_or_pipe import InputBytes
 from tidegate.io.json_rows import JsonRows
 from tidegate.io.parquet_source import ParquetSource
 from tidegate.io.text_source import CsvOrJsonSource, TextSource
-from tidegate.io.time_reader import TimeFormat, TimeReader
+from tidegate.io.time_reader import Declared, TimeFormat, TimeReader
 
 
 def open_source(
@@ -35,6 +36,7 @@ def open_source(
     follow: bool = False,
     count: bool = False,
     events: bool = False,
+    declared: Declared | None = None,
 ) -> Source:
     """Open a stream of numbers: a file of any size, a pipe or standard input (None or "-").
 
@@ -64,6 +66,8 @@ def open_source(
         decimal: the decimal sign of a CSV file: "." (None) or ",".
         follow: keep reading a growing CSV or JSONL file, until `close`.
         count: read times only: every row is an event that counts as one.
+        declared: with `by`: which rows have a declared key, given their keys. How times of others
+            are written decides about no other row: nothing may tell of them. None: all have one.
         events: rows are events: in an hour that comes twice, no row tells about another.
 
     Raises:
@@ -91,7 +95,8 @@ def open_source(
     kind = file_kind_of(path, format)
     dialect = _dialect_to_open(kind, delimiter, decimal)
     written = None if time_format is None else TimeFormat(time_format)
-    reader = None if time is None else TimeReader(zone, late, written, events=events or count)
+    how: dict[str, Any] = {"events": events or count, "declared": declared}
+    reader = None if time is None else TimeReader(zone, late, written, **how)
     if is_standard(path) and format is None and (header, delimiter, decimal) == (None, None, None):
         return TextSource(InputBytes(path, follow=follow), CsvOrJsonSource(wanted), wanted, reader)
     return open_columns(

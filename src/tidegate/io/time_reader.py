@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.clock import Clock, ClockRowsOfKeys
 from tidegate.errors import InputError, SettingError
@@ -71,8 +72,17 @@ class TimeFormat:
         return found
 
 
+Declared = Callable[[Any], NDArray[np.bool_]]
+"""Which rows have a declared key, given the column of keys."""
+
+
 class TimeReader:
-    """Parses a column of times in any batches; for events, each time by itself."""
+    """Reads a column of times as it comes, in any batches; of events, each by itself.
+
+    Args:
+        zone, late, format, events: as in `open_source`.
+        declared: which rows by key will be taken; each of the others is read by itself.
+    """
 
     def __init__(
         self,
@@ -81,7 +91,9 @@ class TimeReader:
         format: TimeFormat | None = None,  # noqa: A002  # as in open_source
         *,
         events: bool = False,
+        declared: Declared | None = None,
     ) -> None:
+        self._declared = declared
         self._zone, self._late, self._format, self._events = zone, late, format, events
         self._clock: Clock | None = None
         self._last: int | None = None
@@ -100,14 +112,17 @@ class TimeReader:
         size = len(column)
         # Only where naive times are read in a zone can an hour come twice.
         codes = None if keys is None or self._zone is None else self._coded(keys)
+        counted = None
+        if keys is not None and self._declared is not None:
+            counted = self._declared(keys)
         try:
-            times = self._read(column, codes)
+            times = self._read(column, codes, counted)
         except InputError as error:
             known = [hint for end, hint in _HINTS.items() if str(error).endswith(end)]
             hint = known[0] if known else ""
             problem = InputError(f"{error}{hint}")
-            good = self._first_good(column)
-            times = self._read(column[:good], None if codes is None else codes[:good])
+            good = self._first_good(column, counted)
+            times = self._read(column[:good], None if codes is None else codes[:good], counted)
         late = None if self._late == "keep" else first_late_time_of(times, self._last)
         if late is not None:
             try:
@@ -116,7 +131,7 @@ class TimeReader:
                 problem = error
             times = Times(times.ticks[:late], times.clock)
         self._place += size
-        if times.ticks.size:
+        if times.ticks.size and (counted is None or counted[: times.ticks.size].any()):
             self._clock, self._last = times.clock, int(times.ticks.max())
             self._recent = [*self._recent, *times.ticks[-_RECENT:].tolist()][-_RECENT:]
             if codes is not None:
@@ -149,7 +164,13 @@ class TimeReader:
         doubt = doubt_about_numbers(self._clock.unit, self._last)
         return f"{doubt} This is for you: it is not private" if doubt and self._events else doubt
 
-    def _read(self, column: Any, codes: IntArray | None = None) -> Times:
+    def _read(
+        self,
+        column: Any,
+        codes: IntArray | None = None,
+        counted: NDArray[np.bool_] | None = None,
+    ) -> Times:
+        counted = None if counted is None else counted[: len(column)]
         if self._format is not None:
             column = self._format.iso(column, self._place)
         return read_times(
@@ -160,15 +181,16 @@ class TimeReader:
             before=self._recent,
             by_order=not self._events,
             keys=None if codes is None else ClockRowsOfKeys(codes, self._recent_of_key),
+            counted=counted,
         )
 
-    def _first_good(self, column: Any) -> int:
-        """How many rows can be parsed: by bisection, since parsing stops at a bad row."""
+    def _first_good(self, column: Any, counted: NDArray[np.bool_] | None) -> int:
+        """How many rows can be read: by halving, since reading stops at the first bad one."""
         low, high = 0, len(column) - 1
         while low < high:
             middle = (low + high + 1) // 2
             try:
-                self._read(column[:middle])
+                self._read(column[:middle], None, counted)
             except InputError:
                 high = middle - 1
             else:

@@ -18,7 +18,7 @@ from tidegate.durable.folder_lock import StateError
 from tidegate.durable.input_digests import InputDigests, InputRecogniser
 from tidegate.durable.resume_checks import checked_ledger, known_anchors, let_go, resumed_source
 from tidegate.errors import InputError, SettingError, SnapshotError
-from tidegate.keyed.key_names import key_texts
+from tidegate.keyed.key_names import repeated_key_texts
 from tidegate.keyed.keyed_rows import KeyedRows
 from tidegate.keyed.keyed_snapshot import public_header, restored_snapshot, snapshot_head
 from tidegate.keyed.keyed_specification import Keyed
@@ -216,7 +216,7 @@ class CommittedKeyed(Closed, NotCopied):
         release, pipeline = self.release, self.specification.pipeline
         counted = self.specification.counts_rows
         at = release.seen if counted else 0  # no message may count rows that are dropped
-        numbers, texts = pipeline.lattice.numbers(values, at), key_texts(keys)  # as a release does
+        numbers, texts = pipeline.lattice.numbers(values, at), repeated_key_texts(keys)
         self.settled = False
         try:
             self._charging.charge_rows(release.seen, numbers.size, counted=counted)

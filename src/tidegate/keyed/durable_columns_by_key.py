@@ -1,8 +1,10 @@
-"""Several columns of one log with keys: a durable keyed release for each, one ledger for their sum.
+"""Several columns of one table with keys: a durable keyed release for each, one ledger for the sum.
 
-**Privacy.** An event has one key, and only the streams of that key read it: one in each column. The
+**Privacy.** A row has one key, and only the streams of that key read it: one in each column. The
 columns of a key cost Σ ε_i together (sequential composition); keys are parallel. The ledger is
-charged with that sum, derived from the specifications, before any column reads an event.
+charged with that sum, derived from the specifications, before any column reads a row. Where keys
+are declared, that is when the state is made: the first row may have a key that is not, and the
+moment of its line in the ledger would show it (`Charging.begin`).
 """
 
 from __future__ import annotations
@@ -33,3 +35,7 @@ class DurableKeyedColumns(ColumnsOnDisk[DurableKeyed]):
     def _pipeline(wanted: Any) -> Pipeline:
         found: Pipeline = wanted.pipeline
         return found
+
+    @classmethod
+    def _counted(cls, wanted: Any) -> bool:
+        return bool(wanted.counts_rows)

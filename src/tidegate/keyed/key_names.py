@@ -204,6 +204,11 @@ def key_texts(keys: Any) -> list[str | None]:
     >>> key_texts([17, 17.0, b"17", None])
     ['17', '17', '17', None]
     """
+    return repeated_key_texts(keys).tolist()
+
+
+def repeated_key_texts(keys: Any) -> RepeatedItems:
+    """The same, with each text once where keys come that way: rows of a file are many."""
     distinct, places = _distinct_keys(keys)
     listed = distinct.tolist() if isinstance(distinct, np.ndarray) else distinct
     if _PLAIN.issuperset(map(type, listed)):  # each is looked at once
@@ -211,7 +216,7 @@ def key_texts(keys: Any) -> list[str | None]:
         texts = [known[key] for key in listed]
     else:  # what is equal may be no key: see `_PLAIN`
         texts = [_key_text_or_none(_plain_key(key)) for key in listed]
-    return texts if places is None else [texts[place] for place in places.tolist()]
+    return RepeatedItems.of(texts) if places is None else RepeatedItems(texts, places)
 
 
 def _key_text_or_none(key: Any) -> str | None:

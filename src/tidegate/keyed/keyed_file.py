@@ -34,6 +34,7 @@ from tidegate.run.column_budgets import COUNT
 from tidegate.run.pipeline import Pipeline
 from tidegate.run.snapshot import record_of_snapshot
 from tidegate.state_as_bytes import MALFORMED
+from tidegate.tables import html
 from tidegate.tables.tables_from_numpy import Tabular
 
 _LISTED = 8  # keys in an error
@@ -117,6 +118,13 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
     def __repr__(self) -> str:
         early = "not complete; " if self.unfinished else ""
         return f"<KeyedFile {self.path.name}: {len(self._facts)} keys; {early}{self.guarantee}>"
+
+    def _repr_html_(self) -> str:
+        """Public facts, for a notebook."""
+        keys = f"{len(self.keys):,}, {len(self.measured):,} of them with answers"
+        rows = [("keys", keys), ("rows", f"{len(self):,}"), ("guarantee", self.guarantee)]
+        notes = [("note", note) for note in (self.unfinished, self.note) if note]
+        return html.facts(self.path.name, [*rows, *notes])
 
     def record(self, key: Any) -> Record:
         """The record of a key, ready for queries."""

@@ -133,16 +133,15 @@ class KeyedRelease(ReadableKeyed):
         """Check numbers, codes and times; the only place where a push is refused."""
         first = self._first_position
         numbers = self._pipeline.lattice.numbers(values, first)
-        when: Times | None = None
+        codes, when = self._names.codes(keys, numbers.size, first), None
         if times is not None:
             if self._clock is None and self._seen > self._dropped:
                 raise SettingError("times", "must be given from the first row on")
-            when = read_times(times, position=first, clock=self._clock)
+            when = read_times(times, position=first, clock=self._clock, counted=codes >= 0)
             if when.ticks.size != numbers.size:
                 raise InputError(f"{numbers.size} values but {when.ticks.size} times")
         elif self._clock is not None and numbers.size:
             raise SettingError("times", "must be given for every row: the rows before had them")
-        codes = self._names.codes(keys, numbers.size, first)
         for code in self._ended:
             if (codes == code).any():
                 raise InputError(

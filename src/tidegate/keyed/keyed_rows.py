@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.tables import html
 from tidegate.tables.tables_from_numpy import Tabular
 
 
@@ -61,6 +62,15 @@ class KeyedRows(Tabular):
 
     def __repr__(self) -> str:
         return f"<KeyedRows of {len(self)} rows>"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for a notebook."""
+        shown = self.part(slice(0, _SHOWN)).columns()
+        if self.times is not None and self.clock is not None:
+            shown["time"] = np.array(self.clock.texts(self.times[:_SHOWN]))
+        more = f"{len(self) - _SHOWN:,} more rows" if len(self) > _SHOWN else ""
+        rows = zip(*(column.tolist() for column in shown.values()), strict=True)
+        return f"<div>{html.table([*shown], rows)}{html.lines([more])}</div>"
 
     @property
     def zone(self) -> str | None:
@@ -123,6 +133,7 @@ class KeyedReleased:
 
 
 _SMALL = 1 << 15
+_SHOWN = 10  # rows that a notebook shows
 
 Kind = TypeVar("Kind", bound=np.generic)
 

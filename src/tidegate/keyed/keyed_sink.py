@@ -31,6 +31,7 @@ from tidegate.io.parquet_sink import ParquetTarget, refused_parquet_writes
 from tidegate.io.released_row_text import released_csv_header
 from tidegate.keyed.keyed_row_text import KeyedRowText, names_of_keyed_row
 from tidegate.keyed.keyed_rows import KeyedRows
+from tidegate.tables.arrow import texts_to_arrow, to_arrow
 from tidegate.tables.optional_libraries import require_library_for_files
 
 
@@ -164,20 +165,26 @@ class ParquetKeyedSink(Completed):
 
     def __init__(self, path: str | Path | None, clock: Clock | None) -> None:
         arrow = self._arrow = require_library_for_files("pyarrow")
-        times = [] if clock is None else [arrow.field("time", arrow.timestamp("ns", tz=clock.zone))]
+        times = [] if clock is None else [arrow.timestamp("ns", tz=clock.zone)]
+        key, number = arrow.dictionary(arrow.int32(), arrow.string()), arrow.float64()
+        kinds = [key, *times, arrow.int64(), number, number]
         self._schema = arrow.schema(
             [
-                arrow.field("key", arrow.dictionary(arrow.int32(), arrow.string())),
-                *times,
-                arrow.field("position", arrow.int64()),
-                arrow.field("value", arrow.float64()),
-                arrow.field("level", arrow.float64()),
+                arrow.field(name, kind, nullable=False)
+                for name, kind in zip(names_of_keyed_row(timed=bool(times)), kinds, strict=True)
             ]
         )
         self._outgoing = OutputBytes(path, whole=True)
         self._file = arrow.PythonFile(ParquetTarget(self._outgoing), mode="w")
         self._writer = require_library_for_files("pyarrow.parquet").ParquetWriter(
-            self._file, self._schema, compression="snappy", use_dictionary=["key"]
+            self._file,
+            self._schema,
+            # Measured: half of the time, and a sixth less in the file. Positions are those of keys
+            # that move side by side; every group of rows has all keys, so only times tell of them.
+            compression="snappy",
+            use_dictionary=["key"],
+            column_encoding=dict.fromkeys(["time", "position"][not times :], "DELTA_BINARY_PACKED"),
+            write_statistics=["time"] if times else False,
         )
 
     def __repr__(self) -> str:
@@ -186,11 +193,11 @@ class ParquetKeyedSink(Completed):
     def write(self, rows: KeyedRows) -> None:
         """Write rows that follow those of the last call."""
         arrow = self._arrow
-        codes = rows.codes.astype(np.int32)
-        columns = [arrow.DictionaryArray.from_arrays(codes, list(rows.names))]
+        codes = to_arrow(rows.codes.astype(np.int32))  # not of arrays: pyarrow imports pandas then
+        columns = [arrow.DictionaryArray.from_arrays(codes, texts_to_arrow(rows.names))]
         if rows.times is not None:
-            columns.append(arrow.array(rows.times).cast(self._schema.field("time").type))
-        columns += [arrow.array(one) for one in (rows.positions, rows.values, rows.levels)]
+            columns.append(to_arrow(rows.times).cast(self._schema.field("time").type))
+        columns += [to_arrow(one) for one in (rows.positions, rows.values, rows.levels)]
         self._guarded(self._writer.write_batch, arrow.record_batch(columns, schema=self._schema))
 
     def show(self, metadata: Mapping[str, object]) -> bool:

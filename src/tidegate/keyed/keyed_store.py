@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.clock import Clock
 from tidegate.durable.folder_lock import Anchor, StateError
@@ -98,11 +99,25 @@ def tail_digest(path: Path, end: int) -> str:
 
 
 def packed_keyed_rows(rows: KeyedRows) -> bytes:
-    """Released rows as bytes; nothing in them is secret."""
+    """Released rows as bytes; none of it is secret.
+
+    Every commit writes all of its rows, so they are kept small: whole numbers as narrow as they
+    are, and numbers that come in runs once for each run.
+    """
     clock = None if rows.clock is None else rows.clock.plain()
-    body = {name: getattr(rows, name) for name in ("codes", "positions", "values", "levels")}
+    body = {name: _narrowed(getattr(rows, name)) for name in ("codes", "positions")}
+    numbers, runs = [rows.values, rows.levels], rows.runs
+    if runs is not None:
+        body["runs"] = _narrowed(runs.of_row)
+        numbers = [column[runs.first] for column in numbers]
+    body |= zip(("values", "levels"), numbers, strict=True)
     times = rows.times if rows.times is not None else np.zeros(0, dtype=np.int64)
     return seal({"content": "rows"}, {**body, "times": times, "clock": clock}, None)
+
+
+def _narrowed(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers from 0 on, in as few bytes as the largest one needs."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def unpacked_keyed_rows(data: bytes, names: list[str]) -> KeyedRows | None:
@@ -111,10 +126,13 @@ def unpacked_keyed_rows(data: bytes, names: list[str]) -> KeyedRows | None:
         return None
     _, body = unseal(data, None)
     clock = body["clock"] and Clock.from_plain(body["clock"])
-    numbers = (body["codes"], body["positions"], body["values"], body["levels"])
-    if not numbers[0].size:
+    if not body["codes"].size:
         return None
-    return KeyedRows(names, *numbers, body["times"] if clock else None, clock)
+    every = body.get("runs", slice(None))  # earlier states have none
+    codes, positions = (body[name].astype(np.int64) for name in ("codes", "positions"))
+    values, levels = (body[name][every] for name in ("values", "levels"))
+    times = body["times"] if clock else None
+    return KeyedRows(names, codes, positions, values, levels, times, clock)
 
 
 _TABLES = (

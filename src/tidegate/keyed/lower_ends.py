@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.estimate.mixture.outgrown_cap import FloorWatch
 from tidegate.keyed.raw_values_of_many_keys import with_room_for_keys
 from tidegate.lattice import IntArray
 from tidegate.state_as_bytes import State
@@ -36,8 +37,9 @@ class LowerEnds:
     def of(self, code: int, below: int) -> dict[str, Any]:
         """The lower cap's part of `RefinementState.progress` for a key."""
         found = {name: column[code].item() for name, column in self.columns.items()}
-        own = {name: found.pop(name) for name in self._OWN}
-        return {**own, "watch": {**found, "threshold": below}}
+        found["threshold"] = below
+        watch = {name: found[name] for name in FloorWatch.STATE}
+        return {**{name: found[name] for name in self._OWN}, "watch": watch}
 
     def put(self, code: int, state: State) -> None:
         """Restore what `of` returned."""

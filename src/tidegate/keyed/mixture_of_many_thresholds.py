@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from tidegate.estimate.mixture.cap_steps import CapSteps
 from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL
 from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
@@ -214,6 +215,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
             cells, cell = self.tables.cells[int(self.row[code])], int(self.cell[code])
             widths = cells.widths[cell - cell % cells.per_leaf : cell]
         steps = (*self._step_counts[code].tolist(), *self._step_levels[code].tolist())
+        named = dict(zip((*STEP_COUNTS, *STEP_LEVELS), steps, strict=True))
         return {
             "cell": int(self.cell[code]),
             "filled": filled,
@@ -222,7 +224,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
             "total": int(self.total[code]),
             "measured": float(self.measured[code]),
             "doubt": float(self.doubt[code]),
-            "cap_steps": dict(zip((*STEP_COUNTS, *STEP_LEVELS), steps, strict=True)),
+            "cap_steps": {name: named[name] for name in CapSteps.STATE},
             **self.filters.stream_state(code, widths, int(self.position[code]) - filled),
         }
 

@@ -115,7 +115,7 @@ class ObjectEngine:
                 alone[rows[: columns.rows_before(release)]] = True
                 new.append((code, rows[-1]))
         together, some_alone = ~alone, bool(alone.any())
-        out = KeyedReleased.empty(numbers.size if some_alone else 0)
+        out, lattice = KeyedReleased.empty(alone.size if some_alone else 0), self._pipeline.lattice
         if some_alone:
             some = None if times is None else Times(times.ticks[alone], times.clock)
             lone = KeyedRowGroups(groups.codes[alone])
@@ -124,7 +124,6 @@ class ObjectEngine:
         for code, last in new:
             if together[last]:
                 columns.enter(code, self.releases[code])
-        lattice = self._pipeline.lattice
         if some_alone:
             out.put(together, columns.push_rows(groups, lattice.units(numbers[together])))
         else:  # nothing to copy
@@ -272,7 +271,8 @@ class ObjectEngine:
         if brief is not self._brief:  # states of the other kind
             self._written, self._brief = {}, brief
         if code not in self._written:
-            self._written[code] = self._release(code).snapshot(brief=brief)
+            found = self._columns and self._columns.snapshot(code, brief=brief)
+            self._written[code] = found or self._release(code).snapshot(brief=brief)
         return self._written[code]
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from tidegate.errors import SettingError, TidegateError
 from tidegate.io import Batch, SinkError
 from tidegate.io.file_kind_and_row_count import file_kind_of
 from tidegate.keyed.durable_folder import DurableKeyed
-from tidegate.keyed.key_names import key_texts
+from tidegate.keyed.key_names import repeated_key_texts
 from tidegate.keyed.keyed_event_release import KeyedEventRelease
 from tidegate.keyed.keyed_facts import keyed_facts
 from tidegate.keyed.keyed_release import KeyedRelease
@@ -225,7 +225,8 @@ class DurablePassage(KeyedPassage):
     def _recognise(self, old: Batch) -> None:
         self._recogniser = self._recogniser or self._state.recogniser()
         units = self._release.pipeline.lattice.units(old.values)
-        if not self._recogniser.push(units, key_texts(old.users), old.times and old.times.ticks):
+        texts, when = repeated_key_texts(old.users), old.times and old.times.ticks
+        if not self._recogniser.push(units, texts, when):
             raise StateError(_DIFFERS)
         self._skip -= len(old)
 

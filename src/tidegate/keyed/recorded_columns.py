@@ -76,6 +76,18 @@ class RecordedColumns(RefinedColumns):
             self._past(code)
             self._releases[code]._run = self._runs[code]
 
+    def snapshot(self, code: int, *, brief: bool) -> bytes | None:
+        """What `Release.snapshot` would give if the key were settled, without the run for it.
+
+        None: its release is up to date, and is asked itself.
+        """
+        if code not in self._old:
+            return None
+        self.settle_past(code)
+        run, release = self.progress(code), self._releases[code]
+        state = {**self._runs[code]._kept(brief), **run}
+        return release._sealed(None, state, run["position"], brief=brief)
+
     def leave(self, code: int) -> None:
         """Take a key out of the arrays: its release continues without them, or ends."""
         if code in self._releases:

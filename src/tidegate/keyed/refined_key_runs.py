@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tidegate.estimate.mixture.outgrown_cap import CapWatch
 from tidegate.keyed.noise_of_many_keys import KeySource
 from tidegate.keyed.refined_state import RefinedState
 from tidegate.keyed.window_counts_of_many_keys import TwoSidedWindowCounts
@@ -41,7 +42,8 @@ class RefinedKeyRuns(RefinedState):
     def _watch(self, code: int) -> dict[str, Any]:
         """The `CapWatch` of a key, as plain data."""
         found = {name: getattr(self, column)[code].item() for name, column in self._WATCH.items()}
-        return {**found, "threshold": self.ends(code).above}
+        found["threshold"] = self.ends(code).above
+        return {name: found[name] for name in CapWatch.STATE}
 
     def run(self, code: int) -> RefinementRun:
         """A run with the state of a key."""
@@ -81,10 +83,10 @@ class RefinedKeyRuns(RefinedState):
             "evidence": int(self.evidence[code]),
             "floor": int(self.floor[code]),
             "prediction": float(self.published[code]),
+            **signed,
             "held": None if measuring else self.held.of(code),
             "window": window,
             "watch": self._watch(code),
-            **signed,
             "estimator": estimator,
             "level": float(mixture.level[code]),
             "blocks": self._block(code) if measuring else None,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.errors import QueryError
 from tidegate.exact_numbers import said
 from tidegate.keyed.answers_from_key_records import KeyedQueries
 from tidegate.keyed.means_by_key import KeyedMeanQueries
+from tidegate.record.mean_and_ratio import Ratio, ratio
 from tidegate.record.means_of_events import Ends
 from tidegate.released.released_columns import guarantee_together
 from tidegate.released.released_means import ChosenColumn
 from tidegate.run.column_budgets import COUNT
+from tidegate.tables import html
 
 if TYPE_CHECKING:
     from tidegate.keyed.keyed_file import KeyedFile
@@ -38,6 +40,13 @@ class ReleasedMeansByKey(ChosenColumn, KeyedMeanQueries):
         keys = f"{len(self.keys):,} keys; {self.guarantee}"
         return f"<ReleasedMeansByKey {', '.join(self.names)}: {keys}>"
 
+    def _repr_html_(self) -> str:
+        """Public facts, for a notebook."""
+        rows: list[tuple[str, object]] = [("keys", f"{len(self.keys):,}")]
+        rows.append(("guarantee", f"{self.guarantee}, all columns together"))
+        rows += [(name, file.guarantee) for name, file in self._files.items()]
+        return html.facts(f"Released: {', '.join(self.names)}", rows)
+
     @property
     def names(self) -> list[str]:
         """The names of the columns; the count is last."""
@@ -62,6 +71,29 @@ class ReleasedMeansByKey(ChosenColumn, KeyedMeanQueries):
         """The same files, for the means of another column."""
         self._check_column(column)
         return ReleasedMeansByKey(self._files, column)
+
+    def ratio(
+        self,
+        numerator: str,
+        denominator: str,
+        start: int | None = None,
+        end: int | None = None,
+        confidence: float = 0.95,
+        **where: Any,
+    ) -> Ratio:
+        """The sum of one column over that of another, with Fieller's interval.
+
+        Of one key (`key=`), or the total over a group (`keys=`) or all; between positions, or
+        between `from_` and `to`.
+
+        Raises:
+            QueryError: the denominator may be 0, or the range cannot be answered.
+        """
+        if numerator == denominator:
+            raise QueryError("a ratio needs two columns")
+        asked = {"confidence": confidence, **where}
+        sums = [self[name].query(start, end, **asked) for name in (numerator, denominator)]
+        return ratio(*sums)
 
     def _both(self, ask: Callable[[KeyedQueries, KeyedQueries], T]) -> T:
         return ask(self._files[self.title], self._files[COUNT])

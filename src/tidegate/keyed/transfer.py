@@ -1,7 +1,7 @@
 """Transfer a source with keys through a keyed release into a file.
 
 `transfer_keyed` does it once; `transfer_durably`, with durable state, exactly once whatever happens
-in between; `transfer_keyed_columns` several columns at once. A file is pushed in large pieces,
+in between; `transfer_columns_by_key` several columns at once. A file is pushed in large pieces,
 since every push costs each of its keys something; a source that grows is released as it comes.
 """
 
@@ -32,13 +32,15 @@ from tidegate.run.column_budgets import COUNT, facts_of_all_columns
 from tidegate.tables.repeated_items import RepeatedItems
 from tidegate.timestamps import Times
 
-_ROWS = 1 << 19  # that are pushed together, if they come from a file
+# Rows that are pushed together, if they come from a file; and that are committed together, since
+# every commit writes the state of each key that has some.
+_ROWS, _COMMITTED = 1 << 19, 1 << 20
 _REST = 20  # facts about a followed output are written in a twentieth of the time
 Until = Moment | Callable[[], Moment] | None
 
 
-def gathered_for_transfer(source: Source) -> Iterator[Batch]:
-    """The batches of a source; small batches of a file are joined into larger ones.
+def gathered_for_transfer(source: Source, rows: int = _ROWS) -> Iterator[Batch]:
+    """The batches of a source; those of a file in larger pieces, since nobody waits for them.
 
     What is released does not depend on it. Rows before a bad one come before its error.
     """
@@ -49,7 +51,7 @@ def gathered_for_transfer(source: Source) -> Iterator[Batch]:
     try:
         for batch in source.batches():
             held.append(batch)
-            if sum(map(len, held)) >= _ROWS:
+            if sum(map(len, held)) >= rows:
                 ready, held = held, []
                 yield _joined_for_transfer(ready)
     except Exception:
@@ -69,7 +71,8 @@ def _joined_for_transfer(batches: list[Batch]) -> Batch:
     return Batch(
         values,
         RepeatedItems.joined(users) if users else None,
-        times=Times(np.concatenate([one.ticks for one in times]), times[0].clock)
+        # That of the last: in the ones before there may be no row yet whose key is declared.
+        times=Times(np.concatenate([one.ticks for one in times]), times[-1].clock)
         if times
         else None,
         others=tuple(map(np.concatenate, zip(*(one.others for one in batches), strict=True))),
@@ -126,7 +129,8 @@ def _keyed_transferred(
     following = _FollowingTransfer(source, until, passages)
     try:
         _level(passages)
-        for batch in gathered_for_transfer(source):
+        durable = any(isinstance(passage, DurablePassage) for passage in passages)
+        for batch in gathered_for_transfer(source, _COMMITTED if durable else _ROWS):
             for passage, part in zip(passages, columns(batch), strict=True):
                 passage.take(part)
             if progress is not None:
@@ -204,44 +208,50 @@ def transfer_durably(
     return _keyed_transferred(source, [passage], _alone, progress, until)[0]
 
 
-def transfer_means_by_key(
+def transfer_columns_by_key(
     source: Source,
     releases: DurableKeyedColumns | Mapping[str, KeyedRelease],
     sinks: Mapping[str, str | Path],
     *,
     format: str | None = None,  # noqa: A002  # as in open_keyed_sink
+    late: str = "refuse",
     progress: Callable[[int], None] | None = None,
-    until: Moment | Callable[[], Moment],
+    until: Until = None,
+    means: bool = False,
 ) -> dict[str, KeyedTransferred]:
-    """`transfer_keyed` for sums and the count of one log's events: a file for each.
+    """The same for several columns of one table: each goes to a file of its own.
 
-    A clock is read once for all, so that they have the same ticks; each event is in all of them, or
-    late in all, after a kill too.
+    Of events a clock is read once for all, so that they have the same ticks; each event is in all
+    of them, or late in all, after a kill too.
 
     Args:
         source: from `tidegate.io.open_source(path, by=…, column=[…])`, in the order of `releases`.
-        releases: `DurableKeyedColumns`, or a new release for each column. The last one is called
-            `COUNT`, and takes a 1 for each row.
+        releases: `DurableKeyedColumns`, or a new release for each column.
         sinks: the file of each column.
-        format, progress, until: as in `transfer_keyed`.
+        format, late, progress, until: as in `transfer_keyed`.
+        means: the last release, `COUNT`, counts events: it takes a 1 for each row, and the files
+            say that means can be asked.
     """
     columns: Mapping[str, Any]
     columns = releases.runs if isinstance(releases, DurableKeyedColumns) else releases
-    if [*columns][-1:] != [COUNT] or len(columns) < 2:
+    if means and ([*columns][-1:] != [COUNT] or len(columns) < 2):
         raise SettingError("means", f"need event streams, the last of them called {COUNT!r}")
     promises = {name: one.guarantee for name, one in columns.items()}
-    more = {"together": facts_of_all_columns(promises, means=True)}
+    more = {"together": facts_of_all_columns(promises, means=means)}
     passages: list[PassageOnce | DurablePassage] = []
     try:
         for name, one in columns.items():
             kind: Any = DurablePassage if isinstance(one, DurableKeyed) else PassageOnce
-            passages.append(kind(one, sinks[name], format=format, more={**more, "column": name}))
+            how: dict[str, Any] = {"format": format, "late": late}
+            passages.append(kind(one, sinks[name], **how, more={**more, "column": name}))
     except TidegateError as error:  # the files of those before are as they were
         for passage in passages:
             passage.fail(error)
             passage.abort()
         raise
-    found = _keyed_transferred(
-        source, passages, lambda batch: with_ones(batch).by_column(), progress, until
-    )
+
+    def by_column(batch: Batch) -> list[Batch]:
+        return (with_ones(batch) if means else batch).by_column()
+
+    found = _keyed_transferred(source, passages, by_column, progress, until)
     return dict(zip(columns, found, strict=True))

@@ -148,8 +148,8 @@ def column_file(path: str | Path, name: str) -> str:
 
 
 def _named_columns(path: str | Path) -> list[str]:
-    """The names of the columns whose files lie beside each other."""
-    before, after = column_file(path, "\0").split(column_file_label("\0"), 1)
+    """The columns whose files lie beside each other, as their names are written there."""
+    before, after = column_file(path, "\0").rsplit(column_file_label("\0"), 1)
     folder, first = Path(before + "x").parent, Path(before + "x").name[:-1]
     try:
         found = [one.name for one in folder.iterdir()]

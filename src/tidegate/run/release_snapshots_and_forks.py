@@ -46,16 +46,23 @@ class SnapshotsAndForks(ReadableRelease):
         """
         with self._ownership.lock:
             self._ownership.check()
-            state = {
-                "seen": self._seen,
-                "origin": self._origin,
-                "held": self._holdout.units,
-                "charges": [charge.plain() for charge in self._charges],
-                "cap": self._cap and users and self._cap.state(),
-                "run": self._run and self._run.state(brief),
-                "times": self._timeline and self._timeline.state(brief),
-            }
-            return sealed_snapshot(self.pipeline, self._epoch, self.position, state, key)
+            run = self._run and self._run.state(brief)
+            return self._sealed(key, run, self.position, brief=brief, users=users)
+
+    def _sealed(
+        self, key: bytes | None, run: Any, position: int, *, brief: bool, users: bool = True
+    ) -> bytes:
+        """The state of a release whose run has this state, and stands there."""
+        state = {
+            "seen": self._seen,
+            "origin": self._origin,
+            "held": self._holdout.units,
+            "charges": [charge.plain() for charge in self._charges],
+            "cap": self._cap and users and self._cap.state(),
+            "run": run,
+            "times": self._timeline and self._timeline.state(brief),
+        }
+        return sealed_snapshot(self.pipeline, self._epoch, position, state, key)
 
     @classmethod
     def _resumed(cls, pipeline: Pipeline, data: bytes, key: bytes | None) -> Self:

@@ -1,14 +1,8 @@
-"""Parse the bodies of pushes into values, times and keys: JSON, JSON Lines, Arrow IPC.
-
-Of Arrow streams, the size is known before anything of them is made.
-A few bytes of an Arrow stream can stand for any number of rows (columns of nulls, runs) or for any
-number of bytes (compressed buffers). Both are read off the messages' headers, which are
-FlatBuffers, before pyarrow builds a table.
-"""
+"""Parse the bodies of pushes into values, times and keys: JSON, JSON Lines, Arrow IPC."""
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,94 +12,10 @@ import orjson
 from tidegate.errors import InputError
 from tidegate.keyed.key_names import key_texts
 from tidegate.lattice import FloatArray
+from tidegate.service.arrow_bodies import read_pushed_table
 from tidegate.service.strict_json import check_strict_json
 from tidegate.tables.columns_to_numpy import column_to_numpy
 from tidegate.timestamps import Times, read_times
-
-MOST_ROWS = 32 << 20  # as many numbers as a JSON body of 64 MiB can have
-MOST_ARROW_BYTES = 512 << 20  # of buffers, once they are unpacked
-_HEADER, _RECORD_BATCH, _DICTIONARY_DATA = 2, "record batch", 1  # fields of FlatBuffers, by number
-_LENGTH, _BUFFERS, _COMPRESSION = 0, 2, 3
-_ARROW_FORM = 'the body is not an Arrow stream with a column "value", and perhaps "time"'
-
-
-def read_pushed_table(body: bytes) -> Any:
-    """The table of an Arrow stream.
-
-    Raises:
-        InputError: it is none, or one that is too large. Nothing of it is quoted.
-    """
-    import pyarrow
-
-    try:
-        rows, unpacked = _arrow_body_size(pyarrow, body)
-        if rows <= MOST_ROWS and unpacked <= MOST_ARROW_BYTES:
-            table = pyarrow.ipc.open_stream(body).read_all()
-            table.validate(full=True)  # or a column that lies about its buffers ends the process
-            return table
-    except Exception:  # noqa: BLE001  # whatever the library raises may quote the body
-        raise InputError(_ARROW_FORM) from None
-    raise InputError(
-        f"the body has more than {MOST_ROWS:,} rows, or unpacks to more than "
-        f"{MOST_ARROW_BYTES >> 20} MiB: send it in parts"
-    )
-
-
-def _arrow_body_size(pyarrow: Any, body: bytes) -> tuple[int, int]:
-    """The number of rows, and the size of the unpacked buffers in bytes."""
-    rows = unpacked = 0
-    for message in pyarrow.ipc.MessageReader.open_stream(body):
-        if message.type not in (_RECORD_BATCH, "dictionary"):
-            continue
-        header = message.metadata.to_pybytes()
-        batch = _body_table(header, _body_field(header, _body_unsigned(header, 0), _HEADER))
-        if message.type != _RECORD_BATCH:
-            batch = _body_table(header, _body_field(header, batch, _DICTIONARY_DATA))
-        length = _body_field(header, batch, _LENGTH)
-        rows += _body_signed(header, length) if length else 0
-        unpacked += _unpacked_body(header, batch, message.body.to_pybytes())
-    return rows, unpacked
-
-
-def _unpacked_body(header: bytes, batch: int, body: bytes) -> int:
-    """The size of a batch's buffers in bytes; a packed one begins with that number."""
-    if not _body_field(header, batch, _COMPRESSION):
-        return len(body)
-    buffers = _body_table(header, _body_field(header, batch, _BUFFERS))
-    total = 0
-    for at in range(_body_unsigned(header, buffers)):
-        offset, length = struct.unpack_from("<qq", header, buffers + 4 + 16 * at)
-        if length:
-            size = _body_signed(body, offset)
-            total += length if size == -1 else size  # −1: it is not packed
-            if size < -1 or not 0 <= offset <= len(body):
-                raise ValueError("no size")
-    return total
-
-
-# -- FlatBuffers ---------------------------------------------------------------------------------
-
-
-def _body_field(data: bytes, table: int, number: int) -> int:
-    """The offset of a field in a table; 0: it is missing."""
-    fields = table - struct.unpack_from("<i", data, table)[0]
-    size = struct.unpack_from("<H", data, fields)[0]
-    place = 4 + 2 * number
-    offset = int(struct.unpack_from("<H", data, fields + place)[0]) if place < size else 0
-    return table + offset if offset else 0
-
-
-def _body_table(data: bytes, place: int) -> int:
-    return place + _body_unsigned(data, place)
-
-
-def _body_unsigned(data: bytes, place: int) -> int:
-    return int(struct.unpack_from("<I", data, place)[0])
-
-
-def _body_signed(data: bytes, place: int) -> int:
-    return int(struct.unpack_from("<q", data, place)[0])
-
 
 MOST_BYTES = 64 << 20
 ARROW = "application/vnd.apache.arrow.stream"
@@ -129,19 +39,29 @@ class PushedRows(NamedTuple):
         return "<ParsedRows>"
 
 
-def parsed_body(body: bytes, media_type: str, zone: str | None, events: bool = False) -> PushedRows:
+def parsed_body(
+    body: bytes,
+    media_type: str,
+    zone: str | None,
+    events: bool = False,
+    declared: Collection[str] | None = None,
+) -> PushedRows:
     """The rows of a body. Without values, each time is an event that counts as one.
+
+    A row whose key is not `declared` does not decide how times of others are read.
 
     Raises:
         InputError: the body is not in this form. It names a position, never a value.
     """
     try:
-        return _parsed_body(body, media_type, zone, events)
+        return _parsed_body(body, media_type, zone, events, declared)
     except UnicodeDecodeError:  # names, zones and texts of Arrow may be any bytes; it keeps them
         raise InputError("the body has text that is not UTF-8") from None
 
 
-def _parsed_body(body: bytes, media_type: str, zone: str | None, events: bool) -> PushedRows:
+def _parsed_body(
+    body: bytes, media_type: str, zone: str | None, events: bool, declared: Collection[str] | None
+) -> PushedRows:
     until = None
     if media_type == ARROW:
         values, times, keys = _arrow_body(body)
@@ -157,8 +77,13 @@ def _parsed_body(body: bytes, media_type: str, zone: str | None, events: bool) -
     for name, column in (("times", times), ("keys", keys)):
         if column is not None and len(column) != values.size:
             raise InputError(f"there are {values.size} values and {len(column)} {name}")
-    when = None if times is None else read_times(times, zone=zone, by_order=not events)
-    return PushedRows(values, when, None if keys is None else key_texts(keys), until, valued)
+    names, counted = None if keys is None else key_texts(keys), None
+    if names is not None and declared is not None and not events:
+        counted = np.array([name in declared for name in names], dtype=np.bool_)
+    when = None
+    if times is not None:
+        when = read_times(times, zone=zone, by_order=not events, counted=counted)
+    return PushedRows(values, when, names, until, valued)
 
 
 def parsed_body_of_columns(

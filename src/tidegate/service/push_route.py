@@ -85,7 +85,8 @@ class PushRoute:
         kind = push_media_type(headers.get(b"content-type"), push_bodies.MEDIA_TYPES)
         body = await read_push_body(receive)
         zone, events = asked.get("zone"), stream.pipeline.ticks is not None
-        parse = (body, kind, zone or clock_of_stream(stream.pipeline), events)
+        zone = zone or clock_of_stream(stream.pipeline)
+        parse = (body, kind, zone, events, stream.declared_keys)
         large = len(body) > (_SMALL_ARROW if kind == ARROW else _SMALL)
         rows = (
             await asyncio.to_thread(push_bodies.parsed_body, *parse)

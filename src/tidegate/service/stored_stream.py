@@ -54,6 +54,12 @@ class StoredStream:
         """The keyed specification of its release. None: it has no keys."""
         return None if self.keys is None else stream_keyed_by(self.pipeline, self.keys)
 
+    @cached_property
+    def declared_keys(self) -> frozenset[str] | None:
+        """The keys that were declared; None: it has none, or they are public."""
+        keys = None if self.specification is None else self.specification.keys
+        return None if keys is None else frozenset(keys)
+
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of the stream."""

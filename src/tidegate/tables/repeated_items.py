@@ -36,7 +36,7 @@ class RepeatedItems:
         """The encoding of any column of hashable items."""
         if isinstance(column, RepeatedItems):
             return column
-        items = column.tolist()
+        items = column if isinstance(column, list) else column.tolist()
         codes = {item: code for code, item in enumerate(dict.fromkeys(items))}
         return cls(list(codes), np.array([codes[item] for item in items], dtype=np.int64))
 

@@ -82,11 +82,15 @@ def time_range_asked_for(index: TimeIndex, from_: Moment | None, to: Moment | No
     return np.array([first, last])
 
 
+class NoRowsError(QueryError):
+    """No row lies in a range of time."""
+
+
 def check_rows_in_time_range(index: TimeIndex, rows: IntArray) -> None:
     """Refuse a range of time without rows: an answer of 0 would mislead."""
     if not rows.any():
         first, last = _ends_of_time_range(index)
-        raise QueryError(
+        raise NoRowsError(
             f"no row lies between from and to: the times of this release run from {first} to {last}"
         )
 
