@@ -13,14 +13,10 @@ from tests.depth import depth
 from tests.laws.catalogue import alike_when_split, bits
 from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch, level_has_moved
 from tidegate.lattice import Lattice
-from tidegate.run.refinement_schedule import (
-    Refinement,
-    first_length,
-    later_length,
-    warm_up_length,
-)
+from tidegate.run.refinement_schedule import Refinement
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends
+from tidegate.run.warm_up_length import first_length, later_length, warm_up_length
 from tidegate.threshold import TailQuantile
 
 

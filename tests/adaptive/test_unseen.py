@@ -16,8 +16,8 @@ from tidegate.record.unseen_values import (
     _seen_by_choice,
     unseen_values,
 )
+from tidegate.run.first_choice_and_climbs import chose_first
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.refinement_state import chose_first
 
 
 def _released(values, epsilon, bound, seed, **settings):

@@ -41,7 +41,8 @@ import numpy as np
 
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.segment import Segment
-from tidegate.stages import BlockBudgets, Excess
+from tidegate.stages import FAR_SHARE, BlockBudgets, Excess
+from tidegate.stages.late_looks import FAR, is_look
 from tidegate.threshold.bulk_of_values import LEAST_KNOWN, may_miss_bulk
 from tidegate.threshold.least_threshold import HARDLY, STRAYED, threshold_has_fallen
 from tidegate.threshold.tail_quantile import WANTED
@@ -66,6 +67,7 @@ class UnseenValues(NamedTuple):
     share: float = 0.0
     each: float = 0.0  # in the unit of the data
     beneath: float = 0.0  # the same of values below the lower end
+    most: float = 1.0  # the largest share that a range may have
 
     def reach(
         self, sums: FloatArray, sizes: IntArray, cap: float, each: float | None = None
@@ -75,7 +77,7 @@ class UnseenValues(NamedTuple):
         A share of a range may be higher than that of its segment, up to its sum in caps; and few
         large values come by chance.
         """
-        shares = np.clip(sums / np.maximum(sizes * cap, 1e-300), self.share, 1.0)
+        shares = np.clip(sums / np.maximum(sizes * cap, 1e-300), self.share, self.most)
         counts = shares * sizes
         found: FloatArray = np.minimum(counts + _SURE * np.sqrt(counts), sizes)
         found *= self.each if each is None else each
@@ -118,6 +120,7 @@ def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
             if climbs
             else _unseen_values(segment, every[-1])
         )
+    looked = _unseen_by_look(segments, every)
     for at in range(len(segments) - 1, 0, -1):
         earlier, later = every[at : at + 2]
         knew_more = later.known > earlier.known and not later.warm_up
@@ -128,10 +131,46 @@ def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
     highest = max((cap for one, cap, share in known if one.measured and not share), default=0)
     found = []
-    for one, cap, share in zip(segments, caps, shares, strict=True):
+    for at, (one, cap, share) in enumerate(zip(segments, caps, shares, strict=True)):
         right = not share or (highest and cap * _SAME >= highest)
-        found.append(NOTHING if right else UnseenValues(share, *_unseen_shortfall(one, highest)))
+        short = UnseenValues(share, *_unseen_shortfall(one, highest))
+        found.append(looked.get(at, NOTHING) if right else short)
     return found
+
+
+def _unseen_by_look(
+    segments: Sequence[Segment], every: Sequence[SeenByChoice]
+) -> dict[int, UnseenValues]:
+    """Segments whose θ lies far below values that a late look has found.
+
+    The window that follows one says so, by its share of ε. θ had come from the warm-up before it,
+    and did not see a share of values that could pay for a θ as high as they are. How high that is
+    the next choices say, if they led far above it; else it may be the bound.
+    """
+    found: dict[int, UnseenValues] = {}
+    for at, segment in enumerate(segments):
+        stage, theta, known = segment.method.budgets, segment.threshold, float(every[at].known)
+        if stage is None or not segment.blocks or _paid(stage, segment) != 1 - FAR_SHARE:
+            continue
+        first, end = at, at + 1
+        while first and not _unseen_warm_up(segments[first]):
+            first -= 1
+        while end < len(segments) and not _unseen_warm_up(segments[end]):
+            end += 1
+        higher = max(one.threshold for one in segments[at:end])
+        highest = higher if higher >= FAR * theta else segment.method.ceiling
+        climb = _TARGET + _CHANCE + _PRICE * math.log(highest / theta)
+        share = min(1.0, climb / max(known, 1e-9))
+        for one in range(first, end):
+            if segments[one].threshold < FAR * theta:
+                each, beneath = _unseen_shortfall(segments[one], highest)
+                found[one] = UnseenValues(share, each, beneath, share)
+    return found
+
+
+def _unseen_warm_up(segment: Segment) -> bool:
+    stage = segment.method.budgets
+    return stage is not None and bool(segment.blocks) and _paid(stage, segment) < 0
 
 
 def _unseen_shortfall(segment: Segment, highest: int) -> tuple[float, float]:
@@ -235,7 +274,9 @@ def _seen_by_choice(before: Segment | None, segment: Segment, known: SeenByChoic
     warm_up = _paid(stage, before)
     opened = before.origin + (before.blocks[0].layout.length if warm_up < 0 else 0)
     share = 1 - _paid(stage, before, -1)
-    return SeenByChoice(share * stage.epsilon * (segment.origin - opened)) if share else known
+    if not share or is_look(share):
+        return known
+    return SeenByChoice(share * stage.epsilon * (segment.origin - opened))
 
 
 def _paid(stage: BlockBudgets, segment: Segment, number: int = 0) -> Fraction:

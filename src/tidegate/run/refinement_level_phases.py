@@ -127,6 +127,12 @@ class RefinementLevelPhases(RefinementState):
         self.prediction = self._known_follower().prediction
         return True
 
+    def _hidden(self, mean: float, doubt: float) -> int:
+        """What the leaf that outgrew its end hid, if it was like the warm-up, in units."""
+        if self.fell:
+            return -math.floor(self._floor_watch.missing(-mean, doubt) + 0.5)
+        return math.floor(self._watch.missing(mean, doubt) + 0.5)
+
     def _positive(self, level: float) -> float | None:
         """The share of values that surely lie above 0; None: values below 0 hide it.
 

@@ -17,18 +17,18 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.record.segments.journal_entry import JournalEntry, JournalTrace
 from tidegate.record.segments.segment import WARMING, Segment
+from tidegate.run.first_choice_and_climbs import CLIMBING
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import RefinementBlocks, Row
-from tidegate.run.refinement_level_phases import RefinementLevelPhases
+from tidegate.run.refinement_looks import RefinementLooks
 from tidegate.run.refinement_schedule import ALIKE, KEEP, LIKELY
-from tidegate.run.refinement_state import CLIMBING
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside_caps, raised_values, shaped_caps
 from tidegate.stages import NO_SUMS, Layout, late_from
 from tidegate.threshold.least_threshold import least_threshold
 
 
-class RefinementRun(RefinementLevelPhases):
+class RefinementRun(RefinementLooks):
     """Hands values to the open warm-up or block, and begins what comes next."""
 
     # -- data ------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class RefinementRun(RefinementLevelPhases):
         if blocks.window is not None and blocks.window.full:
             self._choose_again(blocks.window, mean, doubt)
             return False
-        return blocks.window is not None or not self._opens_window(mean, doubt)
+        return self._chooses(blocks.window) or not self._opens_window(mean, doubt)
 
     def _begin_warm_up(self, full: int, outgrown: WatchedEnd) -> None:
         """The stream has outgrown an end: a new phase, whose ends are still to be chosen.
@@ -265,14 +265,11 @@ class RefinementRun(RefinementLevelPhases):
             return old, True
         return Ends(max(old.above, watch.cap), old.below), True
 
-    def _hidden(self, mean: float, doubt: float) -> int:
-        """What the leaf that outgrew its end hid, if it was like the warm-up, in units."""
-        if self.fell:
-            return -math.floor(self._floor_watch.missing(-mean, doubt) + 0.5)
-        return math.floor(self._watch.missing(mean, doubt) + 0.5)
-
     def _choose_again(self, window: SelectionCounts, level: float, doubt: float) -> None:
         """A window is complete: other ends, and the forecaster goes on in units of them."""
+        if not self._chooses(window):
+            self._end_look(window)
+            return
         self.number, self.start = self.number + 1, self.position
         number, values = self.number, window.values
         fallen, surely = self._fallen, level - 2 * doubt
