@@ -182,6 +182,7 @@ def pipelines() -> dict[str, tg.Pipeline]:
     found["adaptive,refined,non_negative,resolution=1/10"] = tg.adaptive(
         **several, non_negative=True, resolution="1/10"
     )
+    found["adaptive,refined,looks"] = tg.adaptive(epsilon=160, bound=4000, horizon=100)
     found["unit=Window"] = tg.Pipeline(
         threshold=fixed, perturber=tree, unit=tg.units.Window(length=3)
     )

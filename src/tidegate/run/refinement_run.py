@@ -25,6 +25,7 @@ from tidegate.run.refinement_schedule import ALIKE, KEEP, LIKELY
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside_caps, raised_values, shaped_caps
 from tidegate.stages import NO_SUMS, Layout, late_from
+from tidegate.stages.late_looks import is_look
 from tidegate.threshold.least_threshold import least_threshold
 
 
@@ -122,6 +123,7 @@ class RefinementRun(RefinementLooks):
         if outgrown is not None:
             self._begin_warm_up(tree.cap, outgrown)
         elif ended and self._goes_on(blocks, tree, watched):
+            blocks = self.open_blocks  # others, where a look has ended
             blocks.begin()
             begun.append(blocks.latest)
         if ended:
@@ -156,10 +158,14 @@ class RefinementRun(RefinementLooks):
         if (self.position - self._origin) % self._trees.horizon == 0:
             self.floor = self.least_below = 1  # a full cap says nothing about another horizon
             self._watch.highest = 0
-        if blocks.window is not None and blocks.window.full:
-            self._choose_again(blocks.window, mean, doubt)
+        window = blocks.window
+        if window is not None and window.full:
+            if is_look(window.share):
+                return not self._look_finds(window)
+            self._choose_again(window, mean, doubt)
             return False
-        return self._chooses(blocks.window) or not self._opens_window(mean, doubt)
+        chooses = window is not None and not is_look(window.share)
+        return chooses or not self._opens_window(mean, doubt)
 
     def _begin_warm_up(self, full: int, outgrown: WatchedEnd) -> None:
         """The stream has outgrown an end: a new phase, whose ends are still to be chosen.
@@ -267,9 +273,6 @@ class RefinementRun(RefinementLooks):
 
     def _choose_again(self, window: SelectionCounts, level: float, doubt: float) -> None:
         """A window is complete: other ends, and the forecaster goes on in units of them."""
-        if not self._chooses(window):
-            self._end_look(window)
-            return
         self.number, self.start = self.number + 1, self.position
         number, values = self.number, window.values
         fallen, surely = self._fallen, level - 2 * doubt
