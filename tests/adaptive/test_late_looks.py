@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_schedule import Refinement
 from tidegate.stages import FAR_SHARE
 from tidegate.stages.late_looks import LOOK_SHARES, is_look, look_share, looks_pay
-from tidegate.threshold import TailQuantile
+from tidegate.threshold import TailQuantile, far_values
 from tidegate.threshold.far_values import far_values_found, far_values_scores
 from tidegate.threshold.tail_quantile import PARTS
 
@@ -44,7 +45,7 @@ def late(count: int, large: bool) -> np.ndarray:
     return values
 
 
-def shares(release: tg.Release) -> list[tuple[int, Fraction]]:
+def shares(release: tg.Release | DurableRelease) -> list[tuple[int, Fraction]]:
     """Where each block begins, and the part of ε that its values pay for a choice, or a look."""
     found = []
     for segment in release.record.segments:
@@ -66,7 +67,7 @@ def test_public_settings_decide_whether_there_is_one() -> None:
     assert PIPELINE.reselect == Refinement(looks=True)
     assert PIPELINE.guarantee.epsilon == 30
     off = replace(PIPELINE, reselect=Refinement())
-    assert "looks" not in off.reselect.settings()
+    assert "looks" not in off.settings()["reselect"]
     assert tg.adaptive(1, 100, horizon=4096).reselect == Refinement()
     assert tg.adaptive(30, 100, lower=-1, horizon=600).reselect == Refinement()
     with pytest.raises(SettingError, match="values from 0 on"):
@@ -136,14 +137,17 @@ def test_no_value_pays_more_than_epsilon(monkeypatch: pytest.MonkeyPatch, large:
     """Trees, choices, and the bit of a look; where something was found, and where not."""
     values, release = late(600, large), PIPELINE.start(tg.seeded(5))
     paid, read = [Fraction(0)] * values.size, []
-    choose, find = TailQuantile.choose_from, selection_counts.far_values_found
+    choose, find = TailQuantile.choose_from, far_values.far_values_found
 
     def choose_from(stage: TailQuantile, *given: Any, **public: Any) -> int:
         read.append((release.position, stage.holdout, stage.epsilon))
         return choose(stage, *given, **public)
 
     def found_far(above: int, epsilon: Fraction, *given: Any) -> bool:
-        window = release._run._blocks.window  # type: ignore[union-attr]
+        run = release._run
+        assert isinstance(run, RefinementRun)
+        window = run.open_blocks.window
+        assert window is not None
         read.append((release.position, window.values, epsilon))
         return find(above, epsilon, *given)
 
@@ -164,7 +168,9 @@ def test_no_value_pays_more_than_epsilon(monkeypatch: pytest.MonkeyPatch, large:
 
 def test_one_value_in_a_hundred_is_found_and_ordinary_ones_are_not() -> None:
     """35,040 values at ε = 1: without looks 0 of 8 intervals held, and said nothing of it."""
-    found, held, without = [], [], []
+    found: list[bool] = []
+    held: list[bool] = []
+    without: list[bool] = []
     for seed in range(8):
         values = scales(35_040, 0.01, seed)
         pipeline = tg.adaptive(1, 100_000, horizon=values.size)
@@ -233,7 +239,7 @@ def test_states_without_looks_go_on_without(tmp_path: Any) -> None:
 def test_a_durable_release_goes_on_in_a_look_and_after_it(tmp_path: Any) -> None:
     values, places = late(700, large=True), [0, 230, 400, 495, 560, 700]
     found = []
-    for begin, end in zip(places[:-1], places[1:], strict=True):
+    for begin, end in pairwise(places):
         with DurableRelease.open(tmp_path / "state", PIPELINE) as state:
             state.push(values[begin:end])
             found.append(FAR_SHARE in [paid for _, paid in shares(state)])

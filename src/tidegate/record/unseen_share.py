@@ -1,0 +1,67 @@
+"""`UnseenValues`: which share of values may be cut unseen, and what each may be short of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.seen_by_choice import SURE
+from tidegate.record.segments.segment import Segment
+from tidegate.stages import Excess
+
+
+class UnseenValues(NamedTuple):
+    """The share of values of a segment that may be cut unseen, and what each may be short of."""
+
+    share: float = 0.0
+    each: float = 0.0  # in the unit of the data
+    beneath: float = 0.0  # the same of values below the lower end
+    most: float = 1.0  # the largest share that a range may have
+    since: int = 0  # how many values had been released when that was known
+    expected: float = 0.0  # what a value is short of on average, as later sums show
+
+    def reach(
+        self, sums: FloatArray, sizes: IntArray, cap: float, each: float | None = None
+    ) -> FloatArray:
+        """How much larger sums over `sizes` values may be, if each is short of so much.
+
+        A share of a range may be higher than that of its segment, up to its sum in caps; and few
+        large values come by chance.
+        """
+        shares = np.clip(sums / np.maximum(sizes * cap, 1e-300), self.share, self.most)
+        counts = shares * sizes
+        found: FloatArray = np.minimum(counts + SURE * np.sqrt(counts), sizes)
+        found *= self.each if each is None else each
+        return found
+
+    def added(
+        self, excess: Excess, sums: FloatArray, sizes: IntArray, segment: Segment
+    ) -> tuple[Excess, FloatArray]:
+        """An excess whose ends reach as far, and how far that is."""
+        cap, lower = segment.threshold * segment.method.step, excess.lower
+        found = self.reach(sums, sizes, cap)
+        if segment.below:
+            lower = np.maximum(lower, self.reach(sums, sizes, cap, self.beneath))
+        expected = np.maximum(excess.expected, self.expected * sizes)
+        upper = np.maximum(np.maximum(excess.upper, found), expected)
+        return excess._replace(expected=expected, upper=upper, lower=lower), found
+
+
+NOTHING = UnseenValues()
+
+
+def unseen_shortfall(segment: Segment, highest: int) -> tuple[float, float]:
+    """What a value that was cut may be short of, at both ends; `highest`: the θ to believe in."""
+    method, below = segment.method, segment.below
+    above, beneath = method.ceiling, method.depth
+    if highest:
+        above, beneath = min(above, highest), min(beneath, highest)
+    cap = segment.threshold - below
+    return _unseen_gap(above, cap) * method.step, _unseen_gap(beneath, below) * method.step
+
+
+def _unseen_gap(end: int, cap: int) -> int:
+    """How far a value may lie above its cap. A small cap is drowned by noise: it counts as 0."""
+    return end if 4 * cap <= end else max(end - cap, 0)
