@@ -19,10 +19,12 @@ from tests.privacy.test_tail_quantile import law
 from tidegate.durable import DurableRelease
 from tidegate.errors import SettingError
 from tidegate.noise import permute_and_flip
+from tidegate.ownership import Ownership
 from tidegate.run import refinement_looks, selection_counts
 from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_schedule import Refinement
+from tidegate.run.release import Release
 from tidegate.stages import FAR_SHARE
 from tidegate.stages.late_looks import LOOK_SHARES, is_look, look_share, looks_pay
 from tidegate.threshold import TailQuantile, far_values
@@ -245,3 +247,29 @@ def test_a_durable_release_goes_on_in_a_look_and_after_it(tmp_path: Any) -> None
             found.append(FAR_SHARE in [paid for _, paid in shares(state)])
     assert found == sorted(found)
     assert found[-1]
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_keys_in_arrays_look_as_single_releases_do(record: bool) -> None:
+    """In lock-step, some with large values and some without; stops within looks and after them."""
+    count, rows = 6, 640
+    specification = tg.keyed(PIPELINE, keys=range(count))
+    columns = specification.start(tg.seeded(5), record=record)
+    values = np.array([late(rows, large=key % 2 > 0) + key for key in range(count)])
+    epoch, found = tg.seeded(5).new_epoch(), []
+    for begin, end in pairwise([0, 230, 231, 430, 500, 530, rows]):
+        pushed = columns.push(
+            np.tile(np.arange(count), end - begin), values[:, begin:end].T.ravel()
+        )
+        found.append(pushed.values.reshape(-1, count))
+        columns = specification.resume(columns.snapshot())
+    both = set()
+    for key, phases in ((int(name), phases) for name, _, phases in columns.released_keys()):
+        alone = Release(PIPELINE, epoch.of_key(str(key)), ownership=Ownership())
+        expected = alone.push_rows(values[key])
+        assert bits(np.concatenate(found)[:, key].copy()) == bits(expected.values)
+        assert phases == alone.phases
+        both.add(FAR_SHARE in [paid for _, paid in shares(alone)])
+        if record:
+            assert columns.query(10, 600, key=str(key)) == alone.query(10, 600)
+    assert both == {False, True}
