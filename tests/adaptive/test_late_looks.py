@@ -88,7 +88,7 @@ def test_it_pays_little_from_the_last_window_on() -> None:
     looking = [start for start, paid in shares(release) if paid == share]
     assert is_look(share)
     assert looking == sorted(looking)
-    assert looking[0] < 600 / 3 < 600 * 13 / 16 - 40 < looking[-1] < 600 * 13 / 16
+    assert looking[0] < 600 / 3 < 600 * 3 / 4 - 40 < looking[-1] < 600 * 3 / 4
     assert {paid for start, paid in shares(release) if start > looking[-1]} == {0}
     assert release.phases[-1].start < looking[1]  # nothing was found: no phase begins
     # The bound is near: nothing can lie far above θ.
@@ -169,7 +169,7 @@ def test_no_value_pays_more_than_epsilon(monkeypatch: pytest.MonkeyPatch, large:
 
 
 def test_one_value_in_a_hundred_is_found_and_ordinary_ones_are_not() -> None:
-    """35,040 values at ε = 1: without looks 0 of 8 intervals held, and said nothing of it."""
+    """35,040 values at ε = 1: 23 of 24 intervals hold; without looks 2, and they did not say so."""
     found: list[bool] = []
     held: list[bool] = []
     without: list[bool] = []
@@ -188,8 +188,8 @@ def test_one_value_in_a_hundred_is_found_and_ordinary_ones_are_not() -> None:
         ordinary.push(scales(35_040, 0, seed))
         assert FAR_SHARE not in [paid for _, paid in shares(ordinary)]
         assert not ordinary.query().blind
-    assert sum(found) >= 7
-    assert sum(held) >= 7
+    assert sum(found) >= 5
+    assert sum(held) >= 6
     assert sum(without) <= 1
 
 
@@ -239,14 +239,15 @@ def test_states_without_looks_go_on_without(tmp_path: Any) -> None:
 
 
 def test_a_durable_release_goes_on_in_a_look_and_after_it(tmp_path: Any) -> None:
-    values, places = late(700, large=True), [0, 230, 400, 495, 560, 700]
-    found = []
+    values, places = late(700, large=False), [0, 230, 400, 495, 560, 700]
+    looked = []
     for begin, end in pairwise(places):
         with DurableRelease.open(tmp_path / "state", PIPELINE) as state:
             state.push(values[begin:end])
-            found.append(FAR_SHARE in [paid for _, paid in shares(state)])
-    assert found == sorted(found)
-    assert found[-1]
+            looked.append(sum(paid == look_share(Fraction(30), 600) for _, paid in shares(state)))
+            assert len(state._charging._ledger.charges()) == 1
+            assert state.record.end == end
+    assert 0 < looked[0] < looked[1] <= looked[2] == looked[3]
 
 
 @pytest.mark.parametrize("record", [False, True])
