@@ -60,8 +60,8 @@ def shares(release: tg.Release | DurableRelease) -> list[tuple[int, Fraction]]:
 
 
 def test_public_settings_decide_whether_there_is_one() -> None:
-    assert looks_pay(Fraction(1, 2), 28_000)
-    assert not looks_pay(Fraction(1, 2), 27_999)
+    assert looks_pay(Fraction(1, 2), 17_000)
+    assert not looks_pay(Fraction(1, 2), 16_999)
     assert not looks_pay(Fraction(1), 2**19)  # long streams have other late choices
     for least, share in LOOK_SHARES:  # a hundredth of half of the values is seen
         assert 5 <= share * least / 200 <= 9

@@ -102,7 +102,7 @@ def test_a_window_opens_late_where_the_level_has_risen() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_threshold_follows_a_level_that_rises(seed: int) -> None:
     """The last window of the schedule ends in the first third: θ would stay as it is there."""
-    release = tg.adaptive(3, 10_000, horizon=4096).start(tg.seeded(seed))
+    release = tg.adaptive(2, 10_000, horizon=4096).start(tg.seeded(seed))
     release.push(ramp())
     late = [phase for phase in release.phases if phase.start > 4096 / 3]
     assert len(late) > 1

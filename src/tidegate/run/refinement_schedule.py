@@ -61,7 +61,8 @@ class Refinement(ThresholdSchedule, Spec):
       If values below 0 count, scale and shape of both ends are chosen with parts of s·ε, in
       sequence too, and the sum is that of min(max(v, −θ⁻), θ⁺), counted from −θ⁻.
     - A value of a *block* pays Σ cap/scale ≤ (1 − s)·ε to its tree and, if a window is open, s·ε to
-      the one choice at the end of the window; s = 0 where none is open.
+      the one choice at the end of the window; s = 0 where none is open. A late look is a window
+      at whose end one bit is released instead of a choice (`tidegate.run.refinement_looks`).
 
     Which piece a value belongs to, and its share s, cap and tree, follow from its position and from
     what was released before the piece began; where a piece ends follows from what it has released

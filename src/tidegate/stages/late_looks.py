@@ -7,7 +7,7 @@ A choice of θ finds a second scale of values, f times above it, from (6 + 3·ln
 must fear a θ that is far too high, whose noise grows as f². By a third of the horizon n that is one
 value in a hundred from ε·n = 45,000 on, for f = 40. A yes or no fears less: values above 4·θ are
 counted in half of the stream, with a small part s of ε, and compared with 4/ε′. One in a hundred is
-mostly found from ε·n = 14,000 on, and one run in a hundred says yes by chance.
+mostly found from ε·n = 8,500 on, and one run in a hundred says yes by chance.
 
 Privacy: budgets and positions follow from ε and the horizon. `tidegate.run.refinement_looks` has
 the argument for what is released.
@@ -21,12 +21,14 @@ from typing import Any
 from tidegate.stages.late_choices import LONG
 
 # The part of ε that a look has, from which ε × horizon on: a hundredth of half of the values are
-# 6 to 12 times 1/ε′ then. With less than the last one, and from `LONG` on, there are no looks.
+# 5 to 12 times 1/ε′ then. With less than the last one, and from `LONG` on, there are no looks.
 LOOK_SHARES = (
     (150_000, Fraction(1, 96)),
     (64_000, Fraction(1, 48)),
     (28_000, Fraction(1, 24)),
     (14_000, Fraction(1, 12)),
+    (11_500, Fraction(1, 10)),
+    (8_500, Fraction(1, 8)),
 )
 _SHARES = tuple(share for _, share in LOOK_SHARES)
 # Of ε, for the next choice of θ where values were found far above it. No other window has this
