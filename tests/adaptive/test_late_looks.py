@@ -182,6 +182,8 @@ def test_one_value_in_a_hundred_is_found_and_ordinary_ones_are_not() -> None:
             release.push(values)
             answer = release.query()
             into.append(answer.low <= values.sum() <= answer.high)
+            parts = release.queries([0, 9_000, 30_000], [9_000, 30_000, 35_040])
+            assert parts.estimate.sum() == pytest.approx(answer.estimate)
             if one is pipeline:
                 found.append(FAR_SHARE in [paid for _, paid in shares(release)])
         ordinary = pipeline.start(tg.seeded(seed))

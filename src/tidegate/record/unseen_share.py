@@ -44,7 +44,8 @@ class UnseenValues(NamedTuple):
         found = self.reach(sums, sizes, cap)
         if segment.below:
             lower = np.maximum(lower, self.reach(sums, sizes, cap, self.beneath))
-        expected = np.maximum(excess.expected, self.expected * sizes)
+        # One rule for all ranges of a segment, so that estimates of parts add up.
+        expected = self.expected * sizes if self.expected else excess.expected
         upper = np.maximum(np.maximum(excess.upper, found), expected)
         return excess._replace(expected=expected, upper=upper, lower=lower), found
 
