@@ -20,7 +20,7 @@ from tidegate.durable import DurableRelease
 from tidegate.errors import SettingError
 from tidegate.noise import permute_and_flip
 from tidegate.ownership import Ownership
-from tidegate.run import refinement_looks, selection_counts
+from tidegate.run import selection_counts
 from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.refinement_run import RefinementRun
 from tidegate.run.refinement_schedule import Refinement
@@ -202,24 +202,21 @@ def test_any_split_and_stops_give_the_same_bits(large: bool, seed: int) -> None:
     assert (FAR_SHARE in [paid for _, paid in shares(release)]) == large
 
 
-def test_a_look_is_given_up_where_the_level_rises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The window that a risen level opens comes first; a look that it ends releases no bit."""
-    bits_of_looks = []
-    find = refinement_looks.RefinementLooks._look_finds
+@pytest.mark.parametrize("yes", [False, True])
+def test_a_level_that_rises_ends_a_look(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
+    """Its bit is released then: a window opens anyway, and more of ε chooses if it says yes."""
+    ends: list[int] = []
 
-    def finds(run: RefinementRun, window: Any) -> bool:
-        bits_of_looks.append(run.position)
-        return find(run, window)
+    def found_far(counts: Any, theta: int, keystream: Any) -> bool:
+        ends.append(release.position)
+        return yes
 
-    monkeypatch.setattr(refinement_looks.RefinementLooks, "_look_finds", finds)
-    pipeline = tg.adaptive(4, 10_000, horizon=4096)
-    release = pipeline.start(tg.seeded(1))
+    monkeypatch.setattr(selection_counts.SelectionCounts, "found_far", found_far)
+    release = tg.adaptive(4, 10_000, horizon=4096).start(tg.seeded(1))
     release.push(ramp())
-    share, every = look_share(Fraction(4), 4096), shares(release)
-    looking = [at for at, (_, paid) in enumerate(every) if paid == share]
-    assert looking
-    assert Fraction(1, 4) in [paid for _, paid in every[looking[0] + 1 :]]
-    assert len(bits_of_looks) <= 1
+    assert ends
+    assert ends[0] < 4096 * 3 / 4 - 256
+    assert dict(shares(release))[ends[0]] == (FAR_SHARE if yes else Fraction(1, 4))
 
 
 def test_states_without_looks_go_on_without(tmp_path: Any) -> None:

@@ -200,6 +200,7 @@ class RefinedColumns(OutgrownEnds):
         measured = self._measured(codes[ended], noisy[ended])
         if self.lower is None:
             opening[ended] = self.opens_window(codes[ended], *measured)
+            due |= opening & looking
         else:
             due[ended] |= self._has_moved(self.lower, codes[ended], *measured)
         due[ended] |= self.evidence[codes[ended]] == CLIMBING

@@ -45,7 +45,9 @@ class UnseenValues(NamedTuple):
         if segment.below:
             lower = np.maximum(lower, self.reach(sums, sizes, cap, self.beneath))
         # One rule for all ranges of a segment, so that estimates of parts add up.
-        expected = self.expected * sizes if self.expected else excess.expected
+        expected: FloatArray = (
+            sizes * np.float64(self.expected) if self.expected else excess.expected
+        )
         upper = np.maximum(np.maximum(excess.upper, found), expected)
         return excess._replace(expected=expected, upper=upper, lower=lower), found
 

@@ -11,6 +11,7 @@ on a lattice of a million steps that is 28/ε of them, at once. Released sums do
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from tidegate.estimate.mixture.outgrown_cap import level_has_moved
 from tidegate.run.refinement_state import RefinementState
@@ -106,18 +107,22 @@ class RefinementLevelPhases(RefinementState):
         self._begin_phase(Ends(theta))
         self.prediction = follower.prediction
 
+    def _due_at_level(self, level: float, doubt: float) -> tuple[int, Fraction] | None:
+        """A block had this level: the window that is due if it has moved so far; None: none is."""
+        ends, lattice = self._latest_ends, self._pipeline.lattice
+        full = ends.above >= lattice.top and ends.below >= lattice.bottom
+        floor = self._floor_watch if self._signed else None
+        if full or not level_has_moved(self._watch, floor, level, doubt):
+            return None
+        places = self.position - self._origin, self.warm_up_start - self._origin
+        return self._refinement.window_again(self._trees.horizon, *places, self.evidence)
+
     def _opens_window(self, level: float, doubt: float) -> bool:
         """A block had this level: whether it has moved so far that a window opens.
 
         In a phase of its own; its choice can only raise θ. Privacy: released sums decide.
         """
-        ends, lattice = self._latest_ends, self._pipeline.lattice
-        full = ends.above >= lattice.top and ends.below >= lattice.bottom
-        floor = self._floor_watch if self._signed else None
-        if full or not level_has_moved(self._watch, floor, level, doubt):
-            return False
-        places = self.position - self._origin, self.warm_up_start - self._origin
-        due = self._refinement.window_again(self._trees.horizon, *places, self.evidence)
+        ends, due = self._latest_ends, self._due_at_level(level, doubt)
         if due is None:
             return False
         self.floor = max(self.floor, ends.above)

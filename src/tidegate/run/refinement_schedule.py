@@ -220,7 +220,8 @@ class Refinement(ThresholdSchedule, Spec):
     ) -> tuple[int, Fraction]:
         """The window that follows where a look found values far above θ."""
         horizon = trees.horizon
-        needed = max(at + 1, at - at % horizon + math.floor(horizon * FAR_UNTIL))
+        last = at - at % horizon + math.floor(horizon * FAR_UNTIL)
+        needed = max(at + 1, min(last, at + math.floor(horizon * (FAR_UNTIL - LOOK_UNTIL))))
         return _refinement_blocks_until(needed, horizon, at, warm_up_start), FAR_SHARE
 
     def guarantee(
