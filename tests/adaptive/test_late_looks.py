@@ -20,6 +20,7 @@ from tidegate.durable import DurableRelease
 from tidegate.errors import SettingError
 from tidegate.noise import permute_and_flip
 from tidegate.ownership import Ownership
+from tidegate.randomness import Epoch, Keystream
 from tidegate.run import selection_counts
 from tidegate.run.earlier_pipelines import earlier_pipelines
 from tidegate.run.refinement_run import RefinementRun
@@ -217,6 +218,24 @@ def test_a_level_that_rises_ends_a_look(monkeypatch: pytest.MonkeyPatch, yes: bo
     assert ends
     assert ends[0] < 4096 * 3 / 4 - 256
     assert dict(shares(release))[ends[0]] == (FAR_SHARE if yes else Fraction(1, 4))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_no_key_serves_twice(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    """Blocks of one phase have other keys after a look than in it: their noise is another one."""
+    used, original = [], Epoch.keystream
+
+    def keystream(epoch: Epoch, purpose: str, settings_digest: bytes) -> Keystream:
+        used.append((epoch.id, purpose, settings_digest))
+        return original(epoch, purpose, settings_digest)
+
+    monkeypatch.setattr(Epoch, "keystream", keystream)
+    release = PIPELINE.start(tg.seeded(5))
+    release.push(late(1300, large))
+    purposes = [purpose for _, purpose, _ in used]
+    assert len(used) == len(set(used))
+    assert "look" in purposes
+    assert large or purposes.count("perturb") == len(release.phases) + 1
 
 
 def test_states_without_looks_go_on_without(tmp_path: Any) -> None:
