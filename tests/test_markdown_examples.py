@@ -8,6 +8,7 @@ import contextlib
 import doctest
 import io
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -51,8 +52,16 @@ def run(command: str) -> None:
     sys.stdout.write(done.stdout)
 
 
+_CONTINUED = re.compile(r"^(\$ .*)\\\n *(.*)$", re.MULTILINE)
+
+
 def with_commands(text: str) -> str:
-    """Commands as examples of Python: one whose output is not shown may print anything."""
+    """Commands as examples of Python: one whose output is not shown may print anything.
+
+    A command may go on in the next line, after a backslash; line numbers stay.
+    """
+    while (joined := _CONTINUED.sub(r"\n\1\2", text)) != text:
+        text = joined
     lines = [*text.splitlines(), ""]
     for at, line in enumerate(lines):
         if line.startswith("$ "):
@@ -97,7 +106,14 @@ def test_examples_of_a_page(
 
 @pytest.mark.parametrize(
     ("block", "failed"),
-    [("$ echo 2\n2", 0), ("$ echo 2\n3", 1), ("$ false", 1), ("$ echo 2\n$ true", 0)],
+    [
+        ("$ echo 2\n2", 0),
+        ("$ echo 2\n3", 1),
+        ("$ false", 1),
+        ("$ echo 2\n$ true", 0),
+        ("$ echo 2 \\\n    3 \\\n    4\n2 3 4", 0),
+        ("$ echo 2 \\\n    3\n2 4", 1),
+    ],
 )
 def test_a_wrong_command_is_noticed(block: str, failed: int) -> None:
     text = without_fences(with_commands(f"```console\n{block}\n```\n"))

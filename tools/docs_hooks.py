@@ -5,6 +5,9 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+_CHANGELOG = "changelog.md"
 
 
 def on_config(config: MkDocsConfig) -> None:
@@ -13,8 +16,13 @@ def on_config(config: MkDocsConfig) -> None:
 
 def on_files(files: Files, *, config: MkDocsConfig) -> None:
     changelog = Path(config.config_file_path).with_name("CHANGELOG.md")
-    if changelog.exists() and files.get_file_from_path("changelog.md") is None:
-        files.append(File.generated(config, "changelog.md", abs_src_path=str(changelog)))
+    if changelog.exists() and files.get_file_from_path(_CHANGELOG) is None:
+        files.append(File.generated(config, _CHANGELOG, abs_src_path=str(changelog)))
+
+
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
+    """CHANGELOG.md lies beside the docs, its page among them: links lead to the same place."""
+    return markdown.replace("](docs/", "](") if page.file.src_uri == _CHANGELOG else markdown
 
 
 def _expanded(item: Any, docs: Path) -> Any:

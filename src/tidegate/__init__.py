@@ -167,19 +167,19 @@ _more_stages(lambda: importlib.import_module("tidegate.methods").stages())
 
 
 def __dir__() -> list[str]:
-    """The public API, and not whatever modules were imported on the way."""
+    """The public names only, not modules that happen to be imported."""
     return list(__all__)
 
 
 def _methods() -> list[str]:
-    """The files of `tidegate.methods`, which is not imported."""
+    """The names of the files of `tidegate.methods`, without importing it."""
     return [found.name for found in iter_modules([f"{folder}/methods" for folder in __path__])]
 
 
 if not TYPE_CHECKING:  # a type checker would believe that every name exists
 
     def __getattr__(name: str) -> Any:
-        """A name of the public API, imported when it is first asked for.
+        """Import a public name when it is first used.
 
         Modules of the package ask for each other here too, so a name that is none must cost little.
         """

@@ -1,4 +1,4 @@
-"""Write, sync, rename, lock and remove files so that a crash loses nothing; and forks.
+"""Write, sync, rename, lock and remove files so that a crash loses nothing; handle forks.
 
     write → fsync → rename → fsync of the folder ║ only now does the file count
 
@@ -44,7 +44,7 @@ def close(descriptor: int) -> None:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all of it: a pipe, a signal or a nearly full disk may cause a short write."""
+    """Write all bytes: a pipe, a signal or a nearly full disk may cause a short write."""
     rest = memoryview(data).cast("B")
     while rest:
         count = os.write(descriptor, rest)
@@ -54,7 +54,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def write_at(descriptor: int, data: bytes, place: int) -> None:
-    """Write all of it at an offset of the file."""
+    """Write all bytes at an offset of the file."""
     rest = memoryview(data)
     while rest:
         count = os.pwrite(descriptor, rest, place)
@@ -143,7 +143,7 @@ def unlock(descriptor: int) -> None:
 
 
 class FileOfOneName:
-    """A file that must have one name only, and keep it while it is open.
+    """A file that must have a single name, and keep it while it is open.
 
     A database has a log beside it, and the folder a lock. Under a second name (a link to the file,
     or another folder put in the place of its own) both are others: two processes would go on from
@@ -156,7 +156,7 @@ class FileOfOneName:
 
     @property
     def trouble(self) -> str | None:
-        """Why it must not be used or written to; None: nothing is wrong."""
+        """Why the file must not be used or written. None: it may be."""
         if not stat.S_ISREG(self._file.st_mode):
             return "is a link, or no regular file: link its folder instead, never the file"
         try:
@@ -171,7 +171,7 @@ class FileOfOneName:
 
 
 class DraftFile:
-    """A new version of a file, written beside it under a name of its own.
+    """A new version of a file, written beside it under a temporary name.
 
     `publish` gives it the file's name: the old content or the new, never a part.
     """
@@ -224,16 +224,16 @@ class InheritedFile(NotCopied, ABC):
     """An open resource of one process; a forked process disowns it at once."""
 
     def guard(self) -> None:
-        """Have forked processes disown it from now on."""
+        """Register the resource: forked processes will disown it."""
         _open.add(self)
 
     @abstractmethod
     def disown(self) -> None:
-        """Called in the forked process, before anything else runs there."""
+        """Runs in the forked process before anything else does."""
 
     @staticmethod
     def keep_for_ever(thing: Any) -> None:
-        """Never finalise it, not even at the end of the process: that would write to files."""
+        """Never finalise the resource, not even at exit: finalising would write to files."""
         if thing is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 

@@ -27,11 +27,11 @@ class Context(Protocol):
 
 
 class Closed(ABC):
-    """Closed when it is left, whatever happened."""
+    """Closed on exit, also after an error."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is open."""
+        """Release what is open."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,15 +41,15 @@ class Closed(ABC):
 
 
 class Completed(ABC):
-    """Closed, and so completed, when it is left; after an error, given up."""
+    """Closed, and so completed, on exit; aborted after an error."""
 
     @abstractmethod
     def close(self) -> None:
-        """Complete it, and let go of it."""
+        """Complete and release."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Give up."""
+        """Discard what is not complete."""
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +62,7 @@ class Completed(ABC):
 
 
 class uninterrupted(AbstractContextManager[None]):  # noqa: N801  # reads as an adverb
-    """Delay SIGTERM and Ctrl-C until the block is done: for short work that must not be torn."""
+    """Delay SIGTERM and Ctrl-C until the block is done: for short work that must not be cut off."""
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}

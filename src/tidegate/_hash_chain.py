@@ -1,4 +1,4 @@
-"""Hash chains: a row that was changed, dropped, added or moved is noticed.
+"""Hash chains: they reveal a row that was changed, dropped, added or moved.
 
     head₀ = 0…0,  headₙ = H(headₙ₋₁ ‖ rowₙ)
 
@@ -26,7 +26,7 @@ def chain_link(head: bytes, row: bytes, key: bytes | None) -> bytes:
 
 
 def chain_head(rows: Iterable[bytes], key: bytes | None, head: bytes = START) -> bytes:
-    """The head of the chain after all of these rows, which follow `head`."""
+    """The head of the chain after these rows, starting from `head`."""
     for row in rows:
         head = chain_link(head, row, key)
     return head

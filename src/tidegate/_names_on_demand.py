@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are first asked for: few programs use them all."""
+"""Import the names of a package when they are first used: few programs need them all."""
 
 from __future__ import annotations
 

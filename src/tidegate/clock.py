@@ -1,4 +1,4 @@
-"""`Clock`: zone and text form of a stream's times, offsets of zones. Times are public.
+"""`Clock`: time zone and text form of a stream's times; offsets of zones. Times are public.
 
 A time is kept as whole nanoseconds since 1970: of universal time if the clock has a zone, of the
 wall clock if it is naive. A naive time stays naive: nothing is guessed about where it was written.
@@ -27,7 +27,7 @@ _DIGITS = {"s": SECOND, "ms": 10**6, "us": 10**3}  # written without zeros at th
 
 @dataclass(frozen=True)
 class Clock:
-    """The zone of times, and how they are written.
+    """The zone of times, and their text form.
 
     Attributes:
         zone: `UTC`, a name such as `Europe/Berlin`, or an offset such as `+02:00`: times are
@@ -48,16 +48,16 @@ class Clock:
             clock_zone_of(self.zone)
 
     def plain(self) -> dict[str, Any]:
-        """Facts for metadata."""
+        """The clock as plain data, for metadata."""
         return {"zone": self.zone, "unit": self.unit}
 
     @classmethod
     def from_plain(cls, facts: Mapping[str, Any]) -> Clock:
-        """The clock that `plain` was taken of."""
+        """The clock from what `plain` returned."""
         return cls(facts["zone"], facts["unit"])
 
     def texts(self, ticks: IntArray) -> list[str]:
-        """Times as they are written: the same text for the same time, in any company."""
+        """Times as text; the text of a time does not depend on the other times."""
         if self.unit is not None:
             return [_clock_number(tick, UNITS[self.unit]) for tick in ticks.tolist()]
         if self.zone in (None, "UTC"):
@@ -67,11 +67,11 @@ class Clock:
         return _clock_iso(ticks + offsets, [signs[offset] for offset in offsets.tolist()])
 
     def local(self, ticks: IntArray) -> IntArray:
-        """What the wall clock showed at these times, as if it were universal time."""
+        """The wall-clock times of these instants, as if they were universal times."""
         return ticks if self.zone is None else ticks + offsets_of(self.zone, ticks)
 
     def skipped(self, local: IntArray) -> int | None:
-        """The first of these that no wall clock showed: clocks were turned forward. None: none."""
+        """The first of these times that no wall clock showed, as clocks moved on. None: none."""
         if self.zone is None:
             return None
         early, late = (offsets_of(self.zone, local, local=True, fold=fold) for fold in (0, 1))
@@ -86,7 +86,7 @@ class Clock:
         by_order: bool = True,
         keys: ClockRowsOfKeys | None = None,
     ) -> IntArray:
-        """The times at which the wall clock showed this.
+        """The instants at which the wall clock showed these times.
 
         Where clocks are turned back an hour comes twice. The order of rows tells which is meant:
         the second, if the first would be before the row before it; or if a row repeats a time that
@@ -120,14 +120,14 @@ class Clock:
 
 
 class ClockRowsOfKeys(NamedTuple):
-    """Whose row each is, as a number; and the times of the last rows of each key before them."""
+    """The key of each row, as a number; and the times of each key's last rows before them."""
 
     codes: IntArray
     before: Mapping[int, Sequence[int]]
 
 
 def _clock_time_by_order(first: IntArray, second: IntArray, before: Sequence[int]) -> IntArray:
-    """Which of two times is meant, of rows that follow each other."""
+    """Resolve times that the wall clock showed twice by the order of rows."""
     rows = np.concatenate((np.array(before[-_LOOK_BACK:], dtype=np.int64), first))
     skipped = rows.size - first.size
     for at in np.flatnonzero(second > first).tolist():
@@ -139,7 +139,7 @@ def _clock_time_by_order(first: IntArray, second: IntArray, before: Sequence[int
 
 
 def _is_second_clock_time(before: list[int], first: int, second: int) -> bool:
-    """Whether the second of two times is meant, after these rows."""
+    """Whether the second of two possible times is meant, judged by these rows."""
     if before and first < before[-1] <= second:
         return True
     steps = [later - earlier for earlier, later in pairwise(before)]
@@ -148,7 +148,7 @@ def _is_second_clock_time(before: list[int], first: int, second: int) -> bool:
 
 
 def clock_zone_of(name: str) -> tzinfo:
-    """The time zone of a name or an offset.
+    """The time zone with a name or an offset.
 
     Raises:
         SettingError: there is none.
@@ -162,7 +162,7 @@ def clock_zone_of(name: str) -> tzinfo:
 
 
 def zone_name(zone: object) -> str | None:
-    """The name of a zone as other libraries have it; None: it has none that `Clock` knows.
+    """The name of a zone as other libraries write it. None: `Clock` does not know one.
 
     >>> from zoneinfo import ZoneInfo
     >>> zone_name(ZoneInfo("Europe/Berlin")), zone_name(timezone(timedelta(hours=2)))
@@ -196,7 +196,7 @@ def _clock_zone(name: str) -> tzinfo:
 
 
 def offsets_of(zone: str, ticks: IntArray, *, local: bool = False, fold: int = 0) -> IntArray:
-    """The offset from universal time at each of these times, or local times, in nanoseconds."""
+    """The offset from universal time, in nanoseconds, at each of these universal or local times."""
     buckets, places = np.unique(ticks // _BUCKET, return_inverse=True)
     known = [
         (_clock_offset(zone, hour, local, fold), _clock_offset(zone, hour + 1, local, fold))

@@ -94,5 +94,5 @@ def _duckdb_file_version(path: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=16)
 def _opened_for_duckdb(version: tuple[str, int, int]) -> ReleasedFile:
-    """The file as it is now: it may have grown since the last question."""
+    """Open the file as it is now: it may have grown since the last query."""
     return ReleasedFile.open(version[0])

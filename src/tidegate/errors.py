@@ -1,4 +1,4 @@
-"""The errors users meet. None ever carries a value of the stream, a partial sum or noise.
+"""The errors users see. None ever carries a value of the stream, a partial sum or noise.
 
 Nor is any of them long: what a message shows of a setting is shortened where it is put in
 (`exact_numbers.said`), and the message as a whole here.
@@ -13,7 +13,7 @@ NAME = 120
 
 
 def shortened(text: str, most: int = LONGEST) -> str:
-    """The text, or its beginning and its end: what happened, and what to do.
+    """The text, shortened in the middle if it is long: its beginning and end say the most.
 
     >>> shortened("x" * 9 + "y", most=5)
     'x … y'
@@ -31,7 +31,7 @@ class TidegateError(Exception):
         return shortened(self._message())
 
     def _message(self) -> str:
-        """What to say; a class with something of its own to say has its own."""
+        """The message; subclasses that build their own override this."""
         return super().__str__()
 
 
@@ -49,19 +49,19 @@ class SettingError(TidegateError, ValueError):
 
 
 class InputError(TidegateError, ValueError):
-    """An input is not a number. Says where, never what."""
+    """An input is not a number. The message says where, never what."""
 
 
 class MissingError(TidegateError):
-    """Something that was named is not there: a file, a folder, a state."""
+    """A named file, folder or state does not exist."""
 
 
 class RefusedError(TidegateError):
-    """Something was refused to protect privacy: a budget, or noise that must not be used again."""
+    """Refused to protect privacy: a budget, or noise that must not be used again."""
 
 
 class SnapshotError(RefusedError, ValueError):
-    """A snapshot or record cannot be used: tampered with, sealed, or of another pipeline."""
+    """A snapshot or record cannot be used: altered, sealed, or from another pipeline."""
 
 
 class QueryError(TidegateError, ValueError):

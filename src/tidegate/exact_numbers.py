@@ -1,4 +1,4 @@
-"""Numbers as users write them: exact fractions, within limits that are checked before any work."""
+"""Numbers as users write them: exact fractions, with limits that are checked before any work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGEST = 1 << 62
 
 
 def exact(name: str, value: object) -> Fraction:
-    """The fraction that `value` says in decimal: the float 0.1 is taken as 1/10.
+    """The fraction that the decimal text of `value` means: the float 0.1 is 1/10.
 
     (As a binary number the float 0.1 is a little more than 1/10: it would overspend a budget.)
     Text is digits of ASCII, with a point and an exponent, or a fraction of two whole numbers.
@@ -51,7 +51,7 @@ def exact(name: str, value: object) -> Fraction:
 
 
 def _exact_fraction(value: Any) -> Fraction | None:
-    """The number; None if it is too large to compute; ValueError if it is not a number."""
+    """The fraction. None: it is too large to compute; ValueError: it is not a number."""
     if isinstance(value, str):
         if len(value) > _LONGEST:
             return None
@@ -71,7 +71,7 @@ def _exact_fraction(value: Any) -> Fraction | None:
 
 
 def said(value: object) -> str:
-    """The value as text, shortened for a message: a number may have a thousand digits.
+    """The number as text, shortened for messages: it may have a thousand digits.
 
     >>> said(0.5), said("x"), said(10**99)
     ('0.5', "'x'", '100000000000000000000000000000000000000000000000000000000000… (100 characters)')
@@ -84,7 +84,7 @@ def said(value: object) -> str:
 
 
 def roughly(number: Fraction | int) -> str:
-    """Three digits of a number of any size.
+    """A number of any size, to three digits.
 
     >>> roughly(Fraction(2, 3)), roughly(10**400)
     ('0.667', 'more than 1e308')

@@ -1,4 +1,4 @@
-"""What a release promises, as data: made by the stages, composed here, never typed in.
+"""What a release promises, as data: stated by the stages, composed here, never typed in.
 
 >>> threshold = Guarantee(epsilon=Fraction(1, 10))
 >>> stream = Guarantee(epsilon=Fraction(1, 10))
@@ -65,7 +65,7 @@ class Guarantee:
 
     @property
     def neighbours(self) -> str:
-        """Which inputs are neighbours: it follows from the unit and the model.
+        """The definition of neighbouring inputs, by unit and model.
 
         >>> from tidegate.units import Window
         >>> Window(length=60).widen(Guarantee(epsilon=Fraction(1, 60))).neighbours
@@ -81,25 +81,25 @@ class Guarantee:
 
     @property
     def public(self) -> str:
-        """What is published by definition and not protected."""
+        """The facts that are published by definition and not protected."""
         known = PUBLIC_OF_EVENTS if self.unit.startswith(ADDED) else PUBLIC
         keys = "the declared keys" if known != PUBLIC else "keys, how many rows each has"
         return f"{keys}, and of each key: {known}" if self.unit.endswith(OF_ANY_KEY) else known
 
     @property
     def holds(self) -> bool:
-        """Whether anything is promised at all."""
+        """Whether there is any guarantee."""
         endless = isinstance(self.epsilon, float) and not math.isfinite(self.epsilon)
         return not endless and not self.simulation
 
     def plain(self) -> dict[str, Any]:
-        """Plain data, with exact numbers as text."""
+        """The guarantee as plain data, with exact numbers as text."""
         exact = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
         return {**asdict(self), **exact, "rho": None if self.rho is None else str(self.rho)}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Guarantee:
-        """The guarantee from the plain data that `plain()` gave.
+        """The guarantee from what `plain()` returned.
 
         >>> Guarantee.from_plain(Guarantee(epsilon=Fraction(2, 3)).plain()).epsilon
         Fraction(2, 3)
@@ -140,7 +140,7 @@ def _short_guarantee(number: Fraction | float) -> str:
 
 
 def free() -> Guarantee:
-    """The cost of a stage that never looks at the data."""
+    """The cost of a stage that reads no data."""
     return Guarantee(epsilon=Fraction(0))
 
 
@@ -191,7 +191,7 @@ def simulated(guarantee: Guarantee) -> Guarantee:
 
 
 def cost(guarantee: Guarantee, *, simulation: bool) -> Guarantee:
-    """The guarantee of a run: `guarantee`, or none if it is a simulation."""
+    """The cost of a run: `guarantee`, or none if it is a simulation."""
     return simulated(guarantee) if simulation else guarantee
 
 
@@ -219,7 +219,7 @@ def _guarantee_growth(size: int, step: float) -> float:
 
 
 def sequential(first: Guarantee, *others: Guarantee) -> Guarantee:
-    """Sequential composition: the same values are used several times, so budgets add up."""
+    """Sequential composition: the same values are used several times; budgets add up."""
     guarantees = (first, *others)
     rhos = worth_in_rho(guarantees)
     return _composed_guarantee(
@@ -246,7 +246,7 @@ def parallel(first: Guarantee, *others: Guarantee) -> Guarantee:
 
 
 def by_key(of_one_key: Guarantee) -> Guarantee:
-    """The guarantee of many streams, one for each key, from that of the stream of a key.
+    """The guarantee of many streams, one for each key, from that of one key's stream.
 
     Parallel composition: a row belongs to one key, whatever its value, and only the stream of that
     key reads it; the noise of keys is independent. So everything that is published about all keys
@@ -260,7 +260,7 @@ def by_key(of_one_key: Guarantee) -> Guarantee:
 
 
 def worth_in_rho(guarantees: Sequence[Guarantee]) -> list[Fraction] | None:
-    """ρ of each, where one is concentrated and none is approximate; pure ε is worth ρ = ε²/2."""
+    """The guarantees in ρ, if one is concentrated, none approximate; pure ε is worth ρ = ε²/2."""
     if all(g.rho is None for g in guarantees):
         return None
     known = [

@@ -1,4 +1,4 @@
-"""Real values ↔ integers at a public resolution; no error and no branch depends on a number's size.
+"""Real values ↔ integers at a public resolution; no error or branch depends on a number's size.
 
 Input policy: neighbouring streams differ in one value at a fixed position, so a position never
 shifts. A NaN or a missing value counts as 0 in its place; a number is clamped to [lower, bound],
@@ -35,20 +35,20 @@ LARGEST = 1 << 53
 FINE = 1 << 20
 # For a threshold rule whose work grows with the steps, or that knows little.
 COARSE = 1 << 10
-# Values are rounded to so many parts of such a step, or to the largest power of ten below for which
-# 64 bits hold all sums. A million values that are all rounded the same way are then off by half a
-# step together, and noise is of several steps.
+# Values are rounded to a millionth of such a step, or to the next power of ten for which 64 bits
+# hold all sums. A million values that are all rounded the same way are then off by half a step
+# together, while noise is several steps large.
 GRAIN = 10**6
 
 
 def divmod_by_number(numbers: IntArray, by: int) -> tuple[IntArray, IntArray]:
-    """`np.divmod` by one number, in half the time: numpy multiplies where only `//` is asked."""
+    """`np.divmod` by one number, twice as fast: numpy turns only `//` into a multiplication."""
     quotients = numbers // by
     return quotients, numbers - quotients * by
 
 
 def steps_by_information(price: int, information: Fraction) -> int:
-    """How many steps suit a rule that charges `price`/ε values per e-fold of θ.
+    """How many steps suit a choice that charges `price`/ε values per e-fold of θ.
 
     With `information` = ε × values, the rule pays at most for e^(information/price) steps: on a
     lattice with more of them it cannot climb from one step to where the values are, and θ would be
@@ -61,7 +61,7 @@ def steps_by_information(price: int, information: Fraction) -> int:
 
 
 def default_resolution(bound: Fraction, steps: int = FINE) -> Fraction:
-    """The resolution to use where none is given: a function of the public bound alone.
+    """The default resolution: a function of the public bound alone.
 
     The largest power of ten that gives at least `steps` steps and divides the bound, at most 1.
     So whole numbers stay exact, decimals are kept, and the bound stays what it is. (A bound that no
@@ -91,7 +91,7 @@ _NUMBERS = (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_)
 
 
 class Lattice:
-    """The multiples of `resolution` from `lower` to `bound`, counted −`bottom`, …, 0, …, `top`.
+    """The multiples of `resolution` from `lower` to `bound`, numbered −`bottom`, …, 0, …, `top`.
 
     A bound that is no multiple is rounded outwards to the next one. Rules that choose a threshold
     count in *grains* of `grain` units: how finely values are rounded decides neither which
@@ -136,6 +136,10 @@ class Lattice:
         # Units of 1, if that is a whole number: an integer times it needs no rounding (the product
         # of floats is exact, too, up to 2**53). Otherwise every product but 0 is out of range.
         self.factor = resolution.denominator if resolution.numerator == 1 else LARGEST
+        # Integers from here to there can be within the bounds; their products fit 64 bits.
+        whole = (-(-self.bottom // self.factor), -(-self.top // self.factor))
+        self._whole_ends = np.int64(-whole[0]), np.int64(whole[1])
+        self._ends_are_whole = (self.bottom % self.factor, self.top % self.factor) == (0, 0)
 
     def __repr__(self) -> str:
         lower = f", lower={self.lower}" if self.lower else ""
@@ -174,8 +178,8 @@ class Lattice:
         raise not_a_number(position, text=array.dtype.kind in "US")
 
     def units(self, numbers: NDArray[Any]) -> IntArray:
-        """Clamped and rounded lattice units; a new array of int64."""
-        if numbers.dtype.kind == "f" or self.factor != 1:
+        """Clamp and round values to lattice units; a new array of int64."""
+        if numbers.dtype.kind == "f" or self.factor >= LARGEST:
             with np.errstate(all="ignore"):  # whatever the value, it is no event
                 # fmax takes the 0 instead of a NaN.
                 if self.per_unit == 1.0 and not self.bottom:
@@ -191,18 +195,22 @@ class Lattice:
             return rounded
         if numbers.dtype.kind == "u" and numbers.dtype.itemsize == 8:
             # May not fit int64 before it is clamped.
-            numbers = np.minimum(numbers, np.uint64(self.top), dtype=np.uint64)
+            numbers = np.minimum(numbers, np.uint64(self._whole_ends[1]), dtype=np.uint64)
         integers = numbers.astype(np.int64, copy=False)
-        clamped: IntArray = integers.clip(*self._ends)
+        clamped: IntArray = integers.clip(*self._whole_ends)
+        if self.factor != 1:
+            clamped *= self.factor
+            if not self._ends_are_whole:
+                np.clip(clamped, *self._ends, out=clamped)
         return clamped
 
     def bounded(self, levels: FloatArray) -> None:
-        """Turn levels in units into the unit of the data, within the bounds, in place."""
+        """Convert levels from units to the unit of the data, within the bounds, in place."""
         levels *= self.step
         np.clip(levels, float(self.lower), float(self.bound), out=levels)
 
     def unit(self, value: Any, position: int = 0) -> int:
-        """Clamp and round one value to lattice units: the same result as `units` gives."""
+        """Clamp and round one value to lattice units; the same result as `units`."""
         low, top = self._low, self.top
         kind = type(value)
         if kind is int and self.factor != LARGEST:
@@ -239,7 +247,7 @@ class Lattice:
 
 
 def one_number(value: object) -> float | None:
-    """A single value as a float; None: it is no number, or NaN."""
+    """A single value as a float. None: it is not a number, or NaN."""
     try:
         if isinstance(value, int | float | Decimal | Fraction | np.integer | np.floating):
             number = float(value)

@@ -1,4 +1,4 @@
-"""Who may change a state: one process, one thread at a time, nobody after an interruption.
+"""Who may change a state: one process, one thread at a time, nobody after an interrupted change.
 
 Two processes that continue from the same state would share noise, and the difference of what they
 publish is raw data. A change that was interrupted and tried again would count an event twice.
@@ -85,7 +85,7 @@ class Ownership:
 
     @property
     def lock(self) -> threading.RLock:
-        """The lock that every change holds, for `with`.
+        """The lock to hold during every change, for `with`.
 
         Refuses at once in a forked process, where the thread that holds the lock may not exist.
         """
@@ -99,7 +99,7 @@ class Ownership:
         return self._cut_short
 
     def check(self) -> None:
-        """Refuse if this process is a forked copy, or if a change was interrupted."""
+        """Refuse in a forked copy, and after a change that was interrupted."""
         if self._process is not _process:
             self._refuse_copy()
         if self._cut_short:
@@ -109,23 +109,23 @@ class Ownership:
             )
 
     def begin(self) -> None:
-        """Call before the first change. Refuses like `check`, and also a change within a change."""
+        """Mark the beginning of a change. Refuses like `check`, and inside another change."""
         if self._cut_short or self._process is not _process:
             self.check()
         self._cut_short = True
 
     def check_not_held(self) -> None:
-        """Refuse a copy of the state where another object commits it; here nobody does."""
+        """Refuse if another object commits this state; the base class never does."""
 
     def done(self) -> None:
-        """Call after the last change. In a process that was forked meanwhile the mark stays."""
+        """Mark the end of a change. In a process that was forked meanwhile the mark stays."""
         if self._process is not _process:
             self._refuse_copy()
         self.changes += 1
         self._cut_short = False
 
     def unchanged(self) -> None:
-        """Call in place of `done` where an input was refused after all, and nothing changed."""
+        """Call instead of `done` if an input was refused and nothing changed."""
         if self._process is not _process:
             self._refuse_copy()
         self._cut_short = False
@@ -135,7 +135,7 @@ class Ownership:
         self._cut_short = True
 
     def whole(self, change: Callable[[], Found]) -> Found:
-        """Make a change, whole; or refuse to go on."""
+        """Make a change as a whole; after an interruption, refuse to continue."""
         began = False
         try:
             with self.lock:
@@ -157,7 +157,7 @@ class Ownership:
 
 
 class HeldOwnership(Ownership):
-    """Ownership of a release that another object holds, which charges and commits its rows.
+    """Ownership of a release that another object holds, charges and commits.
 
     The release can be asked by everyone and changed by its holder only: what is changed behind the
     holder's back is neither charged nor committed, and its noise comes again after a restart.
@@ -171,7 +171,7 @@ class HeldOwnership(Ownership):
 
     @contextmanager
     def by_holder(self) -> Iterator[None]:
-        """Changes are allowed within, to this thread. Refuses after an interruption."""
+        """Allow changes inside this context, to this thread. Refuses after an interruption."""
         with self.lock:
             self.check()
             if self._inside:  # a signal handler, or a callback
@@ -188,7 +188,7 @@ class HeldOwnership(Ownership):
         super().begin()
 
     def check_not_held(self) -> None:
-        """Refuse whoever is not the holder."""
+        """Refuse callers other than the holder."""
         if not self._inside:
             raise TidegateError(
                 f"this {self._owner} is kept in a store, which would not know of the change: push "
@@ -198,7 +198,7 @@ class HeldOwnership(Ownership):
 
 @contextmanager
 def refused_as(kind: type[TidegateError]) -> Iterator[None]:
-    """Raise what the block refuses as another kind of error, with the same words."""
+    """Re-raise errors of the block as another class, with the same message."""
     try:
         yield
     except TidegateError as error:
@@ -208,7 +208,7 @@ def refused_as(kind: type[TidegateError]) -> Iterator[None]:
 def handing_over(
     method: Callable[Concatenate[Any, Arguments], Found],
 ) -> Callable[Concatenate[Any, Arguments], Found]:
-    """Decorate a method whose inner changes are whole: their result is handed out, or refused.
+    """Decorate a method that makes whole changes: return its result, or refuse later calls.
 
     An exception may arrive in between, when a change is done and its result is not handed over. A
     retry would count its events once more. So this is the outermost call.
@@ -236,7 +236,7 @@ def handing_over(
 
 
 class NotCopied:
-    """Owns files, or a part of a state: there is one of it.
+    """Owns files or part of a state, so it cannot be copied or pickled.
 
     A shallow copy would share the state, and count by itself what was taken and spent: a ledger
     charged by such a count, or a device's lifetime, would be overdrawn.

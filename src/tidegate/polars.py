@@ -1,4 +1,4 @@
-"""For polars: `frame.tidegate.release(...)`, and released files as frames.
+"""Support for polars: `frame.tidegate.release(...)`, and released files as frames.
 
     import polars as pl, tidegate.polars
     released = pl.read_csv("meters.csv").tidegate.release("watts", epsilon=0.5, bound=5000)
@@ -18,7 +18,7 @@ from tidegate.released import Released, ReleasedFile, release
 
 
 class Frame:
-    """What `frame.tidegate` has."""
+    """The namespace `frame.tidegate`."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -32,7 +32,7 @@ class Frame:
 
 
 class Series:
-    """What `series.tidegate` has."""
+    """The namespace `series.tidegate`."""
 
     def __init__(self, series: Any) -> None:
         self._series = series

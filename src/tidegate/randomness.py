@@ -45,7 +45,7 @@ def random_bytes(count: int) -> bytes:
 
 
 class WordSource(Protocol):
-    """Independent uniform words of `bits` bits each; a sampler asks for as many as it needs."""
+    """Independent uniform words of `bits` bits each; a sampler takes as many as it needs."""
 
     @property
     def bits(self) -> int:
@@ -78,7 +78,7 @@ class KeystreamWords:
 
 
 class Keystream:
-    """The noise of one purpose under one epoch and one set of settings, addressed by place."""
+    """The noise for one purpose under one epoch and one set of settings, addressed by place."""
 
     def __init__(self, key: bytes) -> None:
         self._algorithm = algorithms.AES256(key)
@@ -88,18 +88,18 @@ class Keystream:
 
     @property
     def key(self) -> bytes:
-        """What all of it follows from: as secret as the noise."""
+        """The key that determines the whole keystream: as secret as the noise."""
         return bytes(self._algorithm.key)
 
     def at(self, *, chunk: int = 0, tree: int = 0, level: int = 0) -> KeystreamWords:
-        """A fresh reader of the words that belong to this place, from their beginning."""
+        """A new reader of the words at this place, from their beginning."""
         place = counter_block(chunk=chunk, tree=tree, level=level)
         return KeystreamWords(Cipher(self._algorithm, modes.CTR(place)).encryptor())
 
     def first_words(
         self, *, chunk: int, tree: int, count: int, level: int = 0, words: int = 1
     ) -> NDArray[np.uint64]:
-        """The first word that `at` gives for each of `count` successive trees, all in one go.
+        """The first word that `at` returns for each of `count` successive trees, in one step.
 
         With `words=2` the first two, a row for each tree: they are one block of the cipher.
         """
@@ -115,7 +115,7 @@ class Keystream:
 
 
 def counter_block(*, chunk: int, tree: int, level: int) -> bytes:
-    """The initial counter block of a place."""
+    """The first counter block of a place."""
     if not (0 <= chunk < _CHUNKS and 0 <= tree < _TREES and 0 <= level < _LEVELS):
         raise OverflowError("noise address out of range: the stream or its forest is too large")
     place = ((chunk * _TREES + tree) * _LEVELS + level) << _COUNTER_BITS
@@ -131,7 +131,7 @@ class Epoch:
     simulation: bool = False
 
     def child(self, number: int) -> Epoch:
-        """The epoch of a later phase of the same run: unrelated noise, but no new secret.
+        """The epoch of a later phase of the same run: unrelated noise, no new secret.
 
         Derived and not drawn, so that a run that was killed resumes exactly.
         """
@@ -140,7 +140,7 @@ class Epoch:
         return Epoch(self.secret, derived.derive(self.secret), self.simulation)
 
     def of_key(self, name: str) -> Epoch:
-        """The epoch of one key of a keyed run, whose epoch this is: HKDF(secret, id, key).
+        """The epoch of one key of a keyed run with this epoch: HKDF(secret, id, key).
 
         Noise of two keys is unrelated. The secret is derived too, so that the state of one key
         tells nothing of another's noise.
@@ -152,7 +152,7 @@ class Epoch:
         return Epoch(material[:SECRET_BYTES], material[SECRET_BYTES:], self.simulation)
 
     def keystream(self, purpose: str, settings_digest: bytes) -> Keystream:
-        """The keystream for one purpose; other purposes and other settings get unrelated keys."""
+        """The keystream for one purpose; other purposes and settings get unrelated keys."""
         return Keystream(self._derived(b"tidegate/1/" + purpose.encode() + b"/" + settings_digest))
 
     def derived_key(self, purpose: str) -> bytes:
@@ -165,7 +165,7 @@ class Epoch:
 
 
 class Randomness(Protocol):
-    """Where epochs come from: `secure()` for data, `seeded(n)` for simulations."""
+    """The source of epochs: `secure()` for data, `seeded(n)` for simulations."""
 
     def new_epoch(self) -> Epoch:
         """The identity of a new run's noise."""
@@ -188,7 +188,7 @@ class SeededRandomness:
     seed: int
 
     def new_epoch(self) -> Epoch:
-        """Give the same epoch every time."""
+        """The same epoch every time."""
         material = hashlib.sha512(b"tidegate simulation %d" % self.seed).digest()
         end = SECRET_BYTES + EPOCH_BYTES
         return Epoch(material[:SECRET_BYTES], material[SECRET_BYTES:end], simulation=True)

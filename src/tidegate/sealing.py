@@ -1,4 +1,4 @@
-"""Seal state: versioned, checked, encrypted if a key is given; keys as text.
+"""Seal state: versioned, checked, encrypted if a key is given; parse keys from text.
 
     magic · version · header length · header (public JSON) · body
 
@@ -32,7 +32,7 @@ _PREFIX = struct.Struct(">8sBI")
 
 
 def seal(header: Mapping[str, Any], body: Mapping[str, Any], key: bytes | None) -> bytes:
-    """Plain data and arrays as bytes, under a public header."""
+    """Plain data and arrays as sealed bytes, under a public header."""
     public = json.dumps({**header, "sealed": key is not None}, sort_keys=True).encode()
     prefix = _PREFIX.pack(_MAGIC, _VERSION, len(public)) + public
     payload = encoded(body)
@@ -81,7 +81,7 @@ def _cipher(key: object) -> AESGCM:
 
 
 def decoded_key(written: bytes, name: str, setting: str) -> bytes:
-    """The 32 bytes of a key, written raw, in hex or in base64; `name` is where it was read."""
+    """The 32 bytes of a key in raw, hex or base64 form; `name` says where it was read."""
     if len(written) == _KEY_BYTES:
         return written
     text = written.strip()

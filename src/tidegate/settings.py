@@ -38,7 +38,7 @@ _REQUIRED: Any = object()
 
 
 class Setting(Generic[Kept, Given]):
-    """A dataclass field that checks what it is given and keeps the checked value.
+    """A dataclass field that checks its value and stores the checked value.
 
     (Dataclasses pass assignments on to descriptors, in frozen classes too.)
     """
@@ -47,14 +47,14 @@ class Setting(Generic[Kept, Given]):
         self._default = default
 
     def check(self, value: Given) -> Kept:
-        """The value to keep; raises `SettingError` that names this setting."""
+        """The value to store; raises a `SettingError` that names this setting."""
         raise AssertionError("every kind of setting says how to check it")
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def __get__(self, instance: object, owner: type) -> Kept:
-        """Read a checked setting; of the class, its default."""
+        """Read a checked setting; on the class, its default."""
         if instance is not None:
             kept: Kept = instance.__dict__[self.name]
             return kept
@@ -67,19 +67,19 @@ class Setting(Generic[Kept, Given]):
 
 
 class Exact(Setting[Fraction, Number]):
-    """Any positive number, kept as a `Fraction`."""
+    """A positive number, stored as a `Fraction`."""
 
     # Wide enough for every use; beyond, formulas in floats would overflow.
     smallest: ClassVar[Fraction] = Fraction(1, 10**18)
     largest: ClassVar[Fraction] = Fraction(10**18)
 
     def check(self, value: Number) -> Fraction:
-        """Positive, and neither absurdly small nor large."""
+        """Require a positive number within sane limits."""
         return _within_setting(self.name, value, self.smallest, self.largest)
 
 
 def within(name: str, value: Number, kind: type[Exact]) -> Fraction:
-    """What a setting of this kind would keep, for a preset that computes with it first."""
+    """The value that such a setting would store, for a preset that computes with it first."""
     return _within_setting(name, value, kind.smallest, kind.largest)
 
 
@@ -99,14 +99,14 @@ class Epsilon(Exact):
 
 
 class Delta(Exact):
-    """A probability that the guarantee fails."""
+    """The probability that the guarantee fails."""
 
     smallest = Fraction(1, 10**100)
     largest = 1 - Fraction(1, 10**9)
 
 
 class Flag(Setting[bool, bool]):
-    """Yes or no; text such as "false" is refused, since it would count as yes."""
+    """True or False; text such as "false" is refused, since it would count as true."""
 
     def check(self, value: bool) -> bool:
         """True or False."""
@@ -114,17 +114,17 @@ class Flag(Setting[bool, bool]):
 
 
 def flag(name: str, value: object) -> bool:
-    """True or False, for a preset that decides by it."""
+    """Check True or False, for a preset that branches on it."""
     if not isinstance(value, bool | np.bool_):
         raise SettingError(name, f"must be True or False, not {said(value)}")
     return bool(value)
 
 
 class OptionalExact(Setting[Fraction | None, Number | None]):
-    """Like `Exact`, but `None` stands for "decide for me"."""
+    """Like `Exact`, but `None` means "decide for me"."""
 
     def check(self, value: Number | None) -> Fraction | None:
-        """None, or positive and neither absurdly small nor large."""
+        """Allow None; else a positive number within sane limits."""
         return (
             None
             if value is None
@@ -139,7 +139,7 @@ class Lower(Setting[Fraction, Number]):
         super().__init__(0)
 
     def check(self, value: Number) -> Fraction:
-        """At most 0, and neither absurdly small nor large."""
+        """Require at most 0, within sane limits."""
         number = exact(self.name, value)
         if number > 0:
             raise SettingError(
@@ -151,10 +151,10 @@ class Lower(Setting[Fraction, Number]):
 
 
 class Resolution(Setting[Fraction, Number | None]):
-    """Like `Exact`; None stands for "decide by the bound" until its owner has decided."""
+    """Like `Exact`; None means "derive it from the bound", which its owner does."""
 
     def check(self, value: Number | None) -> Fraction:
-        """Positive and neither absurdly small nor large, or None, which the owner replaces."""
+        """Require a positive number within sane limits, or None, which the owner replaces."""
         if value is None:
             return cast("Fraction", None)
         return _within_setting(self.name, value, Exact.smallest, Exact.largest)
@@ -168,31 +168,31 @@ class Whole(Setting[int, int]):
         self.minimum = minimum
 
     def check(self, value: int) -> int:
-        """Whole and not too small."""
+        """Require a whole number of at least `minimum`."""
         return whole(self.name, value, self.minimum)
 
 
 class OptionalWhole(Setting[int | None, int | None]):
-    """Like `Whole`, but `None`, the default, stands for "decide for me"."""
+    """Like `Whole`, but `None`, the default, means "decide for me"."""
 
     def __init__(self, minimum: int) -> None:
         super().__init__(None)
         self.minimum = minimum
 
     def check(self, value: int | None) -> int | None:
-        """None, or whole and not too small."""
+        """Allow None; else a whole number of at least `minimum`."""
         return None if value is None else whole(self.name, value, self.minimum)
 
 
 class Choice(Setting[str, str]):
-    """One of a few names."""
+    """One of several names."""
 
     def __init__(self, *names: str, default: Any = _REQUIRED) -> None:
         super().__init__(default)
         self.names = names
 
     def check(self, value: str) -> str:
-        """One of the names."""
+        """Require one of the names."""
         if value not in self.names:
             raise SettingError(
                 self.name, f"must be one of {', '.join(self.names)}, not {said(value)}"
@@ -201,14 +201,14 @@ class Choice(Setting[str, str]):
 
 
 class OptionalChoice(Setting[str | None, str | None]):
-    """Like `Choice`, but `None`, the default, stands for "decide for me"."""
+    """Like `Choice`, but `None`, the default, means "decide for me"."""
 
     def __init__(self, *names: str) -> None:
         super().__init__(None)
         self.names = names
 
     def check(self, value: str | None) -> str | None:
-        """None, or one of the names."""
+        """Allow None, or one of the names."""
         if value is not None and value not in self.names:
             raise SettingError(
                 self.name, f"must be one of {', '.join(self.names)}, not {said(value)}"
@@ -217,7 +217,7 @@ class OptionalChoice(Setting[str | None, str | None]):
 
 
 class Spec:
-    """Base of every frozen specification: compared by value, printed short, plain data.
+    """Base of every frozen specification: compared by value, short repr, stored as plain data.
 
     Privacy: noise keys are derived from a digest of `settings()`. `KIND` identifies the
     specification there and in stored settings, so it is written by hand: renaming a class or moving
@@ -250,7 +250,7 @@ class Spec:
 
 
 def digest(settings: Mapping[str, Any]) -> bytes:
-    """SHA-256 of plain data in one canonical spelling."""
+    """SHA-256 of plain data in a canonical encoding."""
     text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).digest()
 

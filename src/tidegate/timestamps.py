@@ -58,7 +58,7 @@ class Times(NamedTuple):
 
 
 class _UnreadableError(ValueError):
-    """Why one time cannot be read."""
+    """The reason why one time cannot be read."""
 
 
 def read_times(
@@ -71,7 +71,7 @@ def read_times(
     by_order: bool = True,
     keys: ClockRowsOfKeys | None = None,
 ) -> Times:
-    """Times of any kind in the table above.
+    """Read times of any kind in the table above.
 
     Args:
         values: a list or a column of times.
@@ -108,8 +108,8 @@ def read_times(
     place = None if instant else known.skipped(local)
     if place is not None:
         raise InputError(
-            f"time at position {position + place} does not exist in {known.zone}: clocks were "
-            "turned forward. Is it the zone of these times?"
+            f"time at position {position + place} does not exist in {known.zone}: clocks were set "
+            "forward. If yours stays on winter time, name that zone: Etc/GMT-1 is UTC+1"
         )
     ticks = local if instant else known.universal(local, before, by_order=by_order, keys=keys)
     return Times(ticks, known)
@@ -125,7 +125,7 @@ def _mixed_timestamps(position: int) -> str:
 def _timestamps_of_column(
     values: Any, position: int, unit: str | None
 ) -> tuple[IntArray, bool, str | None]:
-    """Nanoseconds, whether they are instants, and the unit if they were numbers."""
+    """Nanoseconds, whether they are instants, and the unit of plain numbers."""
     typed = _typed_timestamps(values)
     if typed is not None and typed[0].ndim == 1:
         array, instant = typed

@@ -25,7 +25,7 @@ _LONGEST = 64  # letters: an array has room for the longest text in every row
 
 
 def unit_of_timestamp(number: float) -> str:
-    """The unit of a number since 1970, by its size."""
+    """The unit of a number of units since 1970, judged by its size."""
     size = abs(number)
     return "s" if size < 1e11 else "ms" if size < 1e14 else "us" if size < 1e17 else "ns"
 
@@ -35,7 +35,7 @@ EACH = "each"
 
 
 def unit_sizes_in_bulk(numbers: NDArray[Any]) -> IntArray:
-    """The unit of each number since 1970 by itself, in nanoseconds."""
+    """The unit of each number since 1970, judged one by one, in nanoseconds."""
     sizes = np.abs(numbers.astype(np.float64))
     limits = [sizes < 1e11, sizes < 1e14, sizes < 1e17]
     found: IntArray = np.select(limits, [UNITS["s"], UNITS["ms"], UNITS["us"]], UNITS["ns"])
@@ -43,7 +43,7 @@ def unit_sizes_in_bulk(numbers: NDArray[Any]) -> IntArray:
 
 
 def dates_among(numbers: NDArray[Any]) -> IntArray:
-    """Where numbers look like dates (`looks_like_a_date`)."""
+    """Which numbers look like dates (`looks_like_a_date`)."""
     days, minutes = (19000101, 21001231), (190001010000, 210012312359)
     likely = np.zeros(numbers.size, dtype=np.bool_)
     for least, most in (days, minutes):
@@ -54,7 +54,7 @@ def dates_among(numbers: NDArray[Any]) -> IntArray:
 
 
 def looks_like_a_date(number: float) -> bool:
-    """Whether a number is a date without separators, such as 20240201, rather than seconds.
+    """Whether a number looks like a date without separators, such as 20240201, not like seconds.
 
     As seconds it would lie in August 1970, with hours and minutes in 1976: nobody means that.
 
@@ -75,7 +75,7 @@ def looks_like_a_date(number: float) -> bool:
 
 
 def doubt_about_numbers(unit: str | None, newest: int) -> str:
-    """What is strange about times that end at `newest`, if they are numbers; may be empty.
+    """A remark on strange times that end at `newest`, if they are numbers; may be empty.
 
     Days of a spreadsheet (45,292 is 1 January 2024) and seconds of a run lie in the first hours of
     1970.
@@ -86,7 +86,7 @@ def doubt_about_numbers(unit: str | None, newest: int) -> str:
 
 
 def offset_of_timestamp(zone: str) -> int:
-    """What an end such as Z or +01:00 is ahead of universal time, in nanoseconds."""
+    """The offset of a suffix such as Z or +01:00 from universal time, in nanoseconds."""
     if zone in ("", "Z", "z"):
         return 0
     minutes = int(zone[1:3]) * 60 + int(zone[3:].removeprefix(":") or 0)
@@ -97,7 +97,7 @@ Read = tuple[IntArray, bool, str | None]  # nanoseconds, whether instants, the u
 
 
 def timestamps_alike(values: list[Any], unit: str | None) -> Read | None:
-    """Nanoseconds, whether they are instants, and the unit of numbers; None: look at each.
+    """Nanoseconds, whether they are instants, and the unit of numbers. None: rows differ too much.
 
     Times that were written with as many decimals as they need, or before and after the clocks
     change, have a few lengths and zones: those of one length and zone are read together.
@@ -123,7 +123,7 @@ def _bulk_by_kind(
     unit: str | None,
     read: Callable[[NDArray[np.uint8], str | None], Read | None],
 ) -> Read | None:
-    """Rows of one kind together, those like the first row first; None: they differ too much."""
+    """Rows grouped by kind, those like the first row first. None: they differ too much."""
     if (kinds == kinds[0]).all():
         return read(letters, unit)
     different = np.unique(kinds)
@@ -178,7 +178,7 @@ def _bulk_of_one_zone(letters: NDArray[np.uint8], _unit: str | None) -> Read | N
 
 
 def _bulk_ticks(body: NDArray[np.uint8]) -> IntArray | None:
-    """Nanoseconds of texts such as 2024-02-01T12:00:00.25; None: one of them is no time.
+    """Nanoseconds of texts such as 2024-02-01T12:00:00.25. None: one of them is not a time.
 
     By hand: numpy's own conversion of many texts ends the process where one is no time.
     """
@@ -203,7 +203,7 @@ def _bulk_ticks(body: NDArray[np.uint8]) -> IntArray | None:
 
 
 def _bulk_field(letters: NDArray[np.uint8], start: int, end: int) -> IntArray:
-    """The whole numbers between two places; 0 where the texts end before."""
+    """The whole numbers between two columns of the texts; 0 where a text ends before."""
     digits = letters[:, start:end].astype(np.int64) - 48
     found: IntArray = digits @ (10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64))
     return found

@@ -27,30 +27,30 @@ _COUNTED = "values count; every further horizon adds ε"
 
 @lru_cache(maxsize=64)  # a record is made for every question
 def users_note(guarantee: str) -> str:
-    """What every answer under this guarantee must say of values that do not count; may be empty.
+    """The note about values that do not count, for every answer under this guarantee; may be empty.
 
     Records and files keep the guarantee in words, which `UserHorizon.name` wrote.
 
     >>> users_note("ε = 1 per event")
     ''
     >>> print(users_note(f"ε = 1 per {UserHorizon(most=8).name}"))
-    Of a user at most 8 values count in a horizon: further ones are 0 here, and no interval allows for that.
-    """  # noqa: E501  # one sentence, as it is printed
+    At most 8 values of a user count in a horizon: others are 0 here, and no interval includes them.
+    """
     found = re.search(rf"\(at most (\d+) {re.escape(_COUNTED)}\)", guarantee)
     if found is None:
         return ""
     return (
-        f"Of a user at most {found[1]} values count in a horizon: further ones are 0 here, and no "
-        "interval allows for that."
+        f"At most {found[1]} values of a user count in a horizon: others are 0 here, and no "
+        "interval includes them."
     )
 
 
 class _UnitOfPrivacy:
-    """What units have in common."""
+    """The base of all units."""
 
     @property
     def counted_per_user(self) -> int | None:
-        """How many values of a user count within a horizon; None: nobody asks who sent a value."""
+        """How many values of a user count within a horizon. None: values have no users."""
         return None
 
 
@@ -66,18 +66,18 @@ class Event(_UnitOfPrivacy, Spec):
         return 1
 
     def widen(self, guarantee: Guarantee) -> Guarantee:
-        """The guarantee for this unit, from the one per event."""
+        """The guarantee for this unit, from that of one event."""
         return guarantee
 
     @property
     def name(self) -> str:
-        """The unit as guarantees say it."""
+        """The name of the unit in guarantees."""
         return EVENT
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AddedEvent(_UnitOfPrivacy, Spec):
-    """One event of a log, at whatever time: that it happened at all (`tidegate.events`).
+    """One event of a log, added or removed at any time (`tidegate.events`).
 
     Neighbours have one event more or less. A changed value, or a time that is moved, is an event
     removed and another one added: 2·ε.
@@ -92,16 +92,16 @@ class AddedEvent(_UnitOfPrivacy, Spec):
 
     @property
     def name(self) -> str:
-        """The unit as guarantees say it."""
+        """The name of the unit in guarantees."""
         return ADDED
 
     def widen(self, guarantee: Guarantee) -> Guarantee:
-        """The guarantee of stages whose argument is about events that are added or removed."""
+        """The guarantee, from that of stages whose argument covers added and removed events."""
         return replace(guarantee, unit=ADDED)
 
 
 class _GroupUnit(_UnitOfPrivacy, ABC):
-    """A unit of several events: it gets group privacy, over any values that it can hold."""
+    """A unit of several events: it gets group privacy for all values that it can hold."""
 
     @property
     @abstractmethod
@@ -111,16 +111,16 @@ class _GroupUnit(_UnitOfPrivacy, ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The unit as guarantees say it."""
+        """The name of the unit in guarantees."""
 
     def widen(self, guarantee: Guarantee) -> Guarantee:
-        """What protects an event, for all events of the unit together."""
+        """The guarantee for all events of the unit together, from that of one event."""
         return grouped(guarantee, self.size, self.name)
 
 
 @dataclass(frozen=True, repr=False)
 class Window(_GroupUnit, Spec):
-    """Any `length` consecutive values, all replaced at once: across hold-out and stream too."""
+    """Any `length` consecutive values, all replaced at once, also across hold-out and stream."""
 
     KIND: ClassVar[str] = "units.Window"
 
@@ -133,7 +133,7 @@ class Window(_GroupUnit, Spec):
 
     @property
     def name(self) -> str:
-        """The unit as guarantees say it."""
+        """The name of the unit in guarantees."""
         return f"window of {self.length} consecutive values"
 
 
@@ -161,7 +161,7 @@ class UserHorizon(_GroupUnit, Spec):
 
     @property
     def name(self) -> str:
-        """The unit as guarantees say it."""
+        """The name of the unit in guarantees."""
         return f"{OF_USERS} and horizon (at most {self.most} {_COUNTED})"
 
 
@@ -170,12 +170,12 @@ __all__ = ["AddedEvent", "Event", "UserHorizon", "Window"]
 
 
 def __dir__() -> list[str]:
-    """The public names, and not whatever modules were imported on the way."""
+    """The public names only, not modules that happen to be imported."""
     return list(__all__)
 
 
 def checked_unit(unit: Unit | str | None) -> Unit:
-    """The unit of privacy, or its name as on the command line; None: one event."""
+    """The unit of privacy from itself or its name on the command line. None: one event."""
     if isinstance(unit, str):
         return unit_named(unit)
     unit = Event() if unit is None else unit
@@ -185,7 +185,7 @@ def checked_unit(unit: Unit | str | None) -> Unit:
 
 
 def unit_named(text: str) -> Unit:
-    """The unit of privacy by its name.
+    """The unit of privacy with this name.
 
     >>> unit_named("window:60").size
     60

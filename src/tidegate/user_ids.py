@@ -1,4 +1,4 @@
-"""Who sent a value: one canonical form for every way of writing an id.
+"""User ids: one canonical form for every way of writing an id.
 
 A cap per user holds only if one user is always the same user. So an id is brought to one form, or
 refused with the reason; the id itself is never shown.
@@ -38,11 +38,11 @@ _ALONE = ({int}, {float}, {bytes})
 
 
 class _RefusedError(ValueError):
-    """Why an id is refused."""
+    """The reason why an id is refused."""
 
 
 def canonical_users(users: Any, position: int = 0) -> list[str | None]:
-    """One name for each user, None for nobody.
+    """One canonical id for each value; None: nobody.
 
     Args:
         users: a list, or an array of numpy, pandas, polars or pyarrow.

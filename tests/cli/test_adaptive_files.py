@@ -132,7 +132,7 @@ def test_a_file_that_still_grows_can_be_asked_as_far_as_its_record_goes(source: 
 def test_a_plan_for_adaptive_says_what_it_assumes() -> None:
     words = ("plan", "--epsilon", "0.1", "--bound", 1657, "--threshold", 50, "--horizon", 2**12)
     text = run(*words, "--preset", "adaptive").stdout
-    assert "wanders by 1/3 thresholds" in text
+    assert "drifts by 1/3 thresholds" in text
     assert "± if 0.01" in text
     facts = json.loads(run(*words, "--preset", "adaptive", "--json").stdout)
     assert facts["assumed"] == {"roughness": "1/3"}

@@ -71,10 +71,10 @@ def test_what_is_refused(trips, tmp_path):
     two = ("release", trips, "--column", "fare", "--column", "tip ($)", "--epsilon", "1")
     output = ("-o", tmp_path / "private.csv")
     for words, problem in (
-        ((*two, "--bound", "100"), "output: is needed for several columns"),
-        ((*two, *output, "--bound", "fare=100"), "bound: is required for 'tip ($)'"),
+        ((*two, "--bound", "100"), "--output is needed for several columns"),
+        ((*two, *output, "--bound", "fare=100"), "--bound is required for 'tip ($)'"),
         ((*two, *output, "--bound", "far=100"), "bound: 'far' is not a --column of this run"),
-        ((*two, *output, "--bound", "9", "--share", "fare=2"), "share: must leave something"),
+        ((*two, *output, "--bound", "9", "--share", "fare=2"), "--share must leave something"),
         ((*two, "--column", "fare", *output, "--bound", "9"), "'fare' is given twice"),
         ((*two[:4], "--epsilon", "1", "--bound", "9", "--share", "fare=1"), "several columns"),
         ((*two[:4], "--epsilon", "1", "--bound", "tip=9"), "which is not the --column"),
@@ -89,7 +89,7 @@ def test_what_is_refused(trips, tmp_path):
     for words, problem in (
         (
             ("query", *output[1:], "0", "9"),
-            "column: is needed, as several were released: private.fare.csv, private",
+            "--column is required, since several were released: private.fare.csv, pri",
         ),
         (("query", *output[1:], "0", "9", "--ratio", "fare"), "must name two columns"),
         (("query", *output[1:], "0", "9", "--ratio", "tip/fare"), "is not of the column 'tip'"),

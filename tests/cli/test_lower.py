@@ -60,7 +60,7 @@ def test_check_with_a_lower_bound_says_what_it_cuts(source: Path) -> None:
     assert "of what is below 0" in result.stdout
     wrong = run("check", source.name, "--column", "celsius", "--lower", "3")
     assert wrong.exit_code == 2
-    assert "lower: must be 0 or below" in wrong.stderr
+    assert "--lower must be 0 or below" in wrong.stderr
 
 
 def test_without_it_release_and_query_say_that_values_below_zero_count_as_zero(
@@ -87,7 +87,7 @@ def test_a_config_may_say_it(source: Path, preset: str) -> None:
     assert released.exit_code == 0, released.output
     again = run("release", source.name, "-o", "q.csv", "--config", "release.toml", "--lower", "1")
     assert again.exit_code == 2
-    assert "lower: must be 0 or below" in again.stderr
+    assert "--lower must be 0 or below" in again.stderr
 
 
 def test_plans_are_for_the_width_between_both_ends() -> None:
@@ -103,4 +103,4 @@ def test_plans_are_for_the_width_between_both_ends() -> None:
     text = run(*settings[:-1], "--threshold", "30", "--lower", "-50", "--floor", "-30").stdout
     assert "Values from -30 to 30 assumed" in text
     wrong = run(*settings, "--lower", "-50", "--floor", "-60")
-    assert "floor: must lie between" in wrong.stderr
+    assert "--floor must lie between" in wrong.stderr

@@ -146,14 +146,14 @@ def test_what_is_refused(trips, tmp_path):
     output = ("-o", tmp_path / "private.csv")
     until = ("--until", "2024-02-05")
     for words, problem in (
-        ((*MEANS[:7], *output), "mean: needs --every"),
-        ((*ALL, *output, "--count"), "count: is part of --mean"),
-        ((*ALL, *output, "--by", "tip"), "by: needs --keys FILE"),
+        ((*MEANS[:7], *output), "--mean needs --every"),
+        ((*ALL, *output, "--count"), "--count is part of --mean"),
+        ((*ALL, *output, "--by", "tip"), "--by needs --keys FILE"),
         (("--mean", "--epsilon", "1", "--bound", "9", *CLOCK, *until, *output), "needs --column"),
-        (ALL, "output: is needed for several columns"),
-        ((*MEANS, *output), "until: is required"),
-        ((*ALL, *output, "--bound", "count=3"), "bound: is not for the count"),
-        ((*ALL, *output, "--share", "fare=1"), "share: must leave something"),
+        (ALL, "--output is needed for several columns"),
+        ((*MEANS, *output), "--until is required"),
+        ((*ALL, *output, "--bound", "count=3"), "--bound is not for the count"),
+        ((*ALL, *output, "--share", "fare=1"), "--share must leave something"),
         (("--column", "Count", *ALL[2:], *output), "mean: writes a file for 'count'"),
     ):
         result = run("release", trips, *words)

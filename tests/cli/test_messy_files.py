@@ -53,7 +53,7 @@ def test_a_second_line_of_the_header(tmp_path: Path) -> None:
 )
 def test_lines_before_the_names_are_counted(tmp_path: Path, before: str, line: int) -> None:
     said = problem(tmp_path / "in.csv", before + TABLE)
-    assert f"column: is named in line {line}, not in the first" in said
+    assert f"--column is named in line {line}, not in the first" in said
     assert f"tail -n +{line}" in said
 
 
@@ -65,7 +65,7 @@ def test_excels_line_of_the_separator(tmp_path: Path) -> None:
 
 def test_a_title_of_a_spreadsheet_has_empty_fields(tmp_path: Path) -> None:
     said = problem(tmp_path / "in.csv", "SECRET report,\n,\n" + TABLE)
-    assert "column: is named in line 3, not in the first" in said
+    assert "--column is named in line 3, not in the first" in said
     said = problem(tmp_path / "other.csv", "SECRET,\n1,2\n" + TABLE)
     assert "there is no 'load'" in said
     assert "line 4" not in said
@@ -111,7 +111,7 @@ def test_files_that_are_not_text_in_utf_8(tmp_path, content, words, advice) -> N
         ("in.sqlite", "is a database: write the table as Parquet or CSV"),
         ("in.feather", "is of a kind that is not read: write the table as Parquet or CSV"),
         ("in.xlsx", "is a spreadsheet: save the sheet as CSV"),
-        ("in.txt", "is unknown from this name. Give --format"),
+        ("in.txt", "--format: unknown extension; choose one of csv"),
     ],
 )
 def test_files_of_other_kinds(tmp_path: Path, name: str, advice: str) -> None:
@@ -136,10 +136,10 @@ def test_an_output_that_cannot_be_is_not_called_an_input(tmp_path: Path) -> None
     (tmp_path / "folder").mkdir()
     settings = ("--column", "load", "--epsilon", "1", "--bound", "100")
     said = run("release", tmp_path / "in.csv", *settings, "-o", tmp_path / "folder").stderr
-    assert said.startswith("tidegate: output: ")
+    assert said.startswith("tidegate: --output: ")
     said = run("release", tmp_path / "in.csv", *settings, "-o", tmp_path / "out.xlsx").stderr
     assert "save the sheet" not in said
-    assert "Give --output-format" in said
+    assert "--output-format: unknown extension; choose one of" in said
 
 
 def test_tabs_are_written_and_read_again(tmp_path: Path) -> None:

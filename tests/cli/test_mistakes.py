@@ -40,9 +40,9 @@ def refused(result: Result, code: int, *told: str) -> None:
 
 def test_no_command_writes_over_its_input(source: Path) -> None:
     before = source.read_text()
-    refused(run("release", source, "-o", source, *SETTINGS), 2, "output: is the input")
+    refused(run("release", source, "-o", source, *SETTINGS), 2, "--output is the input")
     given = ("--epsilon", 1, "--bound", 100, "--threshold", 20)
-    refused(run("local", "simulate", source, "-o", source, *given), 2, "output: is the input")
+    refused(run("local", "simulate", source, "-o", source, *given), 2, "--output is the input")
     assert source.read_text() == before
 
 
@@ -55,7 +55,7 @@ def test_a_picture_does_not_replace_the_release_or_its_facts(released: Path) -> 
 
 
 def test_the_line_of_text_has_a_widest(released: Path) -> None:
-    refused(run("show", released, "--width", 10**5), 2, "width: must lie between 1 and 10000")
+    refused(run("show", released, "--width", 10**5), 2, "--width must lie between 1 and 10000")
 
 
 @pytest.mark.parametrize("words", [("-o", "out.xls"), ("-o", "out.csv", "--output-format", "xls")])
@@ -64,7 +64,7 @@ def test_an_output_of_no_format_costs_nothing(
 ) -> None:
     state = tmp_path / "state"
     for durable in ((), ("--state", state)):
-        refused(run("release", source, *words, *SETTINGS, *durable), 2, "output-format: ")
+        refused(run("release", source, *words, *SETTINGS, *durable), 2, "--output-format")
     assert not state.exists()
 
 

@@ -244,7 +244,7 @@ def test_a_mistake_is_named_once_with_what_to_do(tmp_path):
     source = write(tmp_path / "in.csv", np.full(COUNT, 9))
     several = run("check", source)
     assert "Choose a column with --column: 'when', 'value'" in several.stdout
-    assert several.stderr == "tidegate: column: is needed: the file has several\n"
+    assert several.stderr == "tidegate: --column is required: the file has several columns\n"
     array = tmp_path / "in.json"
     array.write_text(json.dumps([{"value": 3}] * 5))
     how = ("-o", tmp_path / "out.csv", "--column", "value", "--epsilon", "1", "--bound", "9")

@@ -143,7 +143,7 @@ def test_the_search_on_a_staircase() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "give --epsilon, or --target and --length"),
+        ((), "--epsilon is required, or --target and --length"),
         (("--epsilon", "0"), "epsilon"),
         (("--epsilon", "much"), "epsilon"),
         (("--epsilon", "1", "--lengths", "60,x"), "lengths"),

@@ -484,4 +484,4 @@ def test_a_state_that_cannot_be_a_folder(folder):
     folder.state.write_text("a file")
     result = folder.run()
     assert result.exit_code in (2, 4)
-    assert result.stderr.startswith("tidegate: state")
+    assert result.stderr.startswith("tidegate: --state")

@@ -60,7 +60,7 @@ def test_release_and_query(tmp_path: Path) -> None:
     assert (tmp_path / "out.count.csv").read_bytes() == kept
     for more, problem in (
         (["--key", "other"], "key 'other' has no released rows"),
-        (["--total"], "total: needs --every"),
+        (["--total"], "--total needs --every"),
         (["--as-of", "4"], "need a file with one stream"),
         (["--from", "2025-01-01", "--to", "2025-01-02"], "no row lies between"),
         (["--every", "1d", "0", "24"], "ask by position or by time"),
@@ -94,16 +94,16 @@ def test_several_columns_without_state(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path) -> None:
     words = [*written(tmp_path), "--until", "2024-02-05", "--column", "fare"]
     for more, problem in (
-        (["--keys-are-public"], "keys-are-public: cannot be used with --every"),
-        (["--count"], "count: is part of --mean"),
-        (["--user-column", "zone"], "user-column: cannot be used with --by"),
+        (["--keys-are-public"], "--keys-are-public cannot be used with --every"),
+        (["--count"], "--count is part of --mean"),
+        (["--user-column", "zone"], "--user-column cannot be used with --by"),
     ):
         result = run(*words, *more)
         assert problem in result.stderr, more
         assert not list(tmp_path.glob("out*"))
     without = [one for one in words if one != "--mean"]
     result = run(*without, "--column", "tip")
-    assert "by: needs exactly one --column, or --mean" in result.stderr
+    assert "--by needs exactly one --column, or --mean" in result.stderr
     result = run(*words, "--until", "2024-01-31")
     assert "no tick is over at --until" in result.stderr
     assert result.exit_code

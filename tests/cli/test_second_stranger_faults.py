@@ -125,10 +125,10 @@ def test_a_bound_that_is_too_low_is_named_for_keys_as_without(tmp_path):
     told = run("release", source, "--by", "zone", "--keys-are-public", *how)
     assert "most values lie close to the cap" in told.stderr
     assert "Use a larger bound" in told.stderr
-    assert "Values above the bound, 10, count as the bound" in told.stderr
+    assert "Values above the bound (10) count as that bound" in told.stderr
     asked = run("query", out).stdout
     assert "Use a larger bound." in asked
-    assert "Values above the bound, 10, count as the bound" in asked
+    assert "Values above the bound (10) count as that bound" in asked
 
 
 def test_lower_caps_of_keys_are_shown(tmp_path):
@@ -149,7 +149,7 @@ def test_python_says_of_bounds_and_epsilon_what_the_command_line_says():
     """It said "sum of: all values" where the bound had cut a tenth of the sum."""
     prices = {"price": np.random.default_rng(6).gamma(9, 3, 5_000).round(2)}
     cut = tg.release(prices, "price", epsilon=1, bound=20)
-    words = "Values above the bound, 20, count as the bound: intervals leave out what that cuts"
+    words = "Values above the bound (20) count as that bound; intervals do not cover what this cuts"
     assert words in cut.query()._repr_html_()
     assert words in str(cut.query())
     assert words in repr(cut.queries([0, 5], [5, 10]))
@@ -232,7 +232,7 @@ def test_words_for_small_mistakes(tmp_path, monkeypatch, by_shop):
     refused = run("release", "in.parquet", "--column", "tip", *budget, "-o", "out.csv").stderr
     assert "does not look like Parquet. If it is CSV, give --format csv" in refused
     refused = run("release", "in.txt", "--column", "tip", *budget, "-o", "out.csv").stderr
-    assert "Give --format, one of csv" in refused
+    assert "unknown extension; choose one of csv" in refused
     (tmp_path / "wide.csv").write_bytes(rows.encode("utf-16-le"))
     refused = run("release", "wide.csv", "--column", "tip", *budget, "-o", "out.csv").stderr
     assert "looks like UTF-16 text without a byte order mark" in refused

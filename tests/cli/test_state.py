@@ -105,7 +105,7 @@ def test_rekey_without_a_new_key_changes_nothing(folder, tmp_path, monkeypatch):
             monkeypatch.setenv("TIDEGATE_KEY", environment)
         result = run("rekey", folder, "--key-file", one)
         assert result.exit_code == 2
-        assert result.stderr.startswith("tidegate: new-key-file")
+        assert result.stderr.startswith("tidegate: --new-key-file is missing")
         assert "state unseal" in result.stderr
     assert run("rekey", folder, "--key-file", one, "--new-key-file", one).exit_code == 2
     monkeypatch.delenv("TIDEGATE_KEY")

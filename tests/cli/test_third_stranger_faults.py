@@ -20,7 +20,7 @@ def test_a_column_that_is_no_key_is_refused_before_it_fills_the_memory(tmp_path,
     how = ("--column", "v", "--keys-are-public", "--epsilon", 1, "--bound", 10, "-o", "out.csv")
     said = run("release", "trips.csv", *how, "--by", "trip", *more)
     assert said.exit_code == 2
-    assert "by: has more than 50 keys in the first rows" in said.stderr
+    assert "--by has more than 50 keys in the first rows" in said.stderr
     assert "--keys FILE" in said.stderr
     assert not (tmp_path / "out.csv").exists()
     assert not (tmp_path / "state").exists()

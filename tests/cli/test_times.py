@@ -163,8 +163,8 @@ def test_times_in_other_forms_are_refused_with_the_way_out(tmp_path):
     for pattern in ("%H:%M", "%d.%m", "%Q", "%d.%m.%Y %"):
         wrong = run(*plain, "--time-format", pattern)
         assert wrong.exit_code == 2
-        assert "time-format: must be a pattern of strptime" in wrong.stderr
+        assert "--time-format must be a pattern of strptime" in wrong.stderr
     other = run(*plain, "--time-format", "%m/%d/%Y")
     assert "time at position 0 does not match --time-format" in other.stderr
     alone = run("release", source, "-o", output, *BASE, "--time-format", "%d.%m.%Y")
-    assert "time-format: needs --time" in alone.stderr
+    assert "--time-format needs --time" in alone.stderr

@@ -58,6 +58,24 @@ def test_settings_differ_from_those_of_before() -> None:
     assert all(one.kept_history == 10**7 for one in earlier_pipelines(EVENTS.keeping(10**7)))
 
 
+def test_windows_of_before_continue_with_their_jumps() -> None:
+    """Before decision 0145, what corrects running sums was published at once."""
+    ours = tg.adaptive(epsilon=1, bound=9, horizon=64, unit=tg.units.Window(length=4))
+    newest, coarse = earlier_pipelines(ours)
+    assert newest.estimator == coarse.estimator == tg.adaptive(1, 9, horizon=64).estimator
+    assert newest.guarantee == coarse.guarantee == ours.guarantee
+    assert coarse.resolution == ours.threshold_step
+    values = np.random.default_rng(1).gamma(2.0, 1.0, 60)
+    for before in (newest, coarse):
+        release = before.start(tg.seeded(4))
+        release.push(values[:40])
+        again = ours.resume(release.snapshot())
+        assert again.pipeline == before
+        assert again.push(values[40:]).tobytes() == release.push(values[40:]).tobytes()
+    given = tg.adaptive(1, 9, horizon=64, catch_up="1/4", resolution="0.001")
+    assert not earlier_pipelines(given)
+
+
 def test_readings_of_before_continue_with_their_resolution(tmp_path: Path) -> None:
     """States, snapshots and keys that were begun when values were rounded to steps of θ."""
     before, values = earlier_pipelines(READINGS)[0], np.random.default_rng(1).gamma(2.0, 1.0, 60)

@@ -102,9 +102,9 @@ def test_there_is_no_way_around_the_journal(tmp_path):
     with DurableRelease.open(tmp_path / "s", PIPELINE) as run:
         public = {name for name in dir(run) if not name.startswith("_")}
         facts = {
-            "clock", "cut_short", "dropped", "epoch", "guarantee", "holding", "offset", "phases",
-            "pipeline", "position", "record", "resumable", "sealed", "seen", "source", "threshold",
-            "waiting", "warming",
+            "clock", "commits", "cut_short", "dropped", "epoch", "guarantee", "holding", "offset",
+            "phases", "pipeline", "position", "record", "resumable", "sealed", "seen", "source",
+            "threshold", "waiting", "warming",
         }  # fmt: skip
         reading = {
             "due", "facts", "fingerprint", "moved_over", "moving", "queries", "query", "recogniser",

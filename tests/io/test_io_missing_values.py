@@ -217,7 +217,7 @@ def test_numbers_of_columns(write, read):
             read(path, column=absurd)
     with pytest.raises(SettingError, match="is used already"):
         read(path, column="1", user_column="1")
-    with pytest.raises(InputError, match=r"row 0 does not have 1 fields; --column says which"):
+    with pytest.raises(InputError, match=r"row 0 has several fields; --column chooses one"):
         read(path)
 
 

@@ -235,7 +235,7 @@ def test_other_readers_say_that_a_file_has_keys(tmp_path: Path) -> None:
     moved(tmp_path, "out.csv")
     result = run("show", tmp_path / "out.csv")
     assert result.exit_code != 0
-    assert "key: says which of the keys of out.csv to show" in result.stderr
+    assert "--key is required: out.csv has the keys" in result.stderr
 
 
 class Batches:

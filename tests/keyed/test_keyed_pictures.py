@@ -97,4 +97,4 @@ def test_show_one_key(released: Any, tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
     without = run("show", released.path)
     assert without.exit_code == 2
-    assert "key: says which of the keys of out.csv to show: north," in without.stderr
+    assert "--key is required: out.csv has the keys north," in without.stderr

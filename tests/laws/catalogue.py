@@ -183,6 +183,9 @@ def pipelines() -> dict[str, tg.Pipeline]:
         **several, non_negative=True, resolution="1/10"
     )
     found["adaptive,refined,looks"] = tg.adaptive(epsilon=160, bound=4000, horizon=100)
+    window = {"unit": tg.units.Window(length=2)}  # what corrects running sums is spread
+    found["adaptive,window"] = tg.adaptive(**small, horizon=500, **window)
+    found["adaptive,refined,window"] = tg.adaptive(**several, **window)
     found["unit=Window"] = tg.Pipeline(
         threshold=fixed, perturber=tree, unit=tg.units.Window(length=3)
     )

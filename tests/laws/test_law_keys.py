@@ -150,6 +150,7 @@ ADAPTIVE = {
     "short horizons, wide noise": tg.adaptive("0.1", 60, holdout=90, horizon=50),
     "three levels": tg.adaptive(2, 300, holdout=90, horizon=1100, nodes=(1, 8, 64)),
     "values below 0": tg.adaptive(1, 300, lower=-200, holdout=90, horizon=400),
+    "windows": tg.adaptive(4, 300, holdout=90, horizon=400, unit=tg.units.Window(4)),
     "values below 0, fine trees": tg.adaptive(
         3, 300, lower=-300, holdout=90, horizon=1100, nodes=(1, 8, 64)
     ),
@@ -215,6 +216,7 @@ REFINED = {
     "a fine grid": tg.adaptive(3, 10**6, horizon=1100),
     "long warm-ups": tg.adaptive("0.03", 40, horizon=5000),
     "mostly zero": tg.adaptive(5, 30, horizon=2000),
+    "units of two rows": tg.adaptive(8, 1000, horizon=600, unit=tg.units.Window(2)),
     "no windows": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(windows=False)),
     "no restarts": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(restarts=False)),
     "late looks": tg.adaptive(40, 10**5, horizon=400),

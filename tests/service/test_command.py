@@ -126,9 +126,9 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     assert "role: must be one of producer, reader" in result.stderr
     result = run("serve", str(folder), "--database", "mysql://x")
     assert result.exit_code == 2
-    assert "database: must begin with postgresql://" in result.stderr
+    assert "--database must begin with postgresql://" in result.stderr
     result = run("serve", str(folder), "--log-format", "xml")
-    assert "log-format: must be one of text, json" in result.stderr
+    assert "--log-format must be one of text, json" in result.stderr
     service = Place(folder, None).opened()
     result = run("token", str(folder), "reader", "--label", "x")
     assert result.exit_code == 3

@@ -311,7 +311,7 @@ def test_the_command(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("tg_x\n")
     wrong = run("shuffle", folder, "--to", "nowhere", "--token-file", str(secret))
-    assert (wrong.exit_code, "to: must be the address" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "--to must be the address" in wrong.stderr) == (2, True)
     port = free_port()
     command = [sys.executable, "-m", "tidegate", "shuffle", folder, "--to", "http://127.0.0.1:9"]
     command += ["--token-file", str(secret), "--port", str(port)]

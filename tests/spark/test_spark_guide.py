@@ -1,4 +1,4 @@
-"""The examples of docs/guides/spark.md run in order, on small files; that of Kafka on a plan."""
+"""The examples of the guide to Spark and of its how-to run on small files; Kafka's on a plan."""
 
 import re
 from pathlib import Path
@@ -15,18 +15,28 @@ import tidegate.spark as ts
 from tests.depth import at_the_gate
 from tests.spark.streams import fixed
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, CLUSTERS = DOCS / "guides" / "spark.md", DOCS / "how-to" / "spark-on-clusters.md"
 HELD_OUT, ROWS = 4096, 4200
 # Folders of the page; Java resolves names where it was started.
 PLACES = r'(?<!TempView\()"(readings|sample|trips|regions|private|checkpoint|counts)"'
 
 
-def blocks(key_file: Path) -> list[str]:
-    """The code of the page, in order. The secret is where the test has it."""
-    text = PAGE.read_text(encoding="utf-8")
-    assert text.count("file:/run/secrets/tidegate") == 1
-    text = text.replace("/run/secrets/tidegate", str(key_file))
+def blocks(page: Path) -> list[str]:
+    """The code of a page, in order."""
+    text = page.read_text(encoding="utf-8")
     return [part.split("```")[0] for part in text.split("```python\n")[1:]]
+
+
+def example(key_file: Path, tmp_path: Path) -> tuple[str, str]:
+    """The guide's first release; then another number of shards and the rest of the guide."""
+    first, *others = blocks(PAGE)
+    assert first.count("file:/run/secrets/tidegate") == 1
+    first = first.replace("/run/secrets/tidegate", str(key_file))  # where the test has it
+    shards = next(block for block in blocks(CLUSTERS) if "ts.reshard(" in block)
+    parts = first, "\n".join([shards, *others])
+    before, after = (re.sub(PLACES, rf'"{tmp_path}/\1"', part) for part in parts)
+    return before, after
 
 
 def files(place: Path) -> None:
@@ -47,15 +57,13 @@ def files(place: Path) -> None:
 @at_the_gate  # what it shows is tested one by one beside it
 def test_the_examples_of_the_guide_run(spark: Any, key_file: Path, tmp_path: Path) -> None:
     files(tmp_path)
-    code = re.sub(PLACES, rf'"{tmp_path}/\1"', "\n".join(blocks(key_file)))
-    before, mark, after = code.partition("state = ts.reshard(")
-    assert mark
+    before, after = example(key_file, tmp_path)
     space: dict[str, Any] = {}
     exec(compile(before, PAGE.name, "exec"), space)
     query = space["query"]
     query.processAllAvailable()
     query.stop()
-    exec(compile(mark + after, PAGE.name, "exec"), space)
+    exec(compile(after, PAGE.name, "exec"), space)
     released = space["released"].toPandas()
     assert released.groupby("key")["position"].max().to_dict() == dict.fromkeys(
         ("m-1", "m-2"), ROWS - HELD_OUT - 1
@@ -78,7 +86,7 @@ def test_messages_of_kafka_are_read_as_the_guide_says(
     spark: Any, key_file: Path, tmp_path: Path
 ) -> None:
     """There is no broker here: a stream of files with the columns that Spark gives messages."""
-    code = PAGE.with_name("spark-clusters.md").read_text("utf-8").split("```python\n")[1]
+    code = blocks(CLUSTERS)[0]
     begin, end = code.index("messages = "), code.index("reading = ")
     messages = spark.readStream.schema(
         "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
@@ -86,6 +94,6 @@ def test_messages_of_kafka_are_read_as_the_guide_says(
     space: dict[str, Any] = {
         "messages": messages, "ts": ts, "pipeline": fixed(), "secret": f"file:{key_file}"
     }  # fmt: skip
-    exec(compile(code[:begin] + code[end:].split("```")[0], "spark-clusters.md", "exec"), space)
+    exec(compile(code[:begin] + code[end:], CLUSTERS.name, "exec"), space)
     assert space["private"].isStreaming
     assert space["private"].schema["value"].dataType.typeName() == "double"

@@ -1,4 +1,4 @@
-"""The command `tidegate`: one thin module a command."""
+"""The command `tidegate`: each subcommand is a thin module."""
 
 from __future__ import annotations
 

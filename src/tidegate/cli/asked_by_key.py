@@ -1,4 +1,4 @@
-"""What `tidegate query` is asked of a file with keys, and how each of these is asked."""
+"""The questions that `tidegate query` can ask a file with keys, and who answers them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ A = TypeVar("A")
 
 
 class AskedByKey(NamedTuple):
-    """What is asked of a file with keys, as options say it."""
+    """A question about a file with keys, as the options put it."""
 
     where: dict[str, Any]  # start and end, or from_ and to
     keys: list[str] | None
@@ -21,7 +21,7 @@ class AskedByKey(NamedTuple):
     as_json: bool
 
     def check(self) -> None:
-        """Refuse what does not go with a table by time, or without one."""
+        """Refuse options that do not fit a table by time, or that need one."""
         if self.every is not None and (
             self.where["start"] is not None or self.where["end"] is not None
         ):
@@ -31,7 +31,7 @@ class AskedByKey(NamedTuple):
 
     @property
     def times(self) -> dict[str, Any]:
-        """Of a table by time."""
+        """The arguments of a table by time."""
         return {
             "keys": self.keys,
             "from_": self.where["from_"],
@@ -42,7 +42,7 @@ class AskedByKey(NamedTuple):
     def of_each(
         self, query: Callable[..., A], keys: Sequence[str], refuse: Callable[[], object]
     ) -> list[tuple[str, A | None]]:
-        """A row for each key (None: it knows nothing of this range), and one for their total."""
+        """One row for each key (None: it does not know this range), and one for their total."""
         rows: list[tuple[str, A | None]] = []
         for name in self.keys or keys:
             try:

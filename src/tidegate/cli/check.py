@@ -18,6 +18,7 @@ from tidegate.cli.check_errors import (
     too_coarse,
     written,
 )
+from tidegate.cli.check_reading_options import found_reading_options, reading_facts
 from tidegate.cli.check_rehearsal import RehearsalValues
 from tidegate.cli.check_streams_and_times import CheckedStreams, CheckedTimes
 from tidegate.cli.check_values import check_facts, nothing_to_check
@@ -35,7 +36,7 @@ _FIRST = (
     "For you alone: this looks at raw values and is not private. Do not publish it. Nothing is "
     "written, and no budget is spent."
 )
-_NOISE = "Noise: half of a 95 % interval if noise were all and the level hardly moved, by formula."
+_NOISE = "Noise: half of a 95 % interval, by formula, if noise were all and the level hardly moved."
 _REHEARSALS = (
     " Rehearsals: whole releases of these values, against the true total; the interval reaches "
     "that far from the estimate."
@@ -83,7 +84,7 @@ def check(
     decimal: DecimalSign = None,
     format: InputFormat = None,  # noqa: A002  # the option's name
 ) -> None:
-    """Look at raw data before it is released: what is in it, and what settings would do to it.
+    """Look at raw data: what is in it, and how well it can be released.
 
     For the owner of the data only. The result is NOT private: do not publish it. Nothing is
     written. A bound must come from public knowledge (the rating of a meter, a legal maximum), not
@@ -98,18 +99,25 @@ def check(
     """  # noqa: D301  # \b keeps the lines of the examples
     with errors_as_exit_codes():
         typer.echo(_FIRST)
-        reading = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
+        given = {"header": header, "delimiter": delimiter, "decimal": decimal, "format": format}
+        reading = found_reading_options(source, given)
         if column is None and source != "-" and _list_columns_to_check(source, reading):
-            raise SettingError("column", "is needed: the file has several")
+            raise SettingError("column", "is required: the file has several columns")
         timing = CheckedTimes.found(source, time, zone, time_format, reading)
         streams = CheckedStreams(by, every)
         streams.check(timing)
-        profile, values = _check_profile(source, column, timing, streams, reading)
+        try:
+            profile, values = _check_profile(source, column, timing, streams, reading)
+        except SettingError as error:
+            if error.setting == "column" and source != "-":
+                _list_columns_to_check(source, reading)
+            raise
         if not profile.rows or profile.rows == profile.missing:
             raise InputError(nothing_to_check(profile, column))
         typer.echo("")
         thought = {"bound": bound, "lower": lower, "resolution": resolution, "epsilon": epsilon}
-        for name, fact in [*check_facts(profile, lower), *timing.facts(), *streams.facts()]:
+        facts = [*reading_facts(given, reading), *check_facts(profile, lower)]
+        for name, fact in [*facts, *timing.facts(), *streams.facts()]:
             typer.echo(f"{name:<11}{fact}")
         means = profile.means
         if len(means) > 1:
@@ -123,7 +131,7 @@ def check(
 
 
 def _list_columns_to_check(source: str, reading: dict[str, Any]) -> bool:
-    """Show the owner which columns there are; False: there is no choice, or nothing is known."""
+    """List the columns for the owner. False: there is one column only, or none is known."""
     from tidegate.io.column_choice import column_names
 
     if reading["header"] is False:
@@ -141,7 +149,7 @@ def _check_profile(
     streams: CheckedStreams,
     reading: dict[str, Any],
 ) -> tuple[DataProfile, RehearsalValues]:
-    """What is in the values. Times that a release would refuse are looked at no further."""
+    """Summarise the values; without their times, where a release would refuse those."""
     from tidegate.io import open_source
     from tidegate.plan.data_profile import DataProfile
 
@@ -172,7 +180,7 @@ def _check_settings(
     reading: dict[str, Any],
     about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> list[str]:
-    """What the settings that were thought of would do, and a command with good ones."""
+    """What the given settings would do, and a command with recommended ones."""
     from tidegate.plan.data_profile import round_above
 
     given = thought["bound"]
@@ -214,7 +222,7 @@ def _check_settings(
             "adds an estimate, and the upper end of an interval reaches further.)"
         )
     if lower:
-        lines.append("(In percent of the size of all values, above and below 0 together.)")
+        lines.append("(In percent of the sum of all absolute values.)")
     doubts = doubts_of_errors(errors, profile, (lower, bound), (lost_above, taken))
     if lost_above >= MUCH_LOST:
         bound = round_above(profile.largest)
@@ -235,7 +243,7 @@ def _check_settings(
     step = _resolution_to_check(profile, (lower, bound), thought, chosen, about)
     command += [] if step is None else ["--resolution", written(step)]
     command += ["--horizon", str(streams.horizon(profile)), "--state", "state"]
-    head_line = "To release it:" if not expected.useless else "To release it all the same:"
+    head_line = "To release it:" if not expected.useless else "To release it anyway:"
     if lost_above >= MUCH_LOST:
         head_line = "To release it with a bound that cuts nothing:"
     return [*lines, *streams.notes(), "", head_line, f"  {shlex.join(command)}"]
@@ -248,7 +256,7 @@ def _resolution_to_check(
     epsilon: str,
     about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> Fraction | None:
-    """The resolution for the command: one that hardly moves the sum; None: the default does."""
+    """The resolution for the command: one that hardly changes sums. None: the default does that."""
     from tidegate.plan.data_profile import ROUNDED
 
     (lower, bound), (streams, timing, _), given = bounds, about, thought["resolution"]
@@ -261,7 +269,7 @@ def _resolution_to_check(
 
 
 def _lower_bound_to_check(profile: DataProfile, given: str | None) -> Fraction:
-    """The lower bound that was thought of, or a round one that cuts no value."""
+    """The lower bound that was given, or a round one that cuts no value."""
     from tidegate.plan.data_profile import round_above
 
     if given is None:

@@ -1,4 +1,4 @@
-"""The part of `tidegate check` about errors: by formula, and of rehearsals. Not private."""
+"""The part of `tidegate check` about errors: by formula, and from rehearsals. Not private."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 _EPSILONS = ("0.1", "0.3", "1", "3")
 _GOOD = 0.05  # relative error of a total that the suggested command aims at
 _USELESS = 0.5  # relative error of a total that tells nothing
-MUCH_LOST = 0.02  # of a total, by a bound or a cap
-_STEPS = 1000  # of a coarse resolution, for few values
-_COARSE = 0.05  # of a sum, moved by rounding to the step between thresholds
-_CALM = "1/1000"  # of a level that hardly moves: what a forecaster does not know is noise then
+MUCH_LOST = 0.02  # the share of a total that a bound or a cap cuts off
+_STEPS = 1000  # steps of a coarse resolution, for few values
+_COARSE = 0.05  # share of a sum that rounding to the step between thresholds moves
+_CALM = "1/1000"  # roughness of a level that hardly moves: then noise is the only error
 
 
 @dataclass(frozen=True)
 class ExpectedErrors:
-    """The errors of one epsilon, relative to the size of all values."""
+    """The errors to expect with one epsilon, relative to the sum of absolute values."""
 
-    noise: float  # half of the interval of a total, by formula, if noise were all
-    part: float  # the same of a sixteenth of it
-    whole: float  # of a total, with what a plan assumes: a level that drifts, a tail that is cut
+    noise: float  # half of the interval of a total, by formula, if noise were the only error
+    part: float  # the same for a sixteenth of the rows
+    whole: float  # for a total, with what a plan assumes: a level that drifts, a tail that is cut
     rounding: float
     rehearsed: Rehearsal | None
     resolution: Fraction  # what thresholds are multiples of
@@ -38,12 +38,12 @@ class ExpectedErrors:
 
     @property
     def total(self) -> float:
-        """The error of a total: that of rehearsals, not below noise; or the plan's."""
+        """The error of a total: measured in rehearsals (at least that of the noise), or planned."""
         return max(self.noise, self.rehearsed.error) if self.rehearsed else self.whole
 
     @property
     def useless(self) -> bool:
-        """Whether rehearsals were far off, or their intervals missed the true total."""
+        """Whether rehearsals had large errors, or their intervals missed the true total."""
         tried = self.rehearsed
         return tried is not None and (tried.misses or tried.error > _USELESS)
 
@@ -55,7 +55,7 @@ def expected_errors(
     cuts: tuple[float, float],
     about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> dict[str, ExpectedErrors | None]:
-    """Errors to expect by epsilon; None: hopeless."""
+    """The errors to expect for each epsilon. None: no epsilon is large enough."""
     from tidegate.plan import expect, half_width
 
     (lower, bound), (floor, cap), (streams, timing, values) = bounds, cuts, about
@@ -102,7 +102,7 @@ def expected_errors(
 def too_coarse(
     pipeline: Pipeline, profile: DataProfile, bounds: tuple[Fraction, Fraction]
 ) -> Fraction | None:
-    """The default step between thresholds, if most values are smaller than some of them.
+    """The default step between thresholds, if it is too coarse for most values; else None.
 
     Rounding to it would say so; values themselves are rounded far more finely.
     """
@@ -113,7 +113,7 @@ def too_coarse(
 
 
 def error_table(errors: dict[str, ExpectedErrors | None], streams: CheckedStreams) -> str:
-    """A row for every epsilon."""
+    """The errors as a table, one row for each epsilon."""
     of_key = " of a key" if streams.by is not None else ""
     head = ["epsilon", f"noise in a total{of_key}", "in a sixteenth", "rounding moves it by"]
     tried = [one.rehearsed for one in errors.values() if one is not None and one.rehearsed]
@@ -133,7 +133,7 @@ def error_table(errors: dict[str, ExpectedErrors | None], streams: CheckedStream
 def epsilon_with_good_errors(
     errors: dict[str, ExpectedErrors | None],
 ) -> tuple[str, ExpectedErrors] | None:
-    """The smallest that is good enough, or the best, and its errors; None: all are hopeless."""
+    """The smallest good epsilon, or else the best, with its errors. None: none is usable."""
     known = {budget: error for budget, error in errors.items() if error is not None}
     useful = {budget: error.total for budget, error in known.items() if not error.useless}
     totals = useful or {budget: error.whole for budget, error in known.items()}
@@ -150,7 +150,7 @@ def doubts_of_errors(
     bounds: tuple[Fraction, Fraction],
     taken: tuple[float, float],
 ) -> list[str]:
-    """Why rehearsals were useless, and how fine a resolution must be; empty: nothing is wrong.
+    """Why rehearsals were useless, and which resolution would help. Empty: nothing is wrong.
 
     `taken`: which share of a total the bound cuts off, and which a cap would.
     """
@@ -184,7 +184,7 @@ def doubts_of_errors(
 def _check_errors_of_resolutions(
     known: dict[str, ExpectedErrors], profile: DataProfile, bounds: tuple[Fraction, Fraction]
 ) -> list[str]:
-    """What rounding would do at resolutions that are too coarse, and which would do."""
+    """The rounding error of resolutions that are too coarse, and which would be fine enough."""
     from tidegate.plan.data_profile import ROUNDED
 
     lower, bound = bounds
@@ -212,5 +212,5 @@ def _check_errors_of_resolutions(
 
 
 def written(resolution: Fraction) -> str:
-    """A resolution as an option has it."""
+    """A resolution as a user writes it in an option."""
     return f"{float(resolution):.15g}"

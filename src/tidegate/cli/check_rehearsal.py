@@ -24,21 +24,21 @@ _MANY_ROWS, _MOST_ROWS = 1 << 17, 1 << 21  # fewer runs; none: it would take too
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What some runs with the same settings came to."""
+    """The results of several runs with the same settings."""
 
     runs: int
     held: int  # how often the 95 % interval held the true total
-    error: float  # of the total: the median of the runs, relative to the size of all values
+    error: float  # of the total: the median of the runs, relative to the sum of absolute values
     below: float  # how far the interval reaches below the total, in the same unit
     above: float  # how far above
 
     @property
     def misses(self) -> bool:
-        """Whether most intervals missed: no chance, where 19 of 20 should hold."""
+        """Whether most intervals missed the true total; 19 of 20 should contain it."""
         return 2 * self.held < self.runs
 
     def cells(self) -> tuple[str, str, str]:
-        """The error, the interval and how often it held, for a table."""
+        """The error, the interval and how often it contained the total, as cells of a table."""
         below, above = _share_of_rehearsals(self.below), _share_of_rehearsals(self.above)
         ends = f"± {above}" if above == below else f"− {below}, + {above}"
         return _share_of_rehearsals(self.error), ends, f"{self.held} of {self.runs}"
@@ -50,11 +50,11 @@ def _share_of_rehearsals(part: float) -> str:
 
 @dataclass(repr=False)  # raw values
 class RehearsalValues:
-    """The values of one stream: of the whole file, or of a key of middle size. Not private."""
+    """The values to rehearse with: of the whole file, or of a key of middle size. Not private."""
 
     by_key: bool
     _batches: list[FloatArray] = field(default_factory=list)
-    _codes: list[IntArray] = field(default_factory=list)  # of the keys of these rows
+    _codes: list[IntArray] = field(default_factory=list)  # codes of the keys of these rows
     _code_of_key: dict[str, int] = field(default_factory=dict)
     _rows: int = 0
 
@@ -72,7 +72,7 @@ class RehearsalValues:
             self._codes.append(np.array(codes, dtype=np.int64))
 
     def values(self) -> FloatArray:
-        """What is rehearsed; empty: nothing."""
+        """The values to rehearse with. Empty: there are none, or too many."""
         values = np.concatenate([np.empty(0), *self._batches])
         if not self.by_key:
             return values
@@ -86,7 +86,7 @@ class RehearsalValues:
 
 
 def check_by_rehearsal(pipeline: Pipeline, values: FloatArray) -> Rehearsal | None:
-    """Release the values several times, and compare the totals; None: there is nothing to run.
+    """Release the values several times and compare the totals. None: there is nothing to release.
 
     The true total is that of the values as they are: what the bounds cut is missing in a release.
     """

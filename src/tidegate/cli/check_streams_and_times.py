@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidegate.cli.check_reading_options import columns_with_time_patterns
 from tidegate.cli.pipeline_from_options import SHORTEST_KEY, rows_of_an_average_row
 from tidegate.clock import SECOND, Clock, offsets_of
 from tidegate.errors import InputError, SettingError
+from tidegate.io.file_kind_and_row_count import is_standard
 from tidegate.lattice import IntArray
 from tidegate.timestamps import Times
 from tidegate.timestamps_in_bulk import doubt_about_numbers
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class CheckedTimes:
-    """The column of times, and what was found in it."""
+    """The column of times, and what was found in it. Not private."""
 
     column: str | None
     zone: str | None
@@ -38,7 +40,7 @@ class CheckedTimes:
     oldest: int = 0
     newest: int = 0
     repeated: int = 0  # rows with the time of the row before, in an hour that comes twice
-    second_passes: int = 0  # rows that were told to be of the second such hour
+    second_passes: int = 0  # rows that were recognised as of the second such hour
 
     @classmethod
     def found(
@@ -49,20 +51,22 @@ class CheckedTimes:
         format: str | None,  # noqa: A002  # --time-format
         reading: dict[str, Any],
     ) -> CheckedTimes:
-        """The column that was asked for, or the first that looks like times."""
-        if column is not None or source == "-" or reading.get("header") is False:
+        """The column that was named, or the first that looks like times; and their form."""
+        if is_standard(source) or reading.get("header") is False or format is not None:
             return cls(column, zone, format)
         from tidegate.io.column_choice import time_columns
 
-        names = time_columns(source, reading["format"], reading["delimiter"])
-        return cls(names[0] if names else None, zone, None, tuple(names[1:]))
+        plain = time_columns(source, reading["format"], reading["delimiter"])
+        patterns = columns_with_time_patterns(source, reading)
+        names = [column] if column is not None else [*plain, *patterns]
+        chosen = names[0] if names else None
+        return cls(chosen, zone, patterns.get(chosen or ""), tuple(names[1:]))
 
     def source(self) -> dict[str, Any]:
-        """How the source is opened."""
+        """How to open the source with these times."""
         if self.column is None or self.problem:
             return {}
-        how = {"zone": self.zone, "time_format": self.format}
-        return {"time": self.column, "late": "keep", **how}
+        return {"time": self.column, "late": "keep", "zone": self.zone, "time_format": self.format}
 
     def push(self, times: Times | None) -> None:
         """Look at the times of some rows."""
@@ -79,7 +83,7 @@ class CheckedTimes:
         self.newest, self.clock = int(ahead[-1]), times.clock
 
     def _see_hours_that_come_twice(self, clock: Clock, ticks: IntArray, before: int) -> None:
-        """Count rows whose time the wall clock showed twice: a repeated one may be the second."""
+        """Count rows in hours that the clock showed twice: repeated times may be the second."""
         if clock.zone is None or clock.zone == "UTC":
             return
         local = clock.local(ticks)
@@ -90,14 +94,14 @@ class CheckedTimes:
         self.second_passes += int(((early != late) & ~first).sum())
 
     def refused(self, error: InputError) -> bool:
-        """Whether a release would refuse a time; then values are looked at without times."""
+        """Whether a release would refuse a time; values are then checked without times."""
         if not self.source() or not str(error).startswith("time at "):
             return False
         self.problem = str(error)
         return True
 
     def facts(self) -> list[tuple[str, str]]:
-        """What to tell the owner."""
+        """The facts to print, line by line."""
         if self.column is None:
             return []
         found = [("time", f"column {self.column!r}")]
@@ -137,7 +141,7 @@ class CheckedTimes:
         return found
 
     def options(self) -> dict[str, str]:
-        """What a command for a release needs."""
+        """The options about times for the recommended command."""
         if self.column is None or self.problem:
             return {}
         options = {"time": self.column}
@@ -151,7 +155,7 @@ class CheckedTimes:
 
     @property
     def turned_back(self) -> bool:
-        """Whether wall-clock times go back as they do when summer time ends: rarely, by an hour.
+        """Whether wall-clock times go back by an hour, and rarely: the end of summer time.
 
         Rows that come late by themselves do it more often.
         """
@@ -166,7 +170,7 @@ _MINUTE, _DAY = 60 * SECOND, 86_400 * SECOND
 
 @dataclass
 class CheckedStreams:
-    """What --by and --every make of the rows, and what was found of it. Not private."""
+    """The streams that --by and --every make of the rows. Not private."""
 
     by: str | None = None
     every: str | None = None
@@ -204,11 +208,11 @@ class CheckedStreams:
             self.twice += int(np.logical_and.reduce(same).sum())
 
     def source(self) -> dict[str, Any]:
-        """How the source is opened."""
+        """How to open the source with these keys."""
         return {} if self.by is None else {"by": self.by}
 
     def facts(self) -> list[tuple[str, str]]:
-        """What to tell the owner."""
+        """The facts to print, line by line."""
         found = []
         if self.by is not None:
             counts = sorted(self.rows_of_key.values())
@@ -238,25 +242,25 @@ class CheckedStreams:
         return max(self.events_of_tick) - min(self.events_of_tick) + 1
 
     def values(self, profile: DataProfile) -> int:
-        """How many values one stream has: of a key of middle size, or ticks."""
+        """How many values one stream has: ticks, or the rows of a key of middle size."""
         if self.every is not None:
             return self._ticks
         return max(1, profile.rows) if self.by is None else max(1, self._typical_rows)
 
     def horizon(self, profile: DataProfile) -> int:
-        """What a release should be told: of keys, as much as it takes by itself."""
+        """The horizon for the command; with keys the one that a release chooses by itself."""
         if self.by is None or self.every:
             return self.values(profile)
         return max(SHORTEST_KEY, rows_of_an_average_row(self.rows_of_key.values()))
 
     def share(self, profile: DataProfile) -> float:
-        """The part of all rows that one stream has."""
+        """The share of all rows that belong to one stream."""
         return 1.0 if self.by is None else self._typical_rows / max(1, profile.rows)
 
     def pipeline(
         self, budget: str, bound: Fraction, timing: CheckedTimes, **settings: Any
     ) -> Pipeline:
-        """What a release would run for one stream."""
+        """The pipeline that a release would run for one stream."""
         from tidegate.methods._events import events
         from tidegate.methods.adaptive import adaptive
 
@@ -267,13 +271,13 @@ class CheckedStreams:
         return events(budget, bound, every=self.every, start=start, zone=zone, **settings)
 
     def _days(self, timing: CheckedTimes) -> tuple[str, str]:
-        """The day of the first row, and the one after the last."""
+        """The day of the first row, and the day after the last."""
         clock = Clock(timing.clock.zone if timing.clock is not None else None)
         texts = clock.texts(np.array([timing.oldest, timing.newest + _DAY]))
         return texts[0][:10], texts[1][:10]
 
     def options(self, timing: CheckedTimes) -> dict[str, str | None]:
-        """What a command for a release needs; None: an option that does not belong there."""
+        """The options for the recommended command. None: leave this option out."""
         found: dict[str, str | None] = {}
         if self.by is not None:
             found |= {"by": self.by, "keys": "keys.txt"}
@@ -284,7 +288,7 @@ class CheckedStreams:
         return found
 
     def notes(self) -> list[str]:
-        """What the command takes for granted."""
+        """What the recommended command assumes."""
         found = []
         if self.by is not None:
             found.append(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def nothing_to_check(profile: DataProfile, column: str | None) -> str:
-    """Why nothing can be said about a file."""
+    """The reason why the file cannot be checked."""
     if not profile.rows:
         return "the input has no rows"
     named = f" in {column!r}" if column else ""

@@ -23,7 +23,7 @@ def demo(
         Path, typer.Option(help="Where the picture of the stream is written.")
     ] = Path("tidegate-demo.png"),
 ) -> None:
-    """Release made-up data: one stream as a table and a picture, or a city behind a live page.
+    """Release made-up data and show it; with --serve, on a live page.
 
     Examples:
 
@@ -50,7 +50,7 @@ def sample(
     days: Annotated[int, typer.Option(metavar="N", help="How many days, of 1440 rows each.")] = 30,
     seed: Annotated[int, typer.Option(metavar="N", help="Another seed, another house.")] = 0,
 ) -> None:
-    """Write the readings of a made-up electricity meter, to try the other commands on.
+    """Write a made-up electricity meter as a CSV file.
 
     One row a minute: time and watts, of a house with 20 flats. It is nobody's data, and nothing is
     downloaded.

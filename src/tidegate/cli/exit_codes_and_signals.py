@@ -7,6 +7,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -24,6 +25,8 @@ INTERRUPTED = 130  # Ctrl-C, as shells have it
 # Errors about options, which typer prints by itself. Newer versions carry their own copy of
 # click, so the class is reached through one of its children.
 _OPTION_ERRORS: type[BaseException] = typer.BadParameter.__mro__[2]
+_CLICK = typer.Context.__mro__[1].__module__.rpartition(".")[0]
+_GO_ON = frozenset({"is", "must", "needs", "need", "has", "cannot", "counts", "and", "or"})
 
 
 @contextmanager
@@ -32,7 +35,7 @@ def errors_as_exit_codes() -> Iterator[None]:
     try:
         yield
     except SettingError as error:
-        complain(f"{error.setting.replace('_', '-')}: {error.problem}")  # as options are spelt
+        complain(_setting_as_typed(error.setting.replace("_", "-"), error.problem))
         _explain_exit(error)
         raise typer.Exit(_exit_code(error)) from None
     except TidegateError as error:
@@ -46,7 +49,7 @@ def errors_as_exit_codes() -> Iterator[None]:
         raise typer.Exit(INPUT) from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            raise  # the reader of our output went away, which typer knows
+            raise  # the reader of our output closed it, which typer handles
         complain(_exit_fault(error))
         raise typer.Exit(INTERNAL) from None
     except KeyboardInterrupt as interrupt:
@@ -55,14 +58,22 @@ def errors_as_exit_codes() -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
+def _setting_as_typed(setting: str, problem: str) -> str:
+    """`--bound must be …` where the command has this option, else `bound: must be …`."""
+    context = import_module(f"{_CLICK}.globals").get_current_context(silent=True)
+    if context is None or not any(f"--{setting}" in one.opts for one in context.command.params):
+        return f"{setting}: {problem}"
+    return f"--{setting}{'' if problem.split()[0] in _GO_ON else ':'} {problem}"
+
+
 def _explain_exit(error: BaseException) -> None:
-    """What the error leaves behind, as noted by who knows it (`Exception.add_note`)."""
+    """What the error leaves behind, as noted by the code that knows (`Exception.add_note`)."""
     for note in getattr(error, "__notes__", ()):
         complain(note)
 
 
 def _exit_fault(error: Exception) -> str:
-    """Where it happened. Neither its words nor a traceback: both may quote the data."""
+    """Where an unexpected error happened. Its message and traceback may quote the data."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"this should not happen: {type(error).__name__} in {Path(frame.filename).name}, line "
@@ -83,14 +94,14 @@ def complain(message: str) -> None:
 
 
 class Closable(Protocol):
-    """What comes to its end when it is closed."""
+    """Anything with a `close` method."""
 
     def close(self) -> None:
-        """End."""
+        """Close it."""
 
 
 class stopping_on_signal:  # noqa: N801  # reads as a verb in `with`
-    """SIGTERM ends a run as tidily as Ctrl-C; a followed source just comes to its end.
+    """Stop a run cleanly on SIGTERM, as on Ctrl-C; a source that is being followed just ends.
 
     An exception that a signal raises can get lost: Python drops those of finalizers, and libraries
     those of their callbacks. So it is raised again, by `check`, as soon as a block is done.
@@ -107,12 +118,12 @@ class stopping_on_signal:  # noqa: N801  # reads as a verb in `with`
         return self
 
     def check(self) -> None:
-        """Stop here if that was asked for, and has not happened."""
+        """Stop here if a signal asked for it and the run has not stopped yet."""
         if self._asked and self._followed is None:
             raise KeyboardInterrupt
 
     def then(self, progress: Callable[[int], None]) -> Callable[[int], None]:
-        """The progress of a run, and whether it has to stop, block by block."""
+        """Report the progress of a run and check for a signal, block by block."""
 
         def advance(count: int) -> None:
             self.check()

@@ -58,7 +58,7 @@ OutputFormat = Annotated[
 Released = Annotated[
     Path, typer.Argument(metavar="RELEASED", help="A file that `tidegate release` wrote.")
 ]
-# Bytes of a file that is read once before it is released. Of packed bytes, how many they stand for.
+# The largest file that is read before its release, in bytes; and the assumed compression ratio.
 _READ_FIRST, _PACKED = 1 << 23, 8
 _MOST_PUBLIC_KEYS = 100_000  # in twice as many rows: about 8 kB of memory each
 
@@ -79,7 +79,7 @@ ReleasedFormat = Annotated[
 
 
 def file_of_column(released: Path, column: str | None) -> Path:
-    """The file of a column; without one, the file itself."""
+    """The file for one column; without a column, the file itself."""
     if column is not None:
         from tidegate.released.released_columns import (
             column_file,  # on demand: `--help` needs no files
@@ -91,12 +91,12 @@ def file_of_column(released: Path, column: str | None) -> Path:
 
         if found := columns_beside(released):
             names = ", ".join(found)
-            raise SettingError("column", f"is needed, as several were released: {names}")
+            raise SettingError("column", f"is required, since several were released: {names}")
     return released
 
 
 def check_output(source: str, output: str | None, output_format: str | None) -> None:
-    """Refuse an output that cannot be, before anything is read or spent."""
+    """Refuse an output that cannot be written, before anything is read or spent."""
     from tidegate.io.file_kind_and_row_count import (
         file_kind_of,  # on demand: `--help` needs no files
     )
@@ -105,15 +105,15 @@ def check_output(source: str, output: str | None, output_format: str | None) -> 
     if output in (None, "-") or source == "-":
         return
     if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
-        raise SettingError("output", "is the input: it would be overwritten")
+        raise SettingError("output", "is the input, which would be overwritten: give another name")
 
 
 def output_format(
     opened: Any, source: str, options: Mapping[str, Any]
 ) -> str | Callable[[], str] | None:
-    """The format of the output: as given; else on standard output that of the input.
+    """The format of the output: the given one; on standard output, that of the input.
 
-    That of a pipe is known when its first row was read: so it is asked for later. Not with --state:
+    For a pipe a function is returned: its format is known after its first row. Not with --state:
     after a restart rows are written again before any is read.
     """
     from tidegate.io.file_kind_and_row_count import file_kind_of, is_standard
@@ -129,7 +129,7 @@ def output_format(
 def refuse_bad_rows_in_file(
     source: str, opening: dict[str, Any], options: Mapping[str, Any]
 ) -> None:
-    """Read a file to its end before anything is released: a bad row late in it costs no epsilon.
+    """Read a file to its end before the release: a bad row late in it then costs no epsilon.
 
     Nor does a misspelt key of JSON Lines, where a row without it counts as missing.
 
@@ -163,7 +163,7 @@ def refuse_bad_rows_in_file(
 
 
 def refuse_key_for_each_row(source: str, opening: dict[str, Any]) -> None:
-    """Refuse a file whose rows hardly share a key: a wrong --by would fill the memory.
+    """Refuse a file in which hardly two rows share a key: a wrong --by would fill the memory.
 
     Each key is a stream of its own: three million took all of 24 GB, and the run was killed after
     it had released rows. Looks at keys alone, which are public here; a pipe cannot be read twice.
@@ -191,7 +191,7 @@ def refuse_key_for_each_row(source: str, opening: dict[str, Any]) -> None:
 
 
 def unpacked_file_size(source: str, format: str | None) -> int:  # noqa: A002  # as elsewhere
-    """About how many bytes a file has if it is unpacked."""
+    """Roughly how many bytes a file has after decompression."""
     from tidegate.io.file_kind_and_row_count import file_kind_of
 
     kind = file_kind_of(source, format)
@@ -200,7 +200,7 @@ def unpacked_file_size(source: str, format: str | None) -> int:  # noqa: A002  #
 
 
 def warn_of_released_file(source: str, format: str | None) -> None:  # noqa: A002  # as elsewhere
-    """Say so if the input is what Tidegate has written: its facts are inside it, or beside it."""
+    """Warn if the input was written by Tidegate: it has metadata inside or beside it."""
     from tidegate.io.metadata_files import read_metadata
 
     try:
@@ -215,6 +215,6 @@ def warn_of_released_file(source: str, format: str | None) -> None:  # noqa: A00
 
 
 def file_holds_something(output: str) -> bool:
-    """Whether a file would be lost. (An empty one would not; a pipe or device holds nothing.)"""
+    """Whether overwriting the file would lose data. (Not if it is empty, a pipe or a device.)"""
     place = Path(output)
     return output not in ("", "-") and place.is_file() and place.stat().st_size > 0

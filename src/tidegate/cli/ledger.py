@@ -1,4 +1,4 @@
-"""`tidegate ledger`: what each source was charged, when, and what is left."""
+"""`tidegate ledger`: what each source was charged, when, and how much of its cap is left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ledger(
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
     ] = False,
 ) -> None:
-    """Show who was charged what and when, and what is left of a cap.
+    """Show what each source was charged and when, and how much of a cap is left.
 
     The ledger is verified first, and compared with the anchor in its folder: one that was changed
     or cut short is refused with exit code 3. Reading takes no lock, so it works beside a running

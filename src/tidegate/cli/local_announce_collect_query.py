@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imported when it is needed: start-up counts
     from tidegate.record.range_queries_and_answers import Answers
 
 app = typer.Typer(
-    help="Collect from devices that perturb their own values; rehearse it on a file.",
+    help="Collect from devices that perturb their own values.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
@@ -76,7 +76,7 @@ def collect(
     ] = "-",
     as_json: AsJson = False,
 ) -> None:
-    """Take reports, one of each client and round, and count those that are rejected.
+    """Take reports, one for each client and round; count the rejected ones.
 
     A duplicate was taken before; a late one came when its round had closed. With --json,
     `rejected_at` says which reports were rejected, counted from 0, and why.
@@ -148,19 +148,19 @@ def query(
 
 
 def topl_of(given: dict[str, Any]) -> Any:
-    """The specification that options describe."""
+    """The `topl` specification from the options."""
     from tidegate.methods.topl import topl
 
     for required in ("epsilon", "bound"):
         if given.get(required) is None:
-            raise SettingError(required, f"is missing: give --{required}")
+            raise SettingError(required, "is required")
     return topl(**{name: value for name, value in given.items() if value is not None})
 
 
 def _opened_local_collection(
     state: Path, given: dict[str, Any] | None = None, by_name: bool | None = None
 ) -> Server:
-    """The server of a state file; settings must be those of the file, if there are any."""
+    """The server of a state file; given settings must equal those of the file."""
     from tidegate.local.topl import Topl
 
     settings = {name: value for name, value in (given or {}).items() if value is not None}
@@ -186,7 +186,7 @@ def _opened_local_collection(
 
 
 def _settings_of_collection(path: Path) -> dict[str, Any]:
-    """The settings that the collection in this file was begun with."""
+    """The settings with which the collection in this file began."""
     from tidegate.local.server_store import ServerStateError, ServerStore
 
     store = ServerStore(path, create=False)
@@ -274,7 +274,7 @@ def _query_text(server: Server, answers: Answers, bound: PoisoningBound | None) 
 
 
 def _query_capped(answers: Answers) -> str:
-    """What the numbers are sums of, in words."""
+    """The caps of values, as a sentence."""
     from tidegate.record.answer_text import text_of_moved_level
 
     upper = text_of_moved_level(answers.threshold, answers.highest)

@@ -34,7 +34,7 @@ with_topl_options = with_options(
         ),
         "keep_asking": flag_option(
             "--keep-asking/--no-keep-asking",
-            help="Ask for the threshold at the start of every horizon too (default: yes).",
+            help="Also ask for the threshold at the start of every horizon (default: yes).",
         ),
     }
 )

@@ -1,4 +1,4 @@
-"""`tidegate local simulate`: the local model rehearsed on a file."""
+"""`tidegate local simulate`: rehearse the local model on a file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def simulate(
 
 
 def _refuse_to_replace_simulation(output: str | None, output_format: str | None) -> None:
-    """A release has cost ε and cannot be had again. A rehearsal replaces rehearsals only."""
+    """Refuse to overwrite a release: it cost ε. A rehearsal may replace a rehearsal."""
     from tidegate.io.metadata_files import read_metadata
 
     if output is None or not streams.file_holds_something(output):

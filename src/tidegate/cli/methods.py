@@ -22,7 +22,7 @@ def methods(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List the methods that can be chosen with --preset, or the arguments of one of them.
+    """List the methods for --preset, or the arguments of one.
 
     "Protects" is the unit that the noise is made for. Most methods can protect larger units
     (--unit), by group privacy. Methods of the local model have their own commands (`tidegate

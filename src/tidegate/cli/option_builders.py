@@ -1,4 +1,4 @@
-"""Build typer options: text, numbers, flags, choices that a shell completes; a value by column.
+"""Build typer options: text, numbers, flags, choices with shell completion, one value by column.
 
 An option is declared once, for all commands that take it. Values by column are written
 `--bound fare=100 --bound tip=30`.
@@ -29,7 +29,7 @@ PLANNED = ("adaptive", "tops")
 
 
 def offering_options(choices: Iterable[str]) -> Callable[[str], list[str]]:
-    """For `typer.Option(autocompletion=…)`: the choices that begin as the word does.
+    """For `typer.Option(autocompletion=…)`: the choices that start with the typed text.
 
     >>> offering_options(FORMATS)("j")
     ['jsonl']
@@ -42,34 +42,48 @@ def offering_options(choices: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 def text_option(help: str, offers: Iterable[str] = (), **more: Any) -> Any:  # noqa: A002  # as in typer
-    """An option with a text, or None if it is not given; `offers`: what a shell completes."""
+    """An option with a text, None if not given; `offers` are the choices for shell completion."""
     complete = offering_options(offers) if offers else None
     return Annotated[str | None, typer.Option(help=help, autocompletion=complete, **more)]
 
 
+def position_argument(name: str, help: str) -> Any:  # noqa: A002
+    """For a position; where a newcomer types a time, it says which options take one."""
+
+    def read(text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise typer.BadParameter(
+                "must be a position, a whole number. To ask by time, use --from and --to"
+            ) from None
+
+    return typer.Argument(metavar=name, parser=read, help=help)
+
+
 def texts_option(help: str, **more: Any) -> Any:  # noqa: A002
-    """An option that may be given several times, or None if it is not given."""
+    """An option that may be repeated, None if not given."""
     more.setdefault("metavar", "<str>")
     return Annotated[list[str] | None, typer.Option(help=help, **more)]
 
 
 def whole_option(help: str) -> Any:  # noqa: A002
-    """An option with an integer, or None."""
+    """An option with an integer, None if not given."""
     return Annotated[int | None, typer.Option(help=help)]
 
 
 def path_option(help: str) -> Any:  # noqa: A002
-    """An option with the path of a file or folder, or None."""
+    """An option with a path, None if not given."""
     return Annotated[Path | None, typer.Option(help=help)]
 
 
 def flag_option(*names: str, help: str) -> Any:  # noqa: A002
-    """An option without a value: True, or None if it is not given."""
+    """An option without a value: True, or None if not given."""
     return Annotated[bool | None, typer.Option(*names, help=help)]
 
 
 def option_kinds(options: Mapping[str, Any]) -> dict[str, type]:
-    """What each option takes: text, a whole number, a list of texts, or nothing (bool)."""
+    """The type of each option: text, whole number, list of texts, or flag (bool)."""
     found: dict[str, type] = {}
     for name, annotation in options.items():
         kind = get_args(get_args(annotation)[0])[0]  # Annotated[kind | None, …]
@@ -79,7 +93,7 @@ def option_kinds(options: Mapping[str, Any]) -> dict[str, type]:
 
 
 def with_options(options: Mapping[str, Any]) -> Callable[[Callable[..., None]], Any]:
-    """A command with all of these options in the place of its parameter `settings`.
+    """Replace the parameter `settings` of a command by all of these options.
 
     The command gets a dict of them; an option that was not given is None.
     """
@@ -109,7 +123,7 @@ def with_options(options: Mapping[str, Any]) -> Callable[[Callable[..., None]], 
 
 
 def build_options_of_one_column(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a run over one column, or over the only one there is."""
+    """The options for a run over one column, or over the only one."""
     if "share" in options:
         raise SettingError("share", "needs several columns: give --column for each")
     found = dict(options)
@@ -132,7 +146,7 @@ def _option_for_column(column: str | None, name: str, given: Sequence[str]) -> s
 def build_option_by_column(
     name: str, columns: Sequence[str], given: Sequence[str] | None
 ) -> dict[str, Any]:
-    """A setting for each column: of the ones named, or one for all others."""
+    """One value for each column: those named, and one for all others."""
     found: dict[str, Any] = {}
     for text in given or ():
         column, sign, value = text.rpartition("=")
@@ -151,13 +165,13 @@ _WIDEST = 160  # longer lines are hard to read
 
 
 def option_context_settings() -> dict[str, Any]:
-    """For the whole program: commands inherit it."""
+    """Settings of the whole program, which its commands inherit."""
     width = min(_WIDEST, shutil.get_terminal_size().columns)
     return {"help_option_names": ["-h", "--help"], "max_content_width": width}
 
 
 def examples_after_options(app: typer.Typer) -> None:
-    """Move the examples of every command's docstring behind its options."""
+    """Move the examples in every command's docstring below its options."""
     for info in app.registered_commands:
         text = inspect.cleandoc(info.help or (info.callback and info.callback.__doc__) or "")
         about, found, examples = text.partition(f"\n{_EXAMPLES}\n")

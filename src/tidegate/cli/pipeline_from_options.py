@@ -29,14 +29,14 @@ from tidegate.units import Unit, unit_named
 
 
 def periods_from_options(options: dict[str, Any]) -> list[str]:
-    """The periods as they were written."""
+    """The periods in the form in which they were written."""
     return [part.strip() for part in str(options["period"]).split(",")]
 
 
 def options_with_rows(
     options: dict[str, Any], source: str, reading: dict[str, Any]
 ) -> dict[str, Any]:
-    """The options, with periods as numbers of rows.
+    """The options, with periods converted to numbers of rows.
 
     A length of time needs rows that are evenly spaced. Times are public, so the first rows of the
     file tell it; a pipe can be read only once.
@@ -59,7 +59,7 @@ def options_with_rows(
 
 
 def _row_spacing_for_options(source: str, reading: dict[str, Any]) -> int:
-    """Nanoseconds from row to row, by the first rows."""
+    """Nanoseconds from row to row, read from the first rows."""
     from tidegate.io import open_source
 
     with open_source(source, **{**reading, "follow": False}) as opened:
@@ -71,7 +71,7 @@ def _row_spacing_for_options(source: str, reading: dict[str, Any]) -> int:
 
 
 class _PresetsByOption(Mapping[str, Callable[..., tg.Pipeline]]):
-    """The methods of the central model by their names on the command line.
+    """The methods of the central model by their command-line names.
 
     One is imported when it is looked up: importing all of them takes a tenth of every start.
     """
@@ -125,7 +125,7 @@ _DIGITS = 20  # of a whole number; longer ones are left to the setting, which re
 def options_with_config(
     options: dict[str, Any], config: Path | None, kinds: Mapping[str, type]
 ) -> dict[str, Any]:
-    """Options of the command line, over those of the TOML file (same names, of these kinds)."""
+    """The options, completed from the TOML file (same names and types); options win."""
     given = {name: value for name, value in options.items() if value not in (None, [])}
     if config is None:
         return given
@@ -156,7 +156,7 @@ def options_with_config(
 
 
 def _typed_options(name: str, value: Any, wanted: type) -> Any:
-    """A value of the TOML file as the command line would have given it."""
+    """Convert a value from the TOML file to the type of its option."""
     # TOML's hexadecimal numbers have no limit; Python refuses to write so many digits.
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise SettingError(name, "has too many digits")
@@ -181,7 +181,7 @@ def build_pipeline(options: Mapping[str, Any]) -> tg.Pipeline:
     preset = _one_of_options("preset", name_of_preset, PRESETS)
     for required in ("epsilon", "bound"):
         if required not in options:
-            raise SettingError(required, f"is required: give --{required}, or set it in --config")
+            raise SettingError(required, f"is required (or set `{required}` in the config file)")
     arguments = {
         argument: options[name] for name, argument in _ARGUMENTS.items() if name in options
     }
@@ -210,7 +210,7 @@ def build_pipeline(options: Mapping[str, Any]) -> tg.Pipeline:
 
 
 def options_with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
-    """The options, with the number of rows of the input as horizon if that is less than usual.
+    """The options, with the number of input rows as horizon if that is below the default.
 
     How long warm-up and blocks should be depends on how many values come. Only where nothing else
     depends on the horizon: a state may be continued with more rows, and `fast` protects a horizon.
@@ -229,7 +229,7 @@ def options_with_length(options: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def rows_of_an_average_row(rows_of_keys: Iterable[int]) -> int:
-    """How many rows the key of an average row has: Σn²/Σn; 0 if there are none.
+    """The length of the key in which an average row lies: Σn²/Σn; 0 without rows.
 
     >>> rows_of_an_average_row([100, 100]), rows_of_an_average_row([10, 190])
     (100, 181)
@@ -239,7 +239,7 @@ def rows_of_an_average_row(rows_of_keys: Iterable[int]) -> int:
 
 
 def _presets_with_option(argument: str) -> str:
-    """Which presets have this argument, to end a sentence with."""
+    """Name the presets that have this argument, as the end of a sentence."""
     names = [name for name, one in PRESETS.items() if argument in signature(one).parameters]
     return f"; {', '.join(names)} have it" if names else ""
 
@@ -257,7 +257,7 @@ def _rethreshold_from_option(text: str) -> dict[str, Any]:
 
 
 def _own_options(text: str) -> dict[str, Any]:
-    """Arguments that only one method has."""
+    """The arguments that only this method has."""
     parts = dict(part.partition("=")[::2] for part in str(text).split(","))
     taken = {
         *_ARGUMENTS.values(),

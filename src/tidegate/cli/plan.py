@@ -86,7 +86,7 @@ def plan(
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Predict the errors of a release from its settings alone; no data is read.
+    """Predict errors from settings alone; no data is read.
 
     Errors depend on how much the level of the stream drifts (--roughness); the table also shows
     other assumptions. With --preset tops they refer to the sum of capped values: the noise part is
@@ -142,7 +142,7 @@ def plan(
         elif length is not None:
             raise SettingError("length", "needs --target; use --lengths for the ranges to predict")
         if epsilon is None:
-            raise SettingError("epsilon", "is missing: give --epsilon, or --target and --length")
+            raise SettingError("epsilon", "is required, or --target and --length")
         chosen = pipeline(epsilon)
 
         def rows(assumed: str) -> list[PlanRow]:

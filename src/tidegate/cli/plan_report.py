@@ -15,7 +15,7 @@ from tidegate.tables.plain_text import plain_number, plain_percent, table
 
 @dataclass(frozen=True)
 class PlanRow:
-    """An expectation and the half width of its interval."""
+    """An expected value and the half width of its interval."""
 
     expectation: Expectation
     half_width: float
@@ -27,7 +27,7 @@ def _plan_skips(best: Choice) -> int:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """What was predicted, for people and for programs."""
+    """The predicted errors, as text for people and as JSON for programs."""
 
     pipeline: Pipeline
     rows: list[PlanRow]
@@ -40,7 +40,7 @@ class PlanReport:
     worst: bool  # the bound was assumed as threshold
 
     def _present_error(self) -> float:
-        """Error of the tree that would be used, over all lengths, in thresholds."""
+        """The error of the tree that would be used, over ranges of all lengths, in thresholds."""
         squares = [row.expectation.standard_error**2 for row in self.rows]
         return math.sqrt(sum(squares) / len(squares)) / self.rows[0].expectation.width
 
@@ -49,7 +49,7 @@ class PlanReport:
         return self.rows[0].expectation.threshold
 
     def as_text(self) -> str:
-        """Tables and sentences."""
+        """The report as tables and sentences."""
         parts = ["noise", "prediction", "truncation"]
         head = ["length", *parts, "std. error", f"± ({plain_percent(self.confidence)})"]
         cells = [
@@ -109,7 +109,7 @@ class PlanReport:
             for at, row in enumerate(self.rows)
         ]
         return [
-            f"Assumed: the stream's level wanders by {self.roughness} thresholds over the horizon "
+            f"Assumed: the stream's level drifts by {self.roughness} thresholds over the horizon "
             f"of {self.pipeline.perturber.horizon:,} values, all of which was released.",
             "Trees are chosen by how the stream behaves. If it drifts by this many thresholds:",
             "",

@@ -1,4 +1,4 @@
-"""Print answers by time and ratios as text or JSON, with the same notes below all of them.
+"""Print answers by time and ratios as text or JSON, followed by the notes that both share.
 
 The same notes stand under every table: where values were cut, the guarantee, what is doubtful.
 """
@@ -31,12 +31,12 @@ USELESS = (
 
 
 def printed_advice(answers: Answer | Answers) -> str:
-    """What would help where most values lie at the cap."""
+    """Advice for when most values lie at the cap."""
     return "a larger bound" if answers.beyond_bound else "more epsilon, or more values"
 
 
 def printed_remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> list[str]:
-    """Where values were cut, the guarantee, warnings, and notes."""
+    """Caps, guarantee, warnings and notes."""
     beyond = f" {answers.beyond_bound}" if answers.beyond_bound else ""
     speaks = " These are sums of capped values." if answers.capped else ""
     first = f"{_printed_cut(file, answers)}{speaks}{beyond} {file.guarantee}."
@@ -57,13 +57,13 @@ def printed_remarks(file: ReleasedFile | KeyedFile, answers: Answers, note: str)
 
 
 def notes_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
-    """What the answers say of their range, each sentence once, but for what holds for the file."""
+    """The notes of all answers, each sentence once, without those about the whole file."""
     said = [one.note.replace(file.unfinished, "").strip() for _, one in rows if one]
     return list(dict.fromkeys(filter(None, said)))
 
 
 def warned(answers: Answers) -> list[str]:
-    """Warnings about the answers alone."""
+    """The warnings about the answers only."""
     from tidegate.record.answer_text import text_of_cautions  # on demand: `--help` needs no numbers
 
     found = [f"{line} Use {printed_advice(answers)}." for line in text_of_cautions(answers)]
@@ -75,7 +75,7 @@ def warned(answers: Answers) -> list[str]:
 
 
 def printed_facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -> dict[str, Any]:
-    """The facts of an answer, for programs."""
+    """The facts about an answer, for JSON."""
     return {
         "file": str(file.path),
         "guarantee": file.guarantee,
@@ -90,7 +90,7 @@ def printed_facts(file: ReleasedFile | KeyedFile, answers: Answers, note: str) -
 
 
 def _printed_cut(file: ReleasedFile | KeyedFile, answers: Answers) -> str:
-    """Where values, or the values of events, were cut."""
+    """The caps of values, or of events' values, as a sentence."""
     pipeline = file.pipeline
     if pipeline.ticks is None:
         return printed_caps(answers)
@@ -102,7 +102,7 @@ def _printed_cut(file: ReleasedFile | KeyedFile, answers: Answers) -> str:
 
 
 def printed_caps(answers: Answers) -> str:
-    """Where values were cut, at both ends."""
+    """The lower and the upper cap of values."""
     if answers.lowest_floor:
         ends = (answers.lowest_floor, answers.floor), (answers.threshold, answers.highest)
         low, high = (f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in ends)
@@ -114,7 +114,7 @@ def printed_caps(answers: Answers) -> str:
 
 
 def printed_times(found: TimeTable, file: ReleasedFile | KeyedFile, *, as_json: bool) -> str:
-    """The table as text."""
+    """The table by time as text."""
     columns = {name: column.tolist() for name, column in found.columns().items()}
     columns["time"] = found.times
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -154,7 +154,7 @@ def _printed_interval(low: float, high: float) -> str:
 
 
 def printed_spread(below: float, above: float) -> str:
-    """How far an interval reaches to both sides of its estimate.
+    """The half width of an interval, or its reach to each side where they differ.
 
     >>> printed_spread(9.9, 10.1), printed_spread(20, 400)
     ('± 10.1', '+ 400 and − 20')
@@ -176,7 +176,7 @@ def printed_ratio(
     *,
     as_json: bool,
 ) -> str:
-    """The ratios over the ranges that `ask` asks each column for, with their names."""
+    """The ratios, by name, over the ranges for which `ask` asks each column."""
     from tidegate.record.mean_and_ratio import ratio
     from tidegate.released.released_columns import open_columns
 

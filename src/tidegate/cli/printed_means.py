@@ -28,7 +28,7 @@ def printed_means(
     *,
     as_json: bool,
 ) -> str:
-    """Count, sum and mean of every range that `ask` asks both streams for, column by column."""
+    """Count, sum and mean for every range that `ask` asks of both streams, column by column."""
     ranges, counts = ask(means[COUNT].record)
     columns = [name for name in means.names if name != COUNT]
     rows: list[dict[str, Any]] = []
@@ -48,7 +48,8 @@ def printed_means(
             rows.append(row)
         said += [f"{column}: {line}" for line in warned(sums)]
         notes += [sums.note, *(one[name].record.note for name in (column, COUNT))]
-    note = list(dict.fromkeys(filter(None, notes)))
+    every = [*dict.fromkeys(filter(None, notes))]
+    note = [one for one in every if not any(one in other for other in every if other != one)]
     if as_json:
         facts = {"guarantee": means.guarantee, "confidence": counts.confidence}
         found = [{name: plain(value) for name, value in row.items()} for row in rows]
@@ -75,7 +76,7 @@ def _printed_mean_ends(answers: Answers) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """What JSON has for it: null, where it is not known."""
+    """The number for JSON: null where it is not known."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

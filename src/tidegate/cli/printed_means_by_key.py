@@ -27,7 +27,7 @@ _ENDS = ("estimate", "low", "high")
 
 
 def printed_means_by_key(means: ReleasedMeansByKey, asked: AskedByKey) -> str:
-    """Count, sum and mean of each key, or of their total; column by column."""
+    """Count, sum and mean for each key or for the total of all keys, column by column."""
     asked.check()
     confidence = asked.confidence
     found: dict[str, list[Row]] = {}
@@ -64,10 +64,10 @@ def printed_means_by_key(means: ReleasedMeansByKey, asked: AskedByKey) -> str:
 
 
 def _of_range(means: ReleasedMeansByKey, asked: AskedByKey) -> tuple[list[Row], list[str]]:
-    """A row for each key, and one for their total; what is doubtful about the sums."""
+    """A row for each key and one for the total; and warnings about the sums."""
 
     def refuse() -> None:
-        means.query(confidence=asked.confidence, **asked.where)  # it says what is wrong
+        means.query(confidence=asked.confidence, **asked.where)  # it raises the error
 
     answers = asked.of_each(means.query, means.keys, refuse)
     sums = [(name, None if one is None else one.sum) for name, one in answers]
@@ -93,7 +93,7 @@ def _facts(one: CountSumMean | None) -> Row:
 def _by_time(
     means: ReleasedMeansByKey, every: str, asked: AskedByKey
 ) -> tuple[list[Row], list[str]]:
-    """A row for each key and part of the range, or for each part of the total."""
+    """A row for each key and interval of time, or for each interval of the total."""
     if asked.total:
         whole = means.totals(every, **asked.times)
         return list(_rows(whole)), whole.said

@@ -9,7 +9,7 @@ from tidegate.io import Source
 
 
 class Progress:
-    """Counts values; draws on stderr if someone is looking.
+    """Counts values; draws a bar on stderr if that is a terminal.
 
     Args:
         source: that is read.
@@ -49,7 +49,7 @@ class Progress:
         return self
 
     def advance(self, values: int) -> None:
-        """So many values more were handled."""
+        """Count this many more values."""
         self._count += values
         if self._bar is not None:
             elapsed = self._bar.tasks[0].elapsed or 1e-9
@@ -63,13 +63,13 @@ class Progress:
 
     @property
     def _doing(self) -> str:
-        """What happens to the values at the moment."""
+        """The present activity, such as reading or releasing."""
         if self._count < self._first:
             return f"warming up ({self._first - self._count:,} values left)"
         return "releasing"
 
     def close(self) -> None:
-        """Take the bar away, so that other lines can be printed."""
+        """Remove the bar, so that other lines can be printed."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

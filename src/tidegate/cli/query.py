@@ -13,6 +13,7 @@ import typer
 
 from tidegate.cli.exit_codes_and_signals import errors_as_exit_codes
 from tidegate.cli.file_options import Released, ReleasedColumn, ReleasedFormat, file_of_column
+from tidegate.cli.option_builders import position_argument
 from tidegate.cli.printed_answers import printed_facts, printed_remarks
 from tidegate.errors import QueryError, SettingError
 from tidegate.tables.plain_text import plain_number, plain_percent, table
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from tidegate.released import ReleasedFile
 
 Start = Annotated[
-    int | None, typer.Argument(metavar="START", help="First position, counted from 0. [default: 0]")
+    int | None, position_argument("START", "First position, counted from 0. [default: 0]")
 ]
 End = Annotated[
-    int | None, typer.Argument(metavar="END", help="End position, not included. [default: the end]")
+    int | None, position_argument("END", "End position, not included. [default: the end]")
 ]
 Ranges = Annotated[
     str | None,
@@ -82,25 +83,21 @@ def query(
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
     as_json: AsJson = False,
 ) -> None:
-    """Sum the released values from START up to END, with an interval; without a range, all of them.
+    """Ask a released file for sums over ranges, with intervals.
 
-    Positions count released values from 0; END is not part of the range. Values above the threshold
-    were capped. For an adaptive release the answer estimates what capping removed, and its interval
-    allows for that; for other methods it is the sum of the capped values. Answers use the whole
-    file; --as-of END uses the first END values only. The first query reads the whole file and
-    writes an index next to it; later queries are fast. Queries spend no privacy budget.
+    Without a range the sum is over all rows. Ask by position (START and END count rows from 0; END
+    is not included) or, if the release has times, by time: --from and --to ask for the rows with
+    from ≤ time < to, --every for a table of sums, means and rates per second. A time without a zone
+    is in the zone of the release.
 
-    If the release has times (`tidegate release --time`), --from and --to ask for the rows with
-    from ≤ time < to, and --every for a table of sums, means and rates per second. A time without a
-    zone is in the zone of the release.
+    Large values were capped. For an adaptive release the answer estimates what that removed, and
+    its interval allows for it; for other methods it is the sum of the capped values. Answers use
+    the whole file; --as-of END uses the first END rows only. Queries spend no privacy budget. The
+    first one writes an index beside the file, so later ones are fast.
 
-    If several columns were released, --column says which; --ratio gives the sum of one over that
-    of another, with an interval.
-
-    If events were released with --mean, every row has their number, their sum and their mean.
-
-    If the release has keys (`tidegate release --by`), the answer has one row for each --key, or for
-    every key, and their total. Without a range it covers all rows of a key.
+    Several columns: --column chooses one, --ratio divides the sum of one by that of another.
+    Events released with --mean: each row has their number, sum and mean. Keys: one row for each
+    --key, or for every key and their total.
 
     Examples:
 
@@ -203,7 +200,7 @@ def query(
 
 
 def query_ranges(start: int | None, end: int | None, ranges: str | None) -> Ranged:
-    """The ranges that a user asks for: one, by default all that was released, or those of a file.
+    """The requested ranges: one (by default all released values), or those of a file.
 
     Gives a function of how many values were released.
     """
@@ -218,7 +215,7 @@ def query_ranges(start: int | None, end: int | None, ranges: str | None) -> Rang
 
 
 def _query_ranges_of(ranges: str) -> tuple[list[int], list[int]]:
-    """The ranges of a file, or of standard input."""
+    """The ranges from a file, or from standard input."""
     if ranges == "-":
         return _read_query_ranges(sys.stdin, "standard input")
     from tidegate.io.errors import source_error
@@ -231,7 +228,7 @@ def _query_ranges_of(ranges: str) -> tuple[list[int], list[int]]:
 
 
 def _read_query_ranges(lines: Iterable[str], name: str) -> tuple[list[int], list[int]]:
-    """The columns start and end. No error shows what else is in the file."""
+    """The columns start and end. No error quotes the rest of the file."""
     starts, ends, line = [], [], 1
     try:
         rows = csv.reader(lines)

@@ -1,4 +1,4 @@
-"""`tidegate query` of a file with keys, or of one from `tidegate local simulate`."""
+"""`tidegate query` for a file with keys, or for one from `tidegate local simulate`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWN = ("estimate", "low", "high", "standard_error")
 
 
 def answered_by_key(file: KeyedFile, asked: AskedByKey) -> str:
-    """The answer as text: for people, or one JSON object."""
+    """The answer as text for people, or as one JSON object."""
     asked.check()
     confidence, as_json = asked.confidence, asked.as_json
     if asked.every is not None:
@@ -48,7 +48,7 @@ def answered_by_key(file: KeyedFile, asked: AskedByKey) -> str:
 
 
 def _refuse_range_of_keys(file: KeyedFile, where: dict[str, Any], confidence: float) -> None:
-    """Raise what is wrong with a range that no key can answer; return if it is the keys alone."""
+    """Raise the error of a range that no key can answer; return if the range itself is fine."""
     asked = {key: file.record(key).end for key in file.measured}
     if not asked:
         return  # all keys are in their warm-up
@@ -91,7 +91,7 @@ def _rows_by_key(
 
 
 def unknown_keys(rows: list[tuple[str, Answer | None]]) -> list[str]:
-    """How many keys have no answer."""
+    """The number of keys without an answer."""
     unknown = sum(one is None for _, one in rows)
     if not unknown:
         return []
@@ -101,7 +101,7 @@ def unknown_keys(rows: list[tuple[str, Answer | None]]) -> list[str]:
 
 
 def warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
-    """What is doubtful about the sums of keys, and of how many keys."""
+    """The warnings about sums of keys, each with the number of its keys."""
     known = [one for name, one in rows if one is not None and name != "total"]
     wide = "the interval is wider than the sum: hardly anything is known"
     found: Counter[str] = Counter()
@@ -117,7 +117,7 @@ def warnings_by_key(rows: list[tuple[str, Answer | None]]) -> list[str]:
 
 
 def caps_by_key(file: KeyedFile, rows: list[tuple[str, Answer | None]]) -> list[str]:
-    """Where values were cut, and what upper ends assume."""
+    """The caps, and what is assumed about upper ends of intervals."""
     known = [one for name, one in rows if one is not None and name != "total"]
     if not known or (file.pipeline.ticks is not None and file.pipeline.lattice.bound == 1):
         return []  # events are counted

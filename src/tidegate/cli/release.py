@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # files and durable state are imported when they are needed: 
 
 @with_release_options
 def release(settings: dict[str, Any], source: Source = "-") -> None:
-    """Release a stream of numbers under differential privacy, value by value.
+    """Release a stream of numbers under differential privacy.
 
     --epsilon and --bound are required (with --count, only --epsilon). By default the
     output has one row for each row of the input. Add up its column `value`, plot its column
@@ -142,7 +142,7 @@ def _run_release(source: str, options: dict[str, Any]) -> None:
 def warn_after_release(
     read: RoundingNote, opened: Any, options: dict[str, Any], *, replaced: bool
 ) -> None:
-    """What the operator should know of the input and of the output, once all is released."""
+    """Warn the operator about the input and the output after the release."""
     quiet = bool(options.get("quiet"))
     if not quiet:
         read.tell()
@@ -153,7 +153,7 @@ def warn_after_release(
 
 
 def state_options_of_release(options: dict[str, Any]) -> dict[str, Any]:
-    """How durable state is opened."""
+    """The options that open durable state."""
     return {
         "key": read_sealing_key(options.get("key-file")),
         "source": options.get("ledger-source"),
@@ -163,7 +163,7 @@ def state_options_of_release(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def source_options_of_release(options: dict[str, Any]) -> dict[str, Any]:
-    """How the input is opened."""
+    """The options that open the input."""
     names = ("format", "column", "time", "zone", "header", "delimiter", "decimal")
     return {
         **{name: options.get(name) for name in names},
@@ -187,7 +187,7 @@ def _opened_to_release(pipeline: Pipeline, options: dict[str, Any]) -> DurableRe
 def tell_release_is_unsealed(
     run: DurableRelease | ColumnsOnDisk[Any], options: dict[str, Any]
 ) -> None:
-    """Say, once, that whoever reads the state reads raw values."""
+    """Warn, once, that whoever reads the state reads raw values."""
     if not run.sealed and not run.seen and not options.get("quiet"):
         complain(
             f"the state in {options['state']} is not sealed (no --key-file, no TIDEGATE_KEY): "
@@ -198,14 +198,14 @@ def tell_release_is_unsealed(
 def _release_after_a_restart(
     run: DurableRelease, source: str, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Where the input and the output go on: a pipe and standard output cannot be looked at."""
+    """Where input and output continue after a restart: for a pipe, options say so."""
     continues = source == "-" and options.get("stdin", "resent") == "continues"
     new = options.get("output") in (None, "-") and options.get("emit", "all") == "new"
     return {"start": run.seen if continues else None, "written": run.position if new else None}
 
 
 def check_release_options(source: str, options: dict[str, Any]) -> None:
-    """Refuse options that do not go together, before anything is read or spent."""
+    """Refuse options that contradict each other, before anything is read or spent."""
     for name, choices in (("stdin", PIPES), ("emit", EMITTED), ("late", LATE)):
         if options.get(name, choices[-1]) not in choices:
             raise SettingError(name, f"must be one of {', '.join(choices)}, not {options[name]!r}")
@@ -225,7 +225,7 @@ def check_release_options(source: str, options: dict[str, Any]) -> None:
         raise SettingError(
             "output",
             f"{output} exists, and this run would spend epsilon on the same values once more. Use "
-            "--overwrite to replace it all the same, --state to continue a release, or another "
+            "--overwrite to replace it anyway, --state to continue a release, or another "
             "output",
         )
     if options.get("new-epoch") and output and output != "-" and Path(output).exists():

@@ -13,12 +13,12 @@ _GO_WITHOUT = ("by", "every", "user-column", "header", "delimiter", "decimal", "
 
 
 def of_broker(source: str, options: dict[str, Any]) -> bool:
-    """Whether a broker is read or written."""
+    """Whether the input or the output is a broker."""
     return is_broker(source) or is_broker(options.get("output"))
 
 
 def check_broker(source: str, options: dict[str, Any]) -> None:
-    """Refuse what does not go together, before anything is read."""
+    """Refuse options that contradict each other, before anything is read."""
     for setting, place in (("source", source), ("output", options.get("output"))):
         if is_broker(place):
             Address.read(str(place), setting)
@@ -42,7 +42,7 @@ def check_broker(source: str, options: dict[str, Any]) -> None:
 
 
 def run_broker(source: str, options: dict[str, Any]) -> None:
-    """Release messages, or release a file into a broker."""
+    """Release messages of a broker, or release a file into a broker."""
     from tidegate.cli.release import (
         close,
         source_options_of_release,
@@ -112,10 +112,10 @@ def _subscribed_to_broker(
 
 
 class _BrokerStop:
-    """What a signal closes: the batch that is on its way is finished."""
+    """What a signal closes: the present batch is finished, then the run ends."""
 
     asked = False
 
     def close(self) -> None:
-        """Ask for the end."""
+        """Ask the run to end."""
         self.asked = True

@@ -39,7 +39,7 @@ ENDLESS = 1 << 60  # what a file says about the past is not forgotten
 
 
 def check_by_key(options: Mapping[str, Any]) -> None:
-    """Refuse what does not go together, before anything is read."""
+    """Refuse options that contradict each other, before anything is read."""
     if "by" not in options:
         for name in ("keys", "keys-are-public", "shared-threshold"):
             if name in options:
@@ -123,7 +123,7 @@ def run_by_key(source: str, options: dict[str, Any]) -> None:
 
 
 def tell_dropped(result: KeyedTransferred, options: Mapping[str, Any], *, events: bool) -> None:
-    """Say how many rows had no declared key: never hidden, the operator must know."""
+    """Tell the operator how many rows had no declared key."""
     if not result.dropped:
         return
     complain(
@@ -140,7 +140,7 @@ def tell_dropped(result: KeyedTransferred, options: Mapping[str, Any], *, events
 def _durably_by_key(
     opened: RoundingNote, specification: Keyed, options: dict[str, Any], into: dict[str, Any]
 ) -> tuple[KeyedRelease, KeyedTransferred]:
-    """With state: every row once, whatever happens in between."""
+    """Release with durable state: every row is released once, also across crashes."""
     from tidegate.keyed.durable_folder import DurableKeyed
     from tidegate.keyed.transfer import transfer_durably
 
@@ -160,7 +160,7 @@ def _durably_by_key(
 def _keyed_specification(
     source: str, options: dict[str, Any], opening: dict[str, Any]
 ) -> tuple[Keyed, HeldSource | None]:
-    """What `--by` releases; and the input, if it had to be read for that."""
+    """The keyed specification for `--by`; and the input, if it had to be read for that."""
     held = None
     keys = read_keys(options["keys"]) if "keys" in options else None
     shared = "shared" if options.get("shared-threshold") else "per key"
@@ -232,7 +232,7 @@ def _keys_with_length(
 
 
 def _held_file_with_keys(source: str, opening: dict[str, Any]) -> HeldSource | None:
-    """A file that is not too large for the memory, read once for its length and its release.
+    """Read a file once, for its length and its release, if it fits into memory.
 
     None: it is too large, or has a row that cannot be read; its rows are released up to there.
     """
@@ -251,7 +251,7 @@ def _held_file_with_keys(source: str, opening: dict[str, Any]) -> HeldSource | N
 def _rows_of_declared_keys(
     source: str, options: dict[str, Any], keys: list[str], held: HeldSource | None
 ) -> list[int] | None:
-    """How many rows each declared key has in a file; None: it cannot be read to its end."""
+    """The number of rows of each declared key. None: the file cannot be read twice."""
     from tidegate.io.open_source import open_keys
     from tidegate.keyed.key_names import KeyNames, declared_keys
     from tidegate.tables.repeated_items import RepeatedItems
@@ -260,7 +260,7 @@ def _rows_of_declared_keys(
     reading: dict[str, Any] = {name: options.get(name) for name in names}
 
     def declared_in(batches: Iterable[Batch]) -> list[int]:
-        found: IntArray = np.zeros(len(keys) + 1, dtype=np.int64)  # the last are of no declared key
+        found: IntArray = np.zeros(len(keys) + 1, dtype=np.int64)  # last: undeclared
         for items in (RepeatedItems.of(batch.users) for batch in batches):
             codes = declared.codes(items.distinct, len(items.distinct), 0)
             np.add.at(found, codes, np.bincount(items.places, minlength=len(items.distinct)))
@@ -277,8 +277,8 @@ def _rows_of_declared_keys(
 
 
 def why_release_by_key_is_empty(result: Any, *, events: bool) -> str:
-    """Why there is no output."""
-    if events:  # how many there were is not said
+    """The reason why the output has no rows."""
+    if events:  # their number is secret
         return "nothing was released: no tick is over at --until. No output was written"
     if not result.read:
         return "nothing was released: the input has no rows. No output was written"

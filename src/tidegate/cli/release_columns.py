@@ -103,7 +103,7 @@ def release_columns(source: str, options: dict[str, Any]) -> None:
 
 
 def pipelines_of_columns(names: list[str], options: dict[str, Any]) -> dict[str, Pipeline]:
-    """A pipeline for each column, which all together spend epsilon."""
+    """A pipeline for each column; together they spend epsilon."""
     shares = build_option_by_column("share", names, options.get("share"))
     return _pipelines_by_column(names, options, shares_of(names, shares), build_pipeline)
 
@@ -111,7 +111,7 @@ def pipelines_of_columns(names: list[str], options: dict[str, Any]) -> dict[str,
 def event_pipelines_of(
     names: list[str], options: dict[str, Any], *, means: bool
 ) -> dict[str, Pipeline]:
-    """The same for events; with means, the last one counts them."""
+    """A pipeline of events for each column; with means, the last one counts events."""
     shares = build_option_by_column("share", names, options.get("share"))
     if not means:
         return _pipelines_by_column(
@@ -135,7 +135,7 @@ def _pipelines_by_column(
     build: Callable[[dict[str, Any]], Pipeline],
 ) -> dict[str, Pipeline]:
     if "epsilon" not in options:
-        raise SettingError("epsilon", "is required: give --epsilon, or set it in --config")
+        raise SettingError("epsilon", "is required (or set `epsilon` in the config file)")
     epsilon = positive("epsilon", options["epsilon"])
     own = {
         setting: build_option_by_column(setting, names, options.get(setting)) for setting in _OWN
@@ -150,7 +150,7 @@ def _pipelines_by_column(
     return found
 
 
-_OWN = ("bound", "lower", "resolution")  # settings that a column has of its own
+_OWN = ("bound", "lower", "resolution")  # settings of single columns
 
 
 def _summarise_columns(

@@ -28,7 +28,7 @@ _END = (
 
 
 def of_events(options: dict[str, Any]) -> bool:
-    """Whether the options describe an event stream."""
+    """Whether the options describe a stream of events."""
     if "every" in options:
         return True
     for name in OPTIONS:
@@ -38,7 +38,7 @@ def of_events(options: dict[str, Any]) -> bool:
 
 
 def check_mean(options: dict[str, Any]) -> None:
-    """Refuse --mean where it means nothing."""
+    """Refuse --mean where there are no events with values."""
     if not options.get("mean"):
         return
     if "every" not in options:
@@ -62,7 +62,7 @@ def release_events_until(options: dict[str, Any]) -> Moment:
 
 
 def clock(options: dict[str, Any]) -> Moment | Callable[[], Moment]:
-    """The same; with --follow, a clock that goes on."""
+    """The time up to which ticks are released; with --follow, a function that gives it."""
     _warn_of_clock_change(options)
     if not options.get("follow"):
         return release_events_until(options)
@@ -76,7 +76,7 @@ def clock(options: dict[str, Any]) -> Moment | Callable[[], Moment]:
 
 
 def _warn_of_clock_change(options: dict[str, Any]) -> None:
-    """Say before anything is spent that ticks of 1d will not be days of the calendar."""
+    """Warn before anything is spent if ticks of 1d will not be days of the calendar."""
     ticks = Ticks(**{name: options[name] for name in ("every", "start", "zone") if name in options})
     count = _MANY if options.get("follow") else ticks.complete(release_events_until(options))
     if changed := ticks.clock_change(count):
@@ -88,7 +88,7 @@ def _warn_of_clock_change(options: dict[str, Any]) -> None:
 
 
 def _events_behind_clock(given: str) -> int:
-    """How far behind the clock `now-5min` is, in nanoseconds."""
+    """The nanoseconds by which `now-5min` lies behind the clock."""
     _, minus, length = given.partition("-")
     try:
         return length_of_time(length.strip()) if minus else 0
@@ -97,7 +97,7 @@ def _events_behind_clock(given: str) -> int:
 
 
 def event_time_now(options: dict[str, Any], behind: int = 0) -> str:
-    """The time of this computer, written as the times of the stream are; or so long before."""
+    """The computer's time, less a delay, written in the form of the stream's times."""
     from datetime import UTC, datetime, timedelta
 
     from tidegate.clock import clock_zone_of
@@ -119,7 +119,7 @@ _REQUIRED = {
 
 
 def build_event_pipeline(options: dict[str, Any]) -> tg.Pipeline:
-    """The pipeline of an event stream; its horizon is the ticks that come, if that is known."""
+    """The pipeline of an event stream; its horizon is the number of ticks to come, if known."""
     for name, what in _REQUIRED.items():
         if name not in options:
             raise SettingError(name, f"is required for events (--every): {what}")

@@ -79,7 +79,7 @@ def release_means_by_key(
 
 
 def keyed_columns(pipelines: dict[str, Pipeline], options: dict[str, Any]) -> dict[str, Keyed]:
-    """A stream of each column for each declared key."""
+    """One stream for each column and declared key."""
     keys = read_keys(options["keys"])
     # What a file says about the past is not forgotten.
     return {
@@ -99,7 +99,7 @@ def _summarise(
     sinks: dict[str, str],
     options: dict[str, Any],
 ) -> None:
-    """What was released; and, for the operator, what was dropped: the same rows in all columns."""
+    """Summarise the release; tell the operator how many rows were dropped from all columns."""
     *_, result = results.values()
     tell_dropped(result, options, events=True)
     if not result.released:

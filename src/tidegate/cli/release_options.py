@@ -1,4 +1,4 @@
-"""The options of `tidegate release`; a file for --config has the same names."""
+"""The options of `tidegate release`; a file for --config uses the same names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,13 @@ from tidegate.cli.option_builders import (
 from tidegate.cli.pipeline_from_options import DEFAULT_PRESET, PRESETS, SMOOTHERS
 
 OPTIONS: dict[str, Any] = {
+    # What nearly every run gives.
     "output": OutputFile,
+    "column": texts_option(
+        "Column that holds the values: a name, a number from 0 (CSV), a key (JSONL). Give it "
+        "several times to release several columns, each into a file of its own."
+    ),
+    "time": text_option("Column or key with the time of a row: carried through, and public."),
     # The pipeline.
     "epsilon": text_option("Privacy budget, e.g. 0.1 or 1/10."),
     "bound": texts_option("Public upper bound of a value. For several columns: COLUMN=BOUND each."),
@@ -69,10 +75,6 @@ OPTIONS: dict[str, Any] = {
     "rethreshold": text_option("Choose the threshold again: every=N or every=N,share=F."),
     "start_early": whole_option("Begin after this many values, refine the threshold later."),
     # The input and the output.
-    "column": texts_option(
-        "Column that holds the values: a name, a number from 0 (CSV), a key (JSONL). Give it "
-        "several times to release several columns, each into a file of its own."
-    ),
     "user_column": text_option("Column or key that names the user (user-horizon)."),
     "by": text_option("Column with the key of a row: a stream for each key (see --keys)."),
     "keys": path_option("With --by: file with all keys, one a line. Rows of others are dropped."),
@@ -82,7 +84,6 @@ OPTIONS: dict[str, Any] = {
     "shared_threshold": flag_option(
         "--shared-threshold", help="With --by: one threshold for all keys (needs --holdout)."
     ),
-    "time": text_option("Column or key with the time of a row: carried through, and public."),
     "zone": text_option("Where times without a zone were written, e.g. Europe/Berlin."),
     "time_format": text_option("How times are written, unless ISO 8601: e.g. '%d.%m.%Y %H:%M'."),
     "late": text_option(
@@ -90,7 +91,8 @@ OPTIONS: dict[str, Any] = {
     ),
     "order": text_option("For a broker: the key with the number of a message (mqtt:// needs it)."),
     "gaps": text_option(
-        "For a broker that deleted messages unread: refuse (default), or close and go on.", GAPS
+        "If a broker deleted messages unread: refuse (default), or close the gap and continue.",
+        GAPS,
     ),
     "every": text_option("Rows are events: release their sum per tick of this length, e.g. 15min."),
     "start": text_option("When the first tick begins; public, e.g. 2024-01-01."),

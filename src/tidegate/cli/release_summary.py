@@ -1,4 +1,4 @@
-"""What `tidegate release` says on stderr: a summary, or what is left of a run that failed.
+"""What `tidegate release` prints on stderr: a summary, or what a failed run leaves behind.
 
 Public facts only, but for lines that say that they are for the operator.
 """
@@ -38,7 +38,7 @@ Durable = DurableRelease | DurableColumns
 def summary_of_what_is_left(
     run: Durable | Sequence[Release | KeyedRelease], output: str | None
 ) -> Iterator[None]:
-    """Add it to an error on its way to the user. What was refused for privacy explains itself."""
+    """Add what is left to an error. Refusals for privacy explain themselves."""
     try:
         yield
     except (TidegateError, KeyboardInterrupt) as error:
@@ -55,7 +55,7 @@ def summary_of_what_is_left(
 def _summary_of_continuing(run: Durable) -> str:
     rows, seen = f"{run.position:,} rows are released", f"the first {run.seen:,} rows"
     if isinstance(run, DurableRelease) and run.pipeline.ticks is not None:
-        seen = "what was read before"  # how many events there are is nobody's business
+        seen = "what was read before"  # the number of events is secret
     again = "run the same command again: it continues from there, and nothing is spent twice"
     if not run.seen:
         return f"no rows are released. When that is mended, {again}"
@@ -70,14 +70,14 @@ def _summary_of_spent(
     if not position:
         return "no rows were released, so no epsilon was spent"
     rest = f"the rows from {seen:,} on (counted from 0)"
-    if runs[0].pipeline.ticks is not None:  # how many events there are is nobody's business
+    if runs[0].pipeline.ticks is not None:  # the number of events is secret
         rest = "later ticks"
     cost = (
         f"They have spent {promise}, and a new run spends that again on the same rows: "
         f"release only {rest}, or accept that costs add up. "
         "With --state, the same command would continue where it stopped"
     )
-    # Of several columns, each has a file whose name is made of this one.
+    # With several columns, each has a file whose name is derived from this one.
     written = output not in (None, "-") and (len(runs) > 1 or Path(str(output)).exists())
     if not written:
         return f"{position:,} rows were released before that. {cost}"
@@ -96,7 +96,7 @@ _WIDE = 0.25  # of a sum: an interval that could be shorter
 
 @dataclass(frozen=True)
 class ReleaseOutcome:
-    """What a run came to."""
+    """The results of a run, for its summary."""
 
     pipeline: Pipeline
     guarantee: Guarantee  # of everything that was released of this source
@@ -130,7 +130,7 @@ class ReleaseOutcome:
 
 
 def summarise_release(outcome: ReleaseOutcome, named: str = "") -> None:
-    """Rows in and out, the threshold, ε, the error of a total, and what is doubtful."""
+    """Print rows in and out, the threshold, ε, the error of a total, and warnings."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
     for line in _summary_lines(outcome):
@@ -140,14 +140,14 @@ def summarise_release(outcome: ReleaseOutcome, named: str = "") -> None:
 
 
 def summarise_release_of_keys(release: Any, result: Any, named: str = "") -> None:
-    """Print the summary of a release with keys; `named` says of which column."""
+    """Print the summary of a release with keys; `named` names the column."""
     from tidegate.plan import setting_warnings  # on demand: `--help` needs none of it
 
     if release.specification.pipeline.ticks is None:
-        read = result.read - result.dropped  # the others are told apart, to the operator
+        read = result.read - result.dropped  # dropped rows have their own line, for the operator
         complain(f"{named}released {result.released:,} of {read:,} rows, of {result.keys:,} keys")
     else:
-        ticks = result.released // max(1, result.keys)  # how many events there were is not said
+        ticks = result.released // max(1, result.keys)  # the number of events is secret
         complain(f"{named}released {ticks:,} ticks of {result.keys:,} keys")
     if release.threshold is not None:
         complain(f"{named}larger values count as {release.threshold:g}, for all keys")
@@ -171,8 +171,8 @@ def _keys_have(count: int) -> str:
 
 
 def _summary_of_crowded_keys(release: Any) -> list[str]:
-    """Whether most values lie at the cap, of all keys together; and what the bound cuts."""
-    with suppress(TidegateError):  # a range that not all keys know: nothing is said
+    """Warn if most values lie at the cap, over all keys; say what the bound cuts."""
+    with suppress(TidegateError):  # a range that not all keys know: print nothing
         total = release.query()
         advice = f"warning: {total.warning}. Use {printed_advice(total)}"
         return [*([advice] if total.warning else []), *filter(None, [total.beyond_bound[:-1]])]
@@ -180,7 +180,7 @@ def _summary_of_crowded_keys(release: Any) -> list[str]:
 
 
 def summary_of_left_out(run: DurableRelease | Release) -> list[str]:
-    """Events that are in no tick, for the operator: wrong years and zones show here first."""
+    """Tell the operator about events outside all ticks: often a wrong year or zone."""
     found = []
     dropped: int = getattr(run, "dropped", 0)
     if dropped:
@@ -197,7 +197,7 @@ def summary_of_left_out(run: DurableRelease | Release) -> list[str]:
 
 
 def nothing_released(outcome: ReleaseOutcome, *, durable: bool) -> str:
-    """Why there is no output, and what would do. Rows are counted, and their number is public."""
+    """Why there is no output, and what to do. The number of rows is public."""
     pipeline, rows = outcome.pipeline, outcome.seen
     if pipeline.ticks is not None:
         return "nothing was released: no tick is over. Give a later --until, or an earlier --start"
@@ -221,7 +221,7 @@ def nothing_released(outcome: ReleaseOutcome, *, durable: bool) -> str:
 
 
 def summary_of_unmeasured(result: Transferred, *, durable: bool) -> str:
-    """What an input that ended inside its warm-up has left."""
+    """What is left of an input that ended inside its warm-up."""
     rows = f"the warm-up needs {result.unmeasured:,} more rows. Those released are placeholders"
     if result.threshold is None:
         rows += ": nothing is measured yet."
@@ -235,7 +235,7 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
     rows, released = outcome.seen, outcome.released
     total = outcome.total() if released <= _LONGEST else None
     first = f"released {released:,} of {rows:,} rows"
-    if outcome.pipeline.ticks is not None:  # how many events there were is not said
+    if outcome.pipeline.ticks is not None:  # the number of events is secret
         first = f"released {released:,} ticks of {outcome.pipeline.ticks.every}"
     elif released < rows:
         first += f" (the first {rows - released:,} chose the threshold and are not released)"
@@ -263,7 +263,7 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
 
 
 def _summary_why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
-    """What an interval assumes, and what would make it shorter."""
+    """What an interval assumes, and what would make it narrower."""
     from tidegate.record.answer_text import FAR, OPEN, text_of_open_end  # on demand, as above
 
     words = {
@@ -284,7 +284,7 @@ def _summary_why_wide(outcome: ReleaseOutcome, total: Answer) -> list[str]:
 
 
 def _summary_of_counted(outcome: ReleaseOutcome, total: Answer | None) -> str:
-    """What values beyond the ends count as: where caps moved, as `tidegate query` says it."""
+    """The caps of values; where they moved, in the words of `tidegate query`."""
     from tidegate.record.answer_text import text_of_moved_level  # on demand, as above
 
     if outcome.pipeline.ticks is not None:

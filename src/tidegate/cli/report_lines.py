@@ -1,4 +1,4 @@
-"""Reports from a file or a pipe, line by line, whatever the lines hold."""
+"""Read reports from a file or a pipe line by line; lines may hold anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WRONG_NAME = "must be JSON lines: its name must end in .jsonl, or pipe it in"
 
 
 def report_lines(path: str) -> Iterator[list[bytes]]:
-    """Lines that are not blank, as soon as they are there. Compressed files are known by name."""
+    """Non-blank lines as soon as they arrive. The name tells whether a file is compressed."""
     kind = _kind_of_report_lines(path)
     if kind is None or kind.format != "jsonl":
         raise SourceError(None, _WRONG_NAME, path)

@@ -1,4 +1,4 @@
-"""Tell the operator of `tidegate release` what was not counted as it was written.
+"""Tell the operator of `tidegate release` how many values were rounded, cut or missing.
 
 Rounding to the resolution may move the sum, the bounds cut what lies beyond them, and a missing
 value counts as 0. No estimate and no interval has what is lost there.
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _MUCH = 0.005  # of the sum, or of the values
 _FOR_YOU = "This number is for you: it is not private, and is not in the output"
-_SAMPLE = 1 << 16  # values that a better resolution is found from
+_SAMPLE = 1 << 16  # values from which a better resolution is found
 
 
 class _RoundedColumn:
-    """What became of the values of a column so far; rounding above and below 0 apart."""
+    """Counts of rounded, cut and missing values of a column; rounding above and below 0 apart."""
 
     def __init__(self, lattice: Lattice) -> None:
         self._lattice = lattice
@@ -56,7 +56,7 @@ class _RoundedColumn:
             self._sampled += self._sample[-1].size
 
     def words(self) -> list[str]:
-        """Warnings; may be none."""
+        """Warnings about the column; may be none."""
         return [*filter(None, (self._of_missing(), self._of_cut(), self._of_rounding()))]
 
     def _of_missing(self) -> str:
@@ -91,7 +91,7 @@ class _RoundedColumn:
 
 
 class RoundingNote:
-    """A source that is read through: the same batches, and what was lost of their values."""
+    """A source that passes its batches on unchanged and counts what their values lose."""
 
     def __init__(self, source: Any, lattices: Sequence[Lattice], names: Sequence[str] = ()) -> None:
         self._source, self._names = source, names or [""] * len(lattices)
@@ -101,14 +101,14 @@ class RoundingNote:
         return getattr(self._source, name)
 
     def batches(self) -> Iterator[Batch]:
-        """The batches of the source, which are watched."""
+        """Yield the batches of the source and count."""
         for batch in self._source.batches():
             for column, values in zip(self._columns, (batch.values, *batch.others), strict=False):
                 column.push(values)
             yield batch
 
     def tell(self) -> None:
-        """Say on stderr what was not counted as it was written, if that is much."""
+        """Print on stderr what was rounded, cut or missing, if that is much."""
         for name, column in zip(self._names, self._columns, strict=True):
             for words in column.words():
                 complain(f"{name}{': ' if name else ''}warning: {words}")

@@ -14,7 +14,7 @@ READABLE = "who can read the folder can read held-out values and raw sums"
 
 
 def read_sealing_key(path: Path | str | None, setting: str = "key-file") -> bytes | None:
-    """32 bytes, written raw, in hex or in base64; None if there is no key."""
+    """Read 32 bytes, written raw, in hex or in base64. None: there is no key."""
     if path is None:
         text = os.environ.get(KEY_VARIABLE)
         return None if text is None else decoded_key(os.fsencode(text), KEY_VARIABLE, setting)
@@ -25,7 +25,7 @@ def read_sealing_key(path: Path | str | None, setting: str = "key-file") -> byte
 
 
 def sealing_key_of_command(command: str) -> bytes:
-    """The key that a command prints, such as one that asks a KMS. It runs without a shell."""
+    """Read the key that a command prints, for example a KMS client. It runs without a shell."""
     try:
         done = subprocess.run(shlex.split(command), capture_output=True, timeout=60, check=False)  # noqa: S603  # the operator's own command
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:

@@ -1,4 +1,4 @@
-"""`tidegate serve` and `tidegate token`: the service, and who may use it."""
+"""`tidegate serve` and `tidegate token`: run the service, and manage who may use it."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def backup(
     folder: Folder,
     target: Annotated[Path, typer.Argument(help="A new folder for the copy.")],
 ) -> None:
-    """Copy the SQLite database of a service, which may be running (PostgreSQL: pg_dump).
+    """Copy the SQLite database of a service (PostgreSQL: use pg_dump).
 
     Examples:
 
@@ -167,7 +167,7 @@ def backup(
 def restore(
     copy: Annotated[Path, typer.Argument(help="The folder of a backup.")], folder: Folder
 ) -> None:
-    """Restore a lost database from a backup; every stream begins a new, charged epoch.
+    """Restore a database; every stream begins a new, charged epoch.
 
     Examples:
 
@@ -183,7 +183,7 @@ def restore(
 
 @contextmanager
 def extra_to_serve() -> Iterator[None]:
-    """Say what to install where an import of the service fails."""
+    """Name the extra to install where an import of the service fails."""
     try:
         yield
     except ModuleNotFoundError as error:

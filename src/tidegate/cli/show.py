@@ -1,4 +1,4 @@
-"""`tidegate show`: the released stream as a line of text and as a picture."""
+"""`tidegate show`: the released stream as a line of characters and as a picture."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def show(
     ] = None,
     format: ReleasedFormat = None,  # noqa: A002  # the option's name
 ) -> None:
-    """Show the level and the moving average of a released file, and what is known about it.
+    """Show a released file: its level, and what is known about it.
 
     Everything shown is already released, so this spends no privacy budget.
 
@@ -109,7 +109,7 @@ def show(
 
 
 def _opened_to_show(released: Path, key: str | None, format: str | None) -> ReleasedFile:  # noqa: A002  # as in `show`
-    """The file, or one of its keys."""
+    """Open the file, or one of its keys."""
     from tidegate.keyed.keyed_file import KeyedFile, open_one_file  # on demand, as in `query`
 
     file = open_one_file(released, format)
@@ -122,7 +122,7 @@ def _opened_to_show(released: Path, key: str | None, format: str | None) -> Rele
         more = len(file.keys) - _LISTED
         raise SettingError(
             "key",
-            f"says which of the keys of {released.name} to show: {names}"
+            f"is required: {released.name} has the keys {names}"
             f"{f' and {more:,} more' if more > 0 else ''}",
         )
     return file.of_key(key)
@@ -187,12 +187,12 @@ def _show_facts(file: ReleasedFile, confidence: float) -> list[tuple[str, str]]:
 
 
 def _shown_ends(phase: Phase) -> str:
-    """Where values are cut; the lower end only where it is not 0."""
+    """The caps of values; the lower one only where it is not 0."""
     return f"{f'{phase.floor:g} to ' if phase.floor else ''}{phase.threshold:g}"
 
 
 def _show_average(file: ReleasedFile, window: int, points: int, confidence: float) -> Answers:
-    """Sums over moving windows that end at evenly spaced positions."""
+    """Print sums over moving windows that end at evenly spaced positions."""
     import numpy as np
 
     record = file.record
@@ -202,7 +202,7 @@ def _show_average(file: ReleasedFile, window: int, points: int, confidence: floa
 
 
 def _show_levels(file: ReleasedFile, points: int) -> tuple[IntArray, FloatArray] | None:
-    """Where, and the mean of the levels around there; None: the file has none."""
+    """Positions, and the mean level around each. None: the file has no levels."""
     import numpy as np
 
     start, end = file.record.start, file.record.end
@@ -219,7 +219,7 @@ def _show_levels(file: ReleasedFile, points: int) -> tuple[IntArray, FloatArray]
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A line of bars, or of plain characters where a terminal has none."""
+    """A line of bars, or of ASCII characters where a terminal has no bars."""
     bars = _BARS
     try:
         bars.encode(sys.stdout.encoding or "utf-8")
@@ -287,7 +287,7 @@ def _show_picture(
 
 
 def _pyplot() -> Any:
-    """matplotlib, without a display."""
+    """Import matplotlib for use without a display."""
     try:
         import matplotlib as mpl
     except ImportError:

@@ -1,4 +1,4 @@
-"""`tidegate shuffle`: the shuffler between devices and a service, as a process of its own."""
+"""`tidegate shuffle`: run the shuffler between devices and a service."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def shuffle(
     certificate: Annotated[Path | None, typer.Option(help="TLS certificate, PEM.")] = None,
     private_key: Annotated[Path | None, typer.Option(help="TLS private key, PEM.")] = None,
 ) -> None:
-    """Take reports of devices, strip names, mix them, and send them to a service in batches.
+    """Strip names from reports of devices, mix them, send them on.
 
-    Devices call it as they would call the service. Whoever runs both the
-    shuffler and the service knows who reported what, so let somebody else run the shuffler.
+    Devices call it as they would call the service. Let somebody else run the shuffler: an
+    operator of both the shuffler and the service knows who reported what.
 
     Examples:
 

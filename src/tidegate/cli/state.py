@@ -42,7 +42,7 @@ def show(folder: Folder, key_file: KeyFile = None) -> None:
         left = f"{0 if run.phases else run.holding:,} more to hold out"
         if run.pipeline.warm_up:
             left = f"{run.warming:,} more in the first warm-up"
-        if run.pipeline.ticks is None:  # how many events there are is not said
+        if run.pipeline.ticks is None:  # the number of events is secret
             typer.echo(f"read       {run.seen:,} values, {left}")
         typer.echo(f"released   {run.position:,} values; the journal holds {replayed:,}")
         for phase in run.phases:

@@ -1,3 +1,3 @@
-"""Demonstrations: one made-up stream as a table and a picture; a made-up city behind a service."""
+"""Demonstrations: a synthetic stream as table and picture; a synthetic city behind a service."""
 
 from __future__ import annotations

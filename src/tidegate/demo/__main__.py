@@ -1,4 +1,4 @@
-"""`make demo` and `python -m tidegate.demo`: its options, and what it says at the end."""
+"""`make demo` and `python -m tidegate.demo`: options, and the final message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A made-up city: meters by zone, taxi trips, and phones that perturb their own numbers.
+"""A synthetic city: meters by zone, taxi trips, and phones that perturb their own numbers.
 
 Nobody's data: everything is drawn from a seeded generator, as in `tidegate.synthetic`.
 
@@ -31,7 +31,7 @@ _TRIPS = 40  # a tick, on average
 
 @dataclass(frozen=True)
 class CityTick:
-    """What happens in a quarter of an hour.
+    """The events of a quarter of an hour.
 
     Attributes:
         start: when it begins.
@@ -47,7 +47,7 @@ class CityTick:
 
 
 def city_ticks(start: datetime, seed: int = 0) -> Iterator[CityTick]:
-    """The city from `start` on, for ever."""
+    """The city from `start` on, without end."""
     generator = np.random.default_rng(seed)
     now = start.astimezone(UTC)
     while True:
@@ -68,7 +68,7 @@ def city_ticks(start: datetime, seed: int = 0) -> Iterator[CityTick]:
 
 
 def minutes_of_phones(phones: int, seed: int = 1) -> Iterator[list[float]]:
-    """How long the owner of each phone travelled, day by day; now and then the trains are late."""
+    """How long the owner of each phone travelled, day by day; sometimes trains are late."""
     generator = np.random.default_rng(seed)
     while True:
         late = 1.5 if generator.random() < 0.2 else 1.0
@@ -81,7 +81,7 @@ _BOUND, _MOST = 180, 90  # minutes that count, and those that few exceed
 
 
 class Phones:
-    """A fleet, and the task that it answers.
+    """A fleet of phones, and the task that they answer.
 
     Args:
         gate: with an administrator's token.
@@ -100,7 +100,7 @@ class Phones:
         self._days = minutes_of_phones(count)
 
     def report(self, pause: float = 0.0) -> int:
-        """Let every phone report once; how many were taken."""
+        """Let every phone report once; return how many reports were accepted."""
         taken = 0
         for client, minutes in zip(self._clients, next(self._days), strict=True):
             with suppress(TidegateError):  # a round that is full, or just over: the next one comes
@@ -109,6 +109,6 @@ class Phones:
         return taken
 
     def run(self) -> None:
-        """Run one round after the other, for ever."""
+        """Run one round after another, without end."""
         while True:
             self.report(_ROUND / len(self._clients))

@@ -1,4 +1,4 @@
-"""`tidegate demo --serve`: a service, a made-up city that feeds it, and a page that moves."""
+"""`tidegate demo --serve`: a service, a synthetic city that feeds it, and a live page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CAP = 2  # of ε, for each source: the page shows what is left
 
 
 def serve(port: int, *, browser: bool = True) -> None:
-    """Serve until interrupted. Everything is in a temporary folder and is gone afterwards."""
+    """Serve until interrupted. Everything is in a temporary folder and is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-") as folder:
         service = Service.opened(Path(folder) / "gate", key=random_bytes(32), cap=_CAP)
         tokens = [
@@ -72,7 +72,7 @@ def _feed_served_demo(address: str, tokens: list[str], browser: bool) -> None:
 
 
 def create_streams_to_serve(gate: Gate, start: datetime) -> None:
-    """A stream with keys, and two of events from one source."""
+    """Create a stream with keys, and two of events from one source."""
     gate.create("load-by-zone", epsilon="1", bound=METER_BOUND, keys=list(ZONES))
     clock = {"every": "15min", "start": start.isoformat()}
     gate.create("fares", epsilon="1", bound=FARE_BOUND, events=clock, source="trips")
@@ -80,7 +80,7 @@ def create_streams_to_serve(gate: Gate, start: datetime) -> None:
 
 
 def push_ticks_to_serve(gate: Gate, some: list[CityTick]) -> None:
-    """Send what happened in some ticks."""
+    """Send the events of these ticks."""
     load = [(tick.start, zone, value) for tick in some for zone, value in tick.load.items()]
     times, zones, values = zip(*load, strict=True)
     gate["load-by-zone"].push(zones, values, times)

@@ -1,4 +1,4 @@
-"""A made-up stream goes in, a private one comes out; a table and a picture of both."""
+"""Release a synthetic stream; a table and a picture compare truth and release."""
 
 from __future__ import annotations
 

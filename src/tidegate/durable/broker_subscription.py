@@ -1,4 +1,4 @@
-"""From a broker through a durable release into a sink: nothing lost, nothing twice.
+"""Pass messages of a broker through a durable release into a sink: nothing lost, nothing twice.
 
     Reader: messages after our offset → values → push → commit ║ sink → acknowledge
                                       state, journal and offset ║
@@ -27,7 +27,7 @@ _WAIT = 0.5  # seconds between looks at whether to stop
 
 
 class BrokerMarks(NamedTuple):
-    """Where the values of one batch of messages came from.
+    """The broker's offsets of the values of one batch of messages.
 
     Attributes:
         place: of the first value of the first message, counted over all values.
@@ -45,8 +45,8 @@ class BrokerMarks(NamedTuple):
         return json.dumps([self.place, self.before, self.offsets, self.counts])
 
     def resume(self, seen: int) -> tuple[str | None, int]:
-        """After which offset to go on once `seen` values are taken, and how many of the next
-        message are among them.
+        """The offset to continue after once `seen` values are taken, and how many of them the
+        next message holds.
 
         >>> marks = BrokerMarks(10, "6", ["7", "8"], [3, 2])
         >>> [marks.resume(seen) for seen in (10, 12, 13, 15)]
@@ -73,15 +73,15 @@ def subscribe_to_broker(
     format: str | None = None,  # noqa: A002  # as in open_sink
     written: int | None = None,
 ) -> Transferred:
-    """Release what a broker has, and complete the sink.
+    """Release the messages of a broker, and complete the sink.
 
     Args:
         reader: from `tidegate.io.brokers.open_reader`.
         payloads: how messages are read.
         run: the release, whose state has the offset.
         sink: a file, standard output, or a sink such as `open_broker_sink` gives.
-        follow: go on for ever; otherwise until there is nothing more now.
-        stopped: is asked whether to end.
+        follow: wait for more messages for ever; otherwise end when there are none.
+        stopped: a function that says whether to end.
         progress, warn, format, written: as in `tidegate.durable.transfer`.
     """
     if run.seen and not run.offset:

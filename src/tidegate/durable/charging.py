@@ -1,4 +1,4 @@
-"""Charge the ledger for the input, by position, before it is read."""
+"""Charge the ledger for input positions before they are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 
-from tidegate.durable.folder_lock import StateError
+from tidegate.durable.folder_lock import FolderLock, StateError
 from tidegate.durable.state_file import COLUMNS
 from tidegate.durable.state_stores import StoredAnchors
 from tidegate.errors import SettingError
@@ -21,7 +21,7 @@ from tidegate.run.pipeline import Pipeline
 
 @dataclass(frozen=True)
 class ChargedCost:
-    """A stage that reads the input positions [start, end); `end` None: without end."""
+    """The cost of a stage that reads the input positions [start, end); `end` None: no end."""
 
     stage: str
     start: int
@@ -30,7 +30,7 @@ class ChargedCost:
 
 
 def charged_costs(pipeline: Pipeline) -> Iterator[ChargedCost]:
-    """Every cost of a release, in the order in which it arises.
+    """Every cost of a release, in the order in which it is due.
 
     Their maximum over positions of the sum is the pipeline's guarantee: hold-out and stream are
     disjoint; the values of a later selection are also released (shared), or are withheld from the
@@ -64,7 +64,7 @@ def charged_costs(pipeline: Pipeline) -> Iterator[ChargedCost]:
 
 
 def charged_costs_together(pipelines: Sequence[Pipeline]) -> Iterator[ChargedCost]:
-    """The costs of several releases of the same rows: sequential composition, stage by stage.
+    """The costs of several releases of the same rows: stage by stage, in sequential composition.
 
     One row has one value in each; whoever replaces the row replaces all of them. Each release is
     private by itself, with noise of its own, so the costs at a position add up.
@@ -78,7 +78,7 @@ def charged_costs_together(pipelines: Sequence[Pipeline]) -> Iterator[ChargedCos
 
 
 class Charging:
-    """Charges the costs of one epoch in order, without those that were charged before."""
+    """Charges the costs of one epoch in order, skipping those already charged."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Charging:
 
     @property
     def own(self) -> Charging:
-        """What charges for this release alone."""
+        """The object that charges for this release alone."""
         return self
 
     def check(self, count: int) -> None:
@@ -108,14 +108,14 @@ class Charging:
         self._ledger.check(self._source, charges, part=self._part)
 
     def due(self, count: int) -> list[tuple[int, int | None, Guarantee]]:
-        """What the first `count` values cost beyond what was charged (`Ledger.check`)."""
+        """The costs of the first `count` values that are not charged yet (`Ledger.check`)."""
         if self._next is None or self._next.start >= count:
             return []
         due = takewhile(lambda cost: cost.start < count, islice(self._all(), self._charged, None))
         return [(cost.start, cost.end, cost.guarantee) for cost in due]
 
     def charge(self, seen: int, count: int) -> int:
-        """Charge for `count` values after the first `seen`; give how many the cap allows.
+        """Charge for `count` values after the first `seen`; return how many the cap allows.
 
         Raises:
             CapExceeded: if it allows none.
@@ -128,7 +128,7 @@ class Charging:
         return allowed
 
     def begin(self, *, counted: bool) -> None:
-        """Charge a stream whose number of rows is protected when its state is made, or opened.
+        """Charge a stream with a protected number of rows when its state is created or opened.
 
         Privacy: the ledger is readable, and each of its lines has a time. Readings are charged with
         the first of them, whose arrival is public; of events, and of rows that are dropped unless
@@ -141,7 +141,7 @@ class Charging:
                 self.charge(0, 1)
 
     def charge_rows(self, seen: int, count: int, *, counted: bool) -> int:
-        """Charge for rows that were read; where they are not `counted`, whatever their number."""
+        """Charge for rows that were read; if the number is not `counted`, for any number."""
         if counted:
             return self.charge(seen, count)
         self.charge(0, 1)
@@ -164,11 +164,39 @@ class Charging:
 
 def charging_in(folder: Path, own: Charging) -> Charging:
     """What charges for the release in a folder: nothing, if it is one column of several."""
-    return ChargingOneColumn(own, folder) if (folder.parent / COLUMNS).exists() else own
+    return ChargingOneColumn(own, folder) if _is_column(folder) else own
+
+
+def refuse_column_alone(folder: Path) -> None:
+    """Refuse to begin one column of several anew by itself: its state would be lost for nothing.
+
+    Who opens all columns holds the lock of the folder above.
+    """
+    if not _is_column(folder):
+        return
+    lock = FolderLock(folder.resolve().parent)
+    try:
+        lock.acquire()
+    except StateError:
+        return
+    lock.release()
+    raise _column_is_charged_with_all(folder)
+
+
+def _is_column(folder: Path) -> bool:
+    """Whether a folder holds one column of several; also under another name (a link)."""
+    return (folder.resolve().parent / COLUMNS).exists()
+
+
+def _column_is_charged_with_all(folder: Path) -> StateError:
+    return StateError(
+        f"{folder} is one column of the state in {folder.resolve().parent}, whose ledger counts "
+        "all of them: open that"
+    )
 
 
 class ChargingOneColumn(Charging):
-    """Charges for a column of several that was opened by itself: to look at, rekey or erase it.
+    """Charging for a column of several that was opened alone: to show, rekey or erase it.
 
     It takes no value: what it cost would be missing in the ledger of all columns.
     """
@@ -178,24 +206,21 @@ class ChargingOneColumn(Charging):
 
     @property
     def own(self) -> Charging:
-        """What the column is charged by when all are open."""
+        """The object that charges the column when all columns are open."""
         return self._own
 
     def check(self, count: int) -> None:
-        """Refuse: nothing may be charged here."""
-        raise StateError(
-            f"{self._folder} is one column of the state in {self._folder.parent}, whose ledger "
-            "counts all of them: open that"
-        )
+        """Refuse: a column alone must not be charged."""
+        raise _column_is_charged_with_all(self._folder)
 
     def charge(self, seen: int, count: int) -> int:
-        """Refuse: nothing may be charged here."""
+        """Refuse: a column alone must not be charged."""
         self.check(count)
         return 0
 
 
 class ChargingAllColumns(Charging):
-    """Charges for one column of several: a push is first charged to the sum of all columns.
+    """Charging for one column of several: a push is charged to the sum of all columns first.
 
     Without it a push to the run of a column went around the ledger of the columns, and its cap.
     """
@@ -209,7 +234,7 @@ class ChargingAllColumns(Charging):
         self._own.check(count)
 
     def charge(self, seen: int, count: int) -> int:
-        """Charge all columns and this one; what is charged already costs nothing again."""
+        """Charge all columns and this one; what was charged before costs nothing again."""
         with self._turn:
             allowed = self._together.charge(seen, count)
         return self._own.charge(seen, allowed)

@@ -1,11 +1,13 @@
-"""The state of several columns in one folder: a durable release for each, one ledger for the sum.
+"""The state of several columns in one folder: a durable release for each, one ledger for their sum.
 
 `durable_columns` says what is charged. This is what it shares with columns that have keys.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -16,9 +18,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from tidegate import _atomic_files
 from tidegate._context_managers import Closed, Context
 from tidegate.durable.charging import ChargedCost, Charging, ChargingAllColumns
-from tidegate.durable.folder_lock import FolderLock, StateError, StorageError
+from tidegate.durable.folder_lock import Anchor, FolderLock, StateError, StorageError
 from tidegate.durable.state_file import COLUMNS, refuse_other_states
-from tidegate.durable.state_stores import FolderStore
+from tidegate.durable.state_stores import NO_LEDGER, FolderStore
 from tidegate.guarantee import Guarantee, sequential
 from tidegate.ledger import Ledger, LedgerError
 from tidegate.ownership import NotCopied
@@ -37,15 +39,19 @@ class ColumnOnDisk(Context, Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What a row is promised."""
+        """The guarantee for a row."""
 
     @property
     def seen(self) -> int:
-        """How many rows it has taken."""
+        """The number of rows taken."""
 
     @property
     def position(self) -> int:
-        """How many rows it has released."""
+        """The number of rows released."""
+
+    @property
+    def commits(self) -> int:
+        """How many commits its folder has seen, over all epochs."""
 
     @property
     def sealed(self) -> bool:
@@ -71,9 +77,10 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         source: str,
         costs: Callable[[], Iterator[ChargedCost]],
     ) -> None:
-        self.runs, self.source = runs, source
+        self.runs, self.source, self._lock = runs, source, lock
+        self._process = os.getpid()
         self._charging = Charging(ledger, costs, self.epoch, source, lock)
-        self._turn = threading.Lock()  # columns may be pushed to by threads of their own
+        self._turn = threading.Lock()  # threads may push to columns independently
         for run in runs.values():
             run._charging = ChargingAllColumns(run._charging, self._charging, self._turn)
 
@@ -85,7 +92,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
     @staticmethod
     @abstractmethod
     def _costs(wanted: list[Any]) -> Iterator[ChargedCost]:
-        """What all columns together cost a row."""
+        """The cost of a row over all columns."""
 
     @staticmethod
     def _pipeline(wanted: Any) -> Pipeline:
@@ -104,7 +111,7 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         cap: Any = None,
         new_epoch: bool = False,
     ) -> Self:
-        """Begin in an empty folder, or continue. Arguments as of `DurableRelease.open`."""
+        """Begin in an empty folder, or resume. Arguments as for `DurableRelease.open`."""
         names = checked_column_names(list(pipelines))
         store = FolderStore(Path(folder))
         place = store.folder
@@ -148,12 +155,17 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
                 runs[column] = opened.enter_context(run)
             found = cls(lock, ledger, runs, name, costs)
             charged = {charge.epoch for charge in ledger.charges(name)}
+            if not charged and any(run.position for run in runs.values()):
+                raise StateError(NO_LEDGER.format(place / "ledger.jsonl"))
             if charged and not new_epoch and found.epoch not in charged:
                 raise StateError(
                     f"the state of a column in {place} is lost, but the ledger shows what was "
                     "released: restore it, or begin again with "
                     "new_epoch=True (--new-epoch), which is charged"
                 )
+            if not new_epoch:
+                found._check_none_was_put_back()
+            found._keep_commits()
             for one in every:
                 found._charging.begin(counted=one.ticks is None)
             found._opened = opened.pop_all()
@@ -168,17 +180,17 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What a row is promised: all columns together, in this epoch."""
+        """The guarantee for a row over all columns, in this epoch."""
         return sequential(*(run.guarantee for run in self.runs.values()))
 
     @property
     def seen(self) -> int:
-        """How many rows all columns have taken."""
+        """The number of rows that all columns have taken."""
         return min(run.seen for run in self.runs.values())
 
     @property
     def position(self) -> int:
-        """How many rows all columns have released."""
+        """The number of rows that all columns have released."""
         return min(run.position for run in self.runs.values())
 
     @property
@@ -187,29 +199,54 @@ class ColumnsOnDisk(Closed, NotCopied, Generic[Run]):
         return all(run.sealed for run in self.runs.values())
 
     def charge(self, end: int) -> int:
-        """Charge for the rows before `end`, durably; give up to where the cap allows them."""
+        """Charge for the rows before `end`, durably; return up to where the cap allows it."""
         with self._turn:
             seen = self.seen
             return seen + self._charging.charge(seen, max(0, end - seen))
 
     def close(self) -> None:
         """Commit what was taken, and unlock the folder."""
-        self._opened.close()
+        with self._opened, suppress(StorageError):
+            self._keep_commits()
+
+    # What all columns have committed is kept beside them too. The lock file of a column is put back
+    # with its folder, and its output may be gone: then the others alone know that its noise has met
+    # values that its state knows nothing of.
+
+    @property
+    def _commits(self) -> Anchor:
+        """How many commits there were in all columns together, and of which epoch."""
+        total = sum(run.commits for run in self.runs.values())
+        return total, hashlib.sha256(self.epoch.encode()).hexdigest()
+
+    def _check_none_was_put_back(self) -> None:
+        newest, here = self._lock.commit, self._commits
+        if newest is not None and newest[1] == here[1] and newest[0] > here[0]:
+            raise StateError(
+                f"the state of a column in {self._lock.folder} is older than what left it: it was "
+                "put back from a copy. Its noise is on other rows already: put the newest back, or "
+                "begin again with new_epoch=True (--new-epoch), which is charged"
+            )
+
+    def _keep_commits(self) -> None:
+        """Keep a number that all states have by now, so a crash at any moment refuses nothing."""
+        if self._lock.held and os.getpid() == self._process:
+            self._lock.keep_commit(self._commits)
 
 
 def _charges_of_column(folder: Path, pipeline: Pipeline) -> int:
-    """How many charges the ledger of one column shows, over all epochs; that of events is first."""
+    """The number of charges in one column's ledger, over all epochs; 0 for events."""
     path = folder / "ledger.jsonl"
     if pipeline.ticks is not None or not path.exists():
         return 0
-    # Of one that a crash left empty, or that is damaged, opening the column says what to do.
+    # If a crash left it empty, or it is damaged, opening the column says what to do.
     with suppress(LedgerError), Ledger.open(path, read_only=True) as ledger:
         return len(ledger.charges())
     return 0
 
 
 def _columns_agree(folder: Path, names: list[str]) -> None:
-    """The columns of a folder never change: another set would be other noise on the same rows."""
+    """Refuse another set of columns: it would mean other noise on the same rows."""
     path = folder / COLUMNS
     refuse_other_states(folder, COLUMNS)
     if not path.exists():

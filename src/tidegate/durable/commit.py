@@ -1,4 +1,4 @@
-"""`Committer`: everything that a push changes, in one transaction."""
+"""`Committer`: writes everything that a push changes, in one transaction."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Committer:
         self._committed_once(self.committed.head)
 
     def resume(self, body: dict[str, Any]) -> None:
-        """Continue from the content of a sealed state."""
+        """Restore the content of a sealed state."""
         self._source, self._number = body["source"], body["commits"]
         self.offset = body.get("offset", "")
         restore(self.digests, body["digests"])
@@ -113,12 +113,17 @@ class Committer:
         self._fresh_digests, self.unsaved = b"", 0
 
     @property
+    def commits(self) -> int:
+        """How many commits its folder has seen, over all epochs."""
+        return self._number
+
+    @property
     def sealed(self) -> bool:
-        """Whether there is a key."""
+        """Whether the state is sealed with a key."""
         return self._key is not None
 
     def change_key(self, key: bytes | None) -> None:
-        """Seal everything with another key, or with none; what was taken is committed first."""
+        """Seal everything with another key, or with none, after a commit."""
         if self.unsaved:
             self.commit([])
         before, self._key = self._key, key
@@ -132,13 +137,13 @@ class Committer:
         self._store.scrub()
 
     def erase(self) -> None:
-        """Remove everything secret."""
+        """Erase everything secret."""
         self._store.replace_state(b"erased", {"erased": b"yes"}, StateUserRows(replace=True))
         self._committed_once(self.committed.head)
         self._store.scrub()
 
     def _committed_once(self, head: bytes) -> None:
-        """Note, outside the state, that this commit is on the disk: see `folder`."""
+        """Note, outside the state, that this commit is on the disk: see `folder_lock`."""
         self._number += 1
         self._store.lock.keep_commit((self._number, head.hex()))
 

@@ -1,4 +1,4 @@
-"""`CommittedReading`: facts, answers and replays of a durable release, from what is committed."""
+"""`CommittedReading`: facts, answers and replays of a durable release, from committed data."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CommittedReading(RangeQueries):
 
     @property
     def resumable(self) -> bool:
-        """True: another process may go on with the state, and completes the output."""
+        """True: another process can resume from the state and complete the output."""
         return True
 
     def __repr__(self) -> str:
@@ -89,6 +89,11 @@ class CommittedReading(RangeQueries):
     def epoch(self) -> str:
         """The public id of this run's noise."""
         return self._release.epoch
+
+    @property
+    def commits(self) -> int:
+        """How many commits its folder has seen, over all epochs."""
+        return self._committer.commits
 
     @property
     def guarantee(self) -> Guarantee:
@@ -131,7 +136,7 @@ class CommittedReading(RangeQueries):
         return None if self._pipeline.threshold.holdout else self._first_threshold
 
     def facts(self) -> dict[str, Any]:
-        """The public metadata of what was committed: enough to understand and query it.
+        """The public metadata of what is committed: enough to understand and query it.
 
         After a push that failed it does not describe that push. Its threshold in particular may be
         chosen again from other values with the same noise, and must not be known by then.
@@ -158,24 +163,24 @@ class CommittedReading(RangeQueries):
 
     @property
     def offset(self) -> str:
-        """Where the values came from, as `mark` was told; empty: it never was."""
+        """Where the values came from, as given to `mark`; empty: never given."""
         return self._committer.offset
 
     def mark(self, offset: str) -> None:
-        """Say where the next values come from: it is committed together with them."""
+        """Note where the next values come from, to be committed with them."""
         with self._ownership.lock:
             self._check()
             self._committer.offset = offset
 
     @property
     def clock(self) -> Clock | None:
-        """The zone of the times, and how they are written; None: values have none so far."""
+        """Zone and text form of the times; None: no value has had a time so far."""
         return self._release.clock
 
     # -- what was released, and what was read ----------------------------------------------------
 
     def replay(self, start: int = 0) -> Iterator[tuple[int, FloatArray]]:
-        """Published values from position `start` on, as they were published: from the journal.
+        """Published values from position `start` on, unchanged, from the journal.
 
         Everything up to the moment of the call; what is pushed meanwhile is not part of it.
         """
@@ -183,7 +188,7 @@ class CommittedReading(RangeQueries):
         return ((piece.first, piece.values) for piece in rows)
 
     def replay_rows(self, start: int = 0) -> Iterator[Rows]:
-        """Rows with levels from position `start` on, as they were published: from the journal."""
+        """Published rows with levels from position `start` on, unchanged, from the journal."""
         with self._ownership.lock:
             self._check_open()
             key, committed = self._release.derived_key("journal"), self._committer.committed
@@ -198,7 +203,7 @@ class CommittedReading(RangeQueries):
                 yield rows.since(start)
 
     def _rows(self, count: int) -> Iterator[bytes]:
-        """The first rows of the journal, a few at a time: others may push in between."""
+        """The first rows of the journal, in small pieces, as others may push in between."""
         done = 0
         while done < count:
             with self._ownership.lock:
@@ -217,12 +222,12 @@ class CommittedReading(RangeQueries):
             return deepcopy(record)
 
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
-        """Over the whole past: the journal remembers it."""
+        """Answer over the whole past, which the journal keeps."""
         with self._ownership.lock:
             return self.view()._answered(ask)
 
     def view(self) -> JournalView:
-        """Answers from what is committed now, without holding up what is pushed meanwhile.
+        """Read-only answers from what is committed now; pushes need not wait.
 
         For stores whose journal can be read beside the writer.
         """
@@ -236,11 +241,11 @@ class CommittedReading(RangeQueries):
         return nothing_readable_yet(self.holding, self.warming, ticks=ticks)
 
     def fingerprint(self, content: bytes) -> bytes:
-        """A keyed digest, to recognise something secret that comes again."""
+        """A keyed digest that recognises a secret text when it comes again."""
         return hmac.digest(self._release.derived_key("requests"), content, "sha256")
 
     def recogniser(self, start: int = 0) -> InputRecogniser:
-        """Compares an input that is read again, from value `start` on, with the one before."""
+        """Compares re-read input, from value `start` on, with the input taken before."""
         with self._ownership.lock:
             self._check()
             return InputRecogniser(self._committer.digests, self._store.inputs(), start)
@@ -250,7 +255,7 @@ class CommittedReading(RangeQueries):
             raise StateError(f"the state in {self._store.place} is closed")
 
     def _check(self) -> None:
-        """Refuse what is closed, what was cut short, and what belongs to another process."""
+        """Refuse a closed release, an interrupted change, and another process."""
         self._check_open()
         if self.cut_short:
             raise StateError(f"an earlier change of this release was cut short: {AGAIN}")

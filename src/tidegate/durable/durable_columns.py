@@ -1,4 +1,4 @@
-"""Several columns of one source: a release for each, one ledger that is charged with the sum.
+"""Several columns of one source: a release for each, one ledger for their sum.
 
     source ─┬─ fare → DurableRelease in FOLDER/0-fare → its file
             └─ tip  → DurableRelease in FOLDER/1-tip  → its file
@@ -8,7 +8,7 @@
 column is released by itself with noise of its own, at cost ε_i for its value, so everything
 together costs Σ ε_i: sequential composition, computed from the pipelines. The ledger is charged
 with that sum before any column reads a value. Each column is durable and exactly-once as a release
-of one column is; after a crash they may stand at different places, and each goes on from its own.
+of one column is; after a crash they may be at different positions, and each resumes from its own.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _ColumnsInMemory:
         self.runs = runs
 
     def charge(self, end: int) -> int:
-        """Allow all of it: there is no ledger."""
+        """Allow all rows: there is no ledger."""
         return end
 
 
@@ -73,7 +73,7 @@ def transfer_columns(
     means: bool = False,
     warn: Callable[[str], None],
 ) -> dict[str, Transferred]:
-    """Read a source of several columns to its end, release each, and write each to its file.
+    """Read a source of several columns to its end, release each column into its own file.
 
     As `tidegate.durable.transfer`, column by column: what was read before is recognised, rows that
     a file lacks come from the journal. The ledger is charged before any column is read.
@@ -130,6 +130,6 @@ def transfer_columns(
 
 
 def with_ones(batch: Batch) -> Batch:
-    """With a last column that counts every row as 1, whatever its values are."""
+    """Add a last column that counts every row as 1."""
     ones = np.ones(len(batch), dtype=np.int64)
     return replace(batch, others=(*batch.others, ones))

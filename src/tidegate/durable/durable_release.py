@@ -1,4 +1,4 @@
-"""`DurableRelease`: a release that commits every value before it hands it out."""
+"""`DurableRelease`: a release that commits every value before it returns it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         part: str = "",
         cap: Any = None,
     ) -> DurableRelease:
-        """Continue the state in an open store, or begin where nothing was ever charged."""
+        """Resume the state in an open store, or begin if nothing was ever charged."""
         state = store.state()
         body = None if state is None else opened_to_resume(state, key, pipeline, store)
         anchors = [] if body is None else [(body["ledger count"], body["ledger head"])]
@@ -147,7 +147,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
     def _anew(
         cls, store: FolderStore, pipeline: Pipeline, key: bytes | None, source: str | None, cap: Any
     ) -> DurableRelease:
-        """Replace the present state, once the ledger is known to be complete and the cap allows it.
+        """Replace the present state, after checking the ledger and its cap.
 
         The new state replaces the old one in one transaction. It has read nothing, and is charged
         before it does, like any other: a command that fails before that (its input or its output
@@ -178,7 +178,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
 
     @classmethod
     def existing(cls, folder: str | Path, *, key: bytes | None = None) -> DurableRelease:
-        """Open an existing state, with the settings that it was begun with."""
+        """Open an existing state, with the settings that it began with."""
         store = FolderStore(Path(folder))
         store.open(create=False)
         try:
@@ -209,7 +209,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
     def push(
         self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
     ) -> tuple[int, FloatArray]:
-        """Release values: as `push_rows`, without levels. Events: `push(times, values)`.
+        """Release values: `push_rows` without levels. Events: `push(times, values)`.
 
         Returns:
             The position of the first released value, and the values.
@@ -236,7 +236,7 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         try:
             with self._ownership.lock:
                 self._check()
-                at = 0 if self._pipeline.ticks else self.seen  # of events their number is secret
+                at = 0 if self._pipeline.ticks else self.seen  # the number of events is secret
                 numbers = self._pipeline.lattice.numbers(values, at)
                 protects = self._release.user_cap is not None
                 users = checked_users(users, numbers.size, needed=protects, position=at)
@@ -274,11 +274,11 @@ class DurableRelease(DurableTicks, Closed, NotCopied):
         return rows
 
     def due(self, count: int) -> list[Any]:
-        """What the ledger will be charged for the next `count` values (`Ledger.check`)."""
+        """The costs of the next `count` values that are not charged yet (`Ledger.check`)."""
         return self._charging.own.due(self.seen + count)
 
     def save(self) -> None:
-        """Commit everything that was taken. Otherwise held-out values are committed in batches."""
+        """Commit everything taken so far. Otherwise held-out values are committed in batches."""
         with self._ownership.lock:
             self._check()
             if self._committer.unsaved:

@@ -1,4 +1,4 @@
-"""The lock of a state folder, with two anchors in it: last ledger entry, last commit.
+"""The lock of a state folder; its file stores two anchors: last ledger entry, last commit.
 
 The lock file outlives every state in the folder, so two anchors are kept in it:
 
@@ -33,11 +33,11 @@ _LINE = re.compile(rb"([a-z]+) (\d{1,18}) ([0-9a-f]{64}) ([0-9a-f]{8}) *\n")
 
 
 class StateError(RefusedError):
-    """Durable state cannot be used: locked, damaged, lost, or of other settings."""
+    """Durable state cannot be used: locked, damaged, lost, or begun with other settings."""
 
 
 class StorageError(TidegateError):
-    """The disk did not take the state: full, or failing. What was committed before is intact."""
+    """The disk did not store the state: full, or failing. Earlier commits are intact."""
 
 
 class FolderLock:
@@ -50,18 +50,20 @@ class FolderLock:
 
     @property
     def held(self) -> bool:
-        """Whether this process has it."""
+        """Whether this process holds the lock."""
         return self._file is not None
 
     def acquire(self) -> None:
-        """Lock the folder, which is created if it is missing."""
+        """Lock the folder; create it if it is missing."""
         path = self.folder / "lock"
         try:
             _atomic_files.make_folder(self.folder, 0o700)
             self._file = _atomic_files.open_lock(path)
+            ours = self._file is not None and _same_locked_file(self._file, path)
         except OSError as error:
+            self.release()
             raise SettingError("state", f"cannot use {self.folder}: {error.strerror}") from None
-        if self._file is None or not _same_locked_file(self._file, path):
+        if not ours:
             self.release()
             raise StateError(
                 f"another process is using {self.folder}: two would share noise. Stop it first"
@@ -75,7 +77,7 @@ class FolderLock:
 
     @property
     def anchor(self) -> Anchor | None:
-        """The ledger's newest entry that was kept; None: there is none, or it is damaged."""
+        """The ledger's newest entry as stored here. None: there is none, or it is damaged."""
         return anchor_kept_in_folder(self.folder)
 
     def keep(self, anchor: Anchor) -> None:
@@ -86,11 +88,11 @@ class FolderLock:
 
     @property
     def commit(self) -> Anchor | None:
-        """The newest commit that was kept: its number, and the head of the journal."""
+        """The newest commit as stored here: its number, and the head of the journal."""
         return _newest_lock_line(self.folder, _COMMIT)
 
     def keep_commit(self, anchor: Anchor) -> None:
-        """Store the newest commit, once it is on the disk and before its values leave.
+        """Store the newest commit, after it is on the disk and before its values leave.
 
         Not synced, which would double the time of a commit: a killed process leaves its writes, and
         after a power cut an older number is found here, which refuses nothing.
@@ -106,12 +108,12 @@ class FolderLock:
 
 
 def anchor_kept_in_folder(folder: Path) -> Anchor | None:
-    """The newest anchor of the ledger, without the folder's lock. Read it before the ledger."""
+    """The newest stored anchor of the ledger, read without the lock. Read it before the ledger."""
     return _newest_lock_line(folder, _LEDGER)
 
 
 def keep_anchor_in_folder(folder: Path, anchor: Anchor) -> None:
-    """Store the ledger's newest entry; the caller holds the lock of the *ledger*."""
+    """Store the ledger's newest entry; the caller must hold the lock of the *ledger*."""
     with suppress(FileNotFoundError):  # no state was ever in this folder
         descriptor = _atomic_files.open_file(folder / "lock", os.O_RDWR)
         try:
@@ -121,7 +123,7 @@ def keep_anchor_in_folder(folder: Path, anchor: Anchor) -> None:
 
 
 def _write_in_folder(descriptor: int, folder: Path, anchor: Anchor) -> None:
-    """Write an anchor of the ledger into the slot that does not hold the newest one."""
+    """Write an anchor into the slot that does not hold the newest one."""
     newest, places = anchor_kept_in_folder(folder), _PLACES[_LEDGER]
     try:
         if newest != anchor:
@@ -163,7 +165,7 @@ def _anchor_in_folder(folder: Path, name: bytes, place: int) -> Anchor | None:
 
 
 def _same_locked_file(descriptor: int, path: Path) -> bool:
-    """Whether the locked file still has its name; else another process could lock a new one."""
+    """Whether the path still leads to the locked file; else another process may lock a new one."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False

@@ -1,4 +1,4 @@
-"""Recognise an input that is read again, by keyed digests and without keeping the input.
+"""Recognise re-read input by keyed digests, without storing the input.
 
 The input is cut into spans of 4,096 values, each with a 16-byte HMAC-SHA-256 keyed from the noise
 secret: without that secret nothing can be learnt or tested about the values. The last, incomplete
@@ -21,12 +21,12 @@ _BYTES = 16
 
 
 class InputDigests:
-    """Digests of the input, given as lattice units and users, span by span."""
+    """Digests of the input (lattice units and users), span by span."""
 
     STATE: ClassVar[tuple[str, ...]] = ("tail", "spans", "user_tail", "time_tail")
 
     def __init__(self, key: bytes, top: int) -> None:
-        """Values of at most `top` + 1 lattice steps; those below 0 wrap around."""
+        """Digest values of at most `top` + 1 lattice steps; those below 0 wrap around."""
         self._key = key
         self._top = top
         # As few bytes as the largest value needs: hashing is what durable bulk releases wait for.
@@ -38,7 +38,7 @@ class InputDigests:
         self.spans = 0
 
     def empty(self) -> InputDigests:
-        """An empty one with the same key."""
+        """An empty copy with the same key."""
         return InputDigests(self._key, self._top)
 
     def copy(self) -> InputDigests:
@@ -51,7 +51,7 @@ class InputDigests:
 
     @property
     def seen(self) -> int:
-        """How many values were taken."""
+        """The number of values taken."""
         return self.spans * SPAN + self.tail.size
 
     def push(self, units: IntArray, users: Any = None, times: IntArray | None = None) -> bytes:
@@ -85,7 +85,7 @@ class InputDigests:
 
 
 class InputRecogniser:
-    """Compares an input that is read again with what was remembered of it.
+    """Compares re-read input with the digests of the input taken before.
 
     An input that is read again from `start` on, in the middle of a span that has a digest, is
     compared from the next span on: what comes before that cannot be.
@@ -107,16 +107,16 @@ class InputRecogniser:
 
     @property
     def place(self) -> int:
-        """The place of the next value."""
+        """The position of the next value."""
         return self._remembered.seen - self.left
 
     @property
     def left(self) -> int:
-        """How many values are still to be recognised."""
+        """How many values remain to be recognised."""
         return self._uncompared + self._remembered.seen - self._again.seen
 
     def push(self, units: IntArray, users: Any = None, times: IntArray | None = None) -> bool:
-        """Take at most `left` values; False: they are not what was read before."""
+        """Compare at most `left` values. False: they differ from those taken before."""
         if self._uncompared:
             passed = min(self._uncompared, units.size)
             self._uncompared -= passed

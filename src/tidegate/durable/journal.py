@@ -1,4 +1,4 @@
-"""The journal's rows: encoded, verified by a hash chain, published again; their record.
+"""The journal's rows: encode, verify by hash chain, replay; and the record built from them.
 
 A row holds what one commit added. Everything in it was released, so emitting it again costs no
 privacy; it contains no raw values and no noise. Rows are chained by a keyed hash (`_hash_chain`):
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def encoded_journal_entry(entry: JournalEntry, head: bytes, key: bytes) -> tuple[bytes, bytes]:
-    """An entry as the bytes of a row, and the new head of the chain."""
+    """An entry as the bytes of a row, and the chain's new head."""
     content = {**vars(entry), **vars(entry.trace)}
     del content["trace"], content["times"]
     if entry.times.size:
@@ -54,13 +54,13 @@ def encoded_journal_entry(entry: JournalEntry, head: bytes, key: bytes) -> tuple
 def verified_journal_rows(
     bodies: Iterable[bytes], key: bytes, expected: bytes, head: bytes = START
 ) -> None:
-    """Refuse rows, from `head` on, whose chain does not end in the head that is expected."""
+    """Refuse rows whose hash chain, from `head` on, does not end in the expected head."""
     if chain_head(bodies, key, head) != expected:
         raise StateError(f"the journal {_TAMPERED}")
 
 
 def journal_entries(bodies: Iterable[bytes]) -> Iterator[JournalEntry]:
-    """The entries in the rows of a verified journal."""
+    """The entries in verified rows."""
     for body in bodies:
         try:
             _, content = unseal(body, None)
@@ -95,7 +95,7 @@ def merged_journal_entries(released: list[JournalEntry]) -> list[JournalEntry]:
 def published_from_journal(
     pipeline: Pipeline, journal: Iterable[JournalEntry], phases: Iterable[Phase]
 ) -> Iterator[Rows]:
-    """The published rows of each entry; `phases` are those that the journal knows of."""
+    """The published rows of each entry; `phases` are all phases in the journal."""
     ends = {known.start: known.ends(pipeline.lattice.step) for known in phases}
     block, step = pipeline.perturber.block, pipeline.lattice.step
     remainder = NonNegativeRemainder() if pipeline.non_negative else None
@@ -147,7 +147,7 @@ Facts: TypeAlias = "tuple[CommittedFacts, Clock | None, str]"
 
 
 class JournalRecord(JournalRecorder):
-    """A record that is brought up to date from the journal."""
+    """A record that is updated from the journal."""
 
     def __init__(self, pipeline: Pipeline, clock: Clock | None = None) -> None:
         super().__init__(pipeline)
@@ -155,7 +155,7 @@ class JournalRecord(JournalRecorder):
         self.rows, self._head = 0, START  # how far it has read
 
     def catch_up(self, store: StateStore, key: bytes, committed: CommittedFacts) -> None:
-        """Read the rows that were added since, after their chain was verified."""
+        """Read the rows added since the last call, after verifying their chain."""
         first, last = self.rows, committed.rows
         verified_journal_rows(store.journal(first, last), key, committed.head, self._head)
         phases = {phase.start: phase for phase in committed.phases}
@@ -165,7 +165,7 @@ class JournalRecord(JournalRecorder):
 
 
 class JournalHistory:
-    """The record for all who ask, as far as the journal was read for the newest of them.
+    """One record for all readers, as far as the newest of them has read the journal.
 
     Attributes:
         lock: of the record. Pushes do not need it: they only add to the journal.
@@ -177,7 +177,7 @@ class JournalHistory:
         self.lock = threading.RLock()
 
     def record(self, facts: Facts) -> Record | None:
-        """The record at a commit, or at a later one for which somebody asked meanwhile.
+        """The record at a commit, or at a later one that was asked for meanwhile.
 
         The lock must be held as long as it is used.
         """
@@ -194,24 +194,24 @@ class JournalHistory:
 
 
 class JournalView(RangeQueries):
-    """Answers as of one commit, or of a later one that came before the answer."""
+    """Answers as of one commit, or of a later one before the answer."""
 
     def __init__(self, history: JournalHistory, facts: Facts, nothing: str) -> None:
         self._history, self._facts, self._nothing = history, facts, nothing
 
     @property
     def position(self) -> int:
-        """How many values were released."""
+        """The number of released values."""
         return self._facts[0].position
 
     @property
     def guarantee(self) -> str:
-        """What was promised by then."""
+        """The guarantee at that commit."""
         return self._facts[2]
 
     @contextmanager
     def record(self) -> Iterator[Record | None]:
-        """What was released by then; None: nothing. It must not be kept."""
+        """The record at that commit. None: nothing was released. Callers must not keep it."""
         with self._history.lock:
             yield self._history.record(self._facts)
 

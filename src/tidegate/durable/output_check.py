@@ -25,7 +25,7 @@ from tidegate.record.rows_and_levels import Rows
 def output_rows_written(
     path: str, format_name: str | None, run: CommittedReading, warn: Callable[[str], None]
 ) -> int:
-    """After how many rows a file can be continued; 0: it is rewritten from the journal.
+    """The number of rows after which the file can be continued; 0: rewrite it from the journal.
 
     Raises:
         StateError: if the file holds what this state does not know, or is not of this release.
@@ -75,7 +75,7 @@ def _output_facts(path: str, format_name: str | None) -> dict[str, Any]:
 
 
 def _output_epoch(facts: Mapping[str, Any]) -> str | None:
-    """The id of the noise in a file; None: it does not say."""
+    """The id of the noise in a file. None: the file does not tell."""
     try:
         return str(facts["phases"][0]["epoch"])
     except (LookupError, TypeError):
@@ -83,13 +83,13 @@ def _output_epoch(facts: Mapping[str, Any]) -> str | None:
 
 
 def check_output_not_ahead(name: str, rows: int, run: CommittedReading) -> None:
-    """Refuse a state that knows fewer rows than its output holds."""
+    """Refuse a state with fewer rows than its output."""
     if rows > run.position:
         raise _older_output(name, rows, run)
 
 
 def _check_output_metadata(path: str, facts: Mapping[str, Any], run: CommittedReading) -> None:
-    """Metadata may name a threshold or a count of values only if the state knows of it."""
+    """Refuse metadata with a threshold or a number of values that the state does not know."""
     known, told = [phase.plain() for phase in run.phases], facts["phases"]
     released = facts.get("released", 0)
     if told != known[: len(told)] or released > run.position:
@@ -97,7 +97,7 @@ def _check_output_metadata(path: str, facts: Mapping[str, Any], run: CommittedRe
 
 
 class ComparedOutput(NamedTuple):
-    """How far a file holds what was released, how far it goes, whether all of it can be read."""
+    """How many released rows a file has, how many rows in all, and whether all can be read."""
 
     same: int
     rows: int
@@ -107,7 +107,7 @@ class ComparedOutput(NamedTuple):
 def _check_output_is_ours(
     path: str, theirs: str | None, found: ComparedOutput, run: CommittedReading
 ) -> None:
-    """Refuse a file that another release wrote, or something else, or this one at a later time."""
+    """Refuse a file of another release, of another program, or of a later state."""
     if found.rows and theirs not in (None, run.epoch):
         raise StateError(f"{path} holds another release. Choose another output, or remove this one")
     if found.rows > run.position and (found.same >= run.position or theirs == run.epoch):

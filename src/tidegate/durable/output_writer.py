@@ -28,7 +28,7 @@ Format = str | Callable[[], str] | None
 
 @dataclass(frozen=True)
 class OutputTarget:
-    """Where released rows go.
+    """The destination of released rows.
 
     Attributes:
         path: a file; None: standard output, or `sink`.
@@ -43,7 +43,7 @@ class OutputTarget:
 
     @classmethod
     def to(cls, target: Any, format: Format = None) -> OutputTarget:  # noqa: A002  # as in open_sink
-        """The output that `transfer` was given: a path, None or "-", a sink or a function."""
+        """The output from the argument of `transfer`: a path, None or "-", a sink or a function."""
         if target is None or isinstance(target, str | Path):
             return cls(None if is_standard(target) else str(target), format)
         if hasattr(target, "set_metadata"):
@@ -55,7 +55,7 @@ class OutputTarget:
         )
 
     def rows_held(self, clock: Callable[[], Clock | None]) -> int | None:
-        """How many rows a sink knows that it holds, such as a broker's; None: it cannot tell.
+        """How many rows a sink such as a broker already has. None: it cannot tell.
 
         `clock`: says how it writes times, once they are known.
         """
@@ -64,12 +64,12 @@ class OutputTarget:
 
     @property
     def regular(self) -> bool:
-        """Whether this is a regular file, which never makes a writer wait for its reader."""
+        """Whether this is a regular file, so that writing never waits for a reader."""
         place = Path(self.path or "")
         return self.path is not None and (place.is_file() or not place.exists())
 
     def opened(self, append_at: int, clock: Clock | None) -> Sink:
-        """The sink; a file is continued after `append_at` rows."""
+        """Open the sink; a file is continued after `append_at` rows."""
         if self.sink is not None:
             return self.sink
         append = append_at or None
@@ -88,7 +88,7 @@ class OutputWriter:
         run: the release. Its `facts` and `phases` leave with the file, so they must not tell of a
             push that was not committed: not even its threshold.
         append_at: continue a file after this many rows.
-        warn: is told of a problem that came on top of an error.
+        warn: called with a problem that occurred in addition to an error.
         more: public facts, beside those of the run.
     """
 
@@ -150,7 +150,7 @@ class OutputWriter:
         return uninterrupted() if self._output.regular else nullcontext()
 
     def _end_early(self, sink: Sink, error: BaseException) -> None:
-        """Keep what was written. Of further problems only the first is reported."""
+        """Keep what was written. Report only the first of further problems."""
         problems: list[str] = []
         steps: list[Callable[[], None]] = [lambda: self._describe(sink, complete=False), sink.close]
         for step in steps:

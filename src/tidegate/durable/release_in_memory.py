@@ -1,4 +1,4 @@
-"""A release without durable state, as `transfer` sees it."""
+"""A release without durable state, with the interface that `transfer` uses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ReleaseInMemory:
 
     @property
     def resumable(self) -> bool:
-        """False: nothing can go on with it."""
+        """False: no other process can resume it."""
         return False
 
     @property
@@ -67,7 +67,7 @@ class ReleaseInMemory:
         return list(self._phases.values())
 
     def facts(self) -> dict[str, Any]:
-        """The public metadata of what was handed out."""
+        """The public metadata of the returned values."""
         promise = self._release.guarantee
         record = self._recorder.record(str(promise))
         return public_facts(
@@ -81,7 +81,7 @@ class ReleaseInMemory:
 
     @property
     def clock(self) -> Clock | None:
-        """The zone of the times, and how they are written; None: values have none so far."""
+        """Zone and text form of the times; None: no value has had a time so far."""
         return self._release.clock
 
     def push_rows(
@@ -101,12 +101,12 @@ class ReleaseInMemory:
         return rows
 
     def finish(self) -> None:
-        """End an open warm-up: nothing will continue, and the end of the input is public."""
+        """End an open warm-up: nothing will follow, and the end of the input is public."""
         self._release.finish()
         self._take()
 
     def _take(self) -> None:
-        """Take over what a whole push has added."""
+        """Take over the results of a whole push."""
         self._phases.update({phase.start: phase for phase in self._release.phases})
         entries = self._release.journal_entries() if self._keeps_journal else []
         if self._recorded:
@@ -114,7 +114,7 @@ class ReleaseInMemory:
                 self._recorder.push(entry, self._phases)
 
     def recogniser(self, start: int = 0) -> None:
-        """None: nothing is kept of the input."""
+        """None: the input is not stored."""
         return
 
     def replay_rows(self, start: int = 0) -> Iterator[Rows]:
@@ -122,4 +122,4 @@ class ReleaseInMemory:
         return iter(())
 
     def save(self) -> None:
-        """Do nothing: nothing is kept."""
+        """Do nothing: nothing is stored."""

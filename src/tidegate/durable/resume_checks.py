@@ -1,4 +1,4 @@
-"""Check that a state may be continued: settings, key, source and ledger."""
+"""Check that a state may be resumed: settings, key, source and ledger."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from tidegate.durable.charging import refuse_column_alone
 from tidegate.durable.folder_lock import Anchor, StateError
 from tidegate.durable.state_file import WAY_ON
 from tidegate.durable.state_stores import ChargedStore, FolderStore, StateStore
@@ -23,7 +24,7 @@ UNCHECKED = (
 
 
 class EarlierStateToResume(NamedTuple):
-    """What is known of the state that a new epoch replaces; its key may be lost."""
+    """Facts about the state that a new epoch replaces; its key may be lost."""
 
     begun: bool
     readable: bool
@@ -34,7 +35,7 @@ class EarlierStateToResume(NamedTuple):
 def opened_to_resume(
     state: bytes, key: bytes | None, pipeline: Pipeline, store: StateStore
 ) -> dict[str, Any]:
-    """The content of a state that belongs to this pipeline and opens with this key."""
+    """The content of a state, if it belongs to this pipeline and this key opens it."""
     if store.fact("erased"):
         raise StateError(
             f"the state in {store.place} was erased: begin again with new_epoch=True (--new-epoch)"
@@ -61,7 +62,7 @@ def opened_to_resume(
 
 
 def _refuse_to_resume_rollback(store: StateStore, body: dict[str, Any]) -> None:
-    """Refuse a state that is older than the newest commit that the lock file knows.
+    """Refuse a state that is older than the newest commit in the lock file.
 
     Noise of later commits has left; an older state would put the same noise on what comes next.
     """
@@ -78,7 +79,7 @@ def _refuse_to_resume_rollback(store: StateStore, body: dict[str, Any]) -> None:
 
 
 def resumed_settings(store: StateStore) -> dict[str, Any] | None:
-    """The settings that a release was begun with; None: none was begun."""
+    """The settings that a release began with. None: none has begun."""
     fact = store.fact("settings")
     if fact is None:
         return None
@@ -92,11 +93,12 @@ def resumed_settings(store: StateStore) -> dict[str, Any] | None:
 
 
 def earlier_state_to_resume(store: FolderStore, key: bytes | None) -> EarlierStateToResume:
-    """Open the present state, if it can be read at all, and read the anchors of its ledger.
+    """Open the present state, if possible, and read the anchors of its ledger.
 
     The state holds the anchor twice: sealed, and as a plain fact in case the key is lost. An error
     of the disk is raised: it is no reason to give up a state.
     """
+    refuse_column_alone(store.folder)
     if not store.exists():
         return EarlierStateToResume(False, False, [], None)
     try:
@@ -115,7 +117,7 @@ def earlier_state_to_resume(store: FolderStore, key: bytes | None) -> EarlierSta
 
 
 def known_anchors(store: ChargedStore, states: list[Anchor]) -> list[Anchor]:
-    """The anchors in states and in the lock file, which outlives them; the newest last."""
+    """The anchors from states and from the lock file, which outlives them; the newest is last."""
     kept = store.lock.anchor
     return sorted({*states, *([] if kept is None else [kept])})
 
@@ -123,7 +125,7 @@ def known_anchors(store: ChargedStore, states: list[Anchor]) -> list[Anchor]:
 def checked_ledger(
     store: ChargedStore, known: list[Anchor], cap: Any, *, begun: bool = False
 ) -> Ledger:
-    """The ledger of a store, if it contains every anchor that is known.
+    """The ledger of a store, if it contains every known anchor.
 
     A missing ledger is created only where no release was `begun` and no anchor is known.
     """
@@ -141,7 +143,7 @@ def checked_ledger(
 
 
 def let_go(ledger: Ledger, store: ChargedStore) -> None:
-    """Close a ledger that is not shared."""
+    """Close a ledger, unless it is shared."""
     if store.own_ledger:
         ledger.close()
 
@@ -156,7 +158,7 @@ _GIVEN = {
 
 
 def _told_differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """The settings that were given otherwise; if none of the usual ones, all that differ."""
+    """The settings that differ, as text: the usual ones, or else all."""
     found = list(_resumed_differences(old, new))
     given = [
         line.replace(path, name)
@@ -181,7 +183,7 @@ def _resumed_differences(
 def resumed_source(
     ledger: Ledger, source: str | None, remembered: str | None, store: ChargedStore
 ) -> str:
-    """The name of the source. A known one cannot be changed: a new name would escape the cap."""
+    """The name of the source. It cannot be changed: a new name would escape the cap."""
     charged = ledger.sources if store.own_ledger else []
     known = charged if remembered is None else [remembered]
     if not known:

@@ -1,4 +1,4 @@
-"""`StateFile`: the SQLite file of a state: its tables, how it is opened, locked and closed.
+"""`StateFile`: the SQLite file of a state: tables, opening, locking, closing.
 
 Every commit is one transaction with `synchronous=FULL`: after a kill or a power cut the file holds
 the last complete commit. Files are 0600 in a folder 0700. Deleted content is overwritten
@@ -57,14 +57,14 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_sto
 
 @dataclass
 class StateUserRows:
-    """Rows about users that one commit adds, or (`replace`) writes in place of all others."""
+    """Rows about users that one commit adds, or with `replace` writes instead of all others."""
 
     bodies: list[bytes] = field(default_factory=list)
     replace: bool = False
 
 
 class StateChanges(NamedTuple):
-    """What one commit adds beside the state."""
+    """What one commit adds in addition to the state."""
 
     journal: list[bytes]
     inputs: bytes
@@ -83,13 +83,13 @@ def write_phases(database: sqlite3.Connection, phases: Iterable[Phase]) -> None:
 
 
 def refuse_other_states(folder: Path, own: str) -> None:
-    """A folder has one state: the lock file knows the newest commit of one only."""
+    """Refuse a second state in a folder: the lock file stores the newest commit of one."""
     for name, kind in _STATES.items():
         if name != own and (folder / name).exists():
             raise StateError(f"{folder} has the state of {kind}: use another folder")
 
 
-DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # of the latter the message quotes content
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # messages of the latter quote content
 
 
 class StateFile(InheritedFile):
@@ -106,11 +106,11 @@ class StateFile(InheritedFile):
     # -- opening and closing ---------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether a release was ever begun here."""
+        """Whether a release ever began here."""
         return self._file.exists()
 
     def discard(self) -> None:
-        """Remove a state that cannot be read; the lock must be held.
+        """Remove an unreadable state; the caller must hold the lock.
 
         The file first, and durably: without it the log means nothing to SQLite, but a file
         without its log would be an older state.
@@ -124,7 +124,7 @@ class StateFile(InheritedFile):
             raise StorageError(problem) from None
 
     def open(self, *, create: bool) -> None:
-        """Open the file, and lock the folder if it is not locked; a new file gets its tables."""
+        """Open the file, and lock the folder unless it is locked; a new file gets its tables."""
         if not create and not self.exists():
             raise MissingError(f"there is no state in {self.folder}")
         held = self.lock.held
@@ -166,7 +166,7 @@ class StateFile(InheritedFile):
             self.scrub()
 
     def let_go(self) -> None:
-        """Close the file; keep the lock."""
+        """Close the file, but keep the lock."""
         database, self._database = self._database, None
         if database is not None:
             database.close()
@@ -179,7 +179,7 @@ class StateFile(InheritedFile):
             self.lock.release()
 
     def disown(self) -> None:
-        """Leave the file and the lock to the parent, in a forked process.
+        """Leave the file and the lock to the parent; called in the forked process.
 
         The connection is neither used nor closed here: closing may remove a log that is not empty,
         and with it what the parent, or a process after it, has committed.
@@ -202,7 +202,7 @@ class StateFile(InheritedFile):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run one transaction; errors of the database become ours."""
+        """Run one transaction; convert errors of the database to ours."""
         try:
             with self.database as database:
                 database.execute("BEGIN IMMEDIATE")
@@ -212,7 +212,7 @@ class StateFile(InheritedFile):
             raise self._explained(error) from None
 
     def _check_name(self) -> None:
-        """Refuse unless the file has its one name: else the folder's lock guards another one."""
+        """Refuse a file with other names, which the folder's lock would not guard."""
         trouble = None if self._name is None else self._name.trouble
         if trouble:
             raise StateError(f"{self._file} {trouble}. Two releases would share noise")
@@ -233,7 +233,7 @@ class StateFile(InheritedFile):
         raise self._damaged()  # damaged content can be a number, or nothing
 
     def scrub(self) -> None:
-        """Overwrite what was replaced, in the file and in its log."""
+        """Overwrite replaced data, in the file and in its log."""
         if self.fact("scrub") is None:
             return
         try:

@@ -27,82 +27,82 @@ from tidegate.run.phased_run import Phase
 
 
 class StoredAnchors(Protocol):
-    """Keeps, outside the state, what was last seen: of the ledger, and of the commits.
+    """Stores, outside the state, the newest ledger entry and the newest commit.
 
     With it a state or a ledger that was put back to an earlier time is noticed.
     """
 
     @property
     def anchor(self) -> Anchor | None:
-        """The ledger's newest entry that was kept."""
+        """The stored newest entry of the ledger."""
 
     @property
     def commit(self) -> Anchor | None:
-        """The newest commit that was kept."""
+        """The stored newest commit."""
 
     def keep(self, anchor: Anchor) -> None:
-        """Keep the ledger's newest entry, durably."""
+        """Store the ledger's newest entry, durably."""
 
     def keep_commit(self, anchor: Anchor) -> None:
-        """Keep the newest commit, once it is durable and before its values leave."""
+        """Store the newest commit, after it is durable and before its values leave."""
 
 
 class ChargedStore(Protocol):
-    """A place with a ledger, that a release is charged to, and anchors outside the state."""
+    """A place with a ledger to charge, and with anchors outside the state."""
 
     @property
     def place(self) -> str:
-        """Where it is, for messages."""
+        """The place, for messages."""
 
     @property
     def lock(self) -> StoredAnchors:
-        """What is kept outside the state."""
+        """The anchors outside the state."""
 
     @property
     def own_ledger(self) -> bool:
-        """Whether the ledger counts this release alone; else it is shared, and stays open."""
+        """Whether the ledger belongs to this release alone; a shared one stays open."""
 
     @property
     def default_source(self) -> str:
-        """The name of the source, if none was given."""
+        """The default name of the source."""
 
     def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
-        """The ledger. A missing one is created unless it is `needed`: something was charged."""
+        """The ledger. A missing one is created, unless it is `needed` after earlier charges."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
 
 
 class StateStore(ChargedStore, Protocol):
-    """Keeps state, journal, phases, users and input digests of one release."""
+    """Stores the state, journal, phases, users and input digests of one release."""
 
     disowned: bool  # by a forked process
 
     def begin(
         self, facts: dict[str, bytes], state: bytes, users: StateUserRows, anchor: Anchor
     ) -> None:
-        """Make the first commit of a release, in place of an earlier state."""
+        """Make the first commit of a release, replacing an earlier state."""
 
     def commit(self, state: bytes, anchor: Anchor, changes: StateChanges) -> None:
-        """Commit a new state and new rows of everything else, together."""
+        """Commit a new state and all other new rows together."""
 
     def replace_state(self, state: bytes, facts: dict[str, bytes], users: StateUserRows) -> None:
         """Replace the state (another key, or erasure); `scrub` must follow."""
 
     def scrub(self) -> None:
-        """Overwrite what was replaced."""
+        """Overwrite replaced data."""
 
     def fact(self, name: str) -> bytes | None:
         """A public fact."""
 
     def anchor(self) -> Anchor | None:
-        """The ledger's newest entry at the last commit; None: the release was not begun."""
+        """The ledger's newest entry at the last commit. None: no release has begun."""
 
     def state(self) -> bytes | None:
-        """The last committed state; None: the release was created but not begun."""
+        """The last committed state. None: the release was created but has not begun."""
 
     def journal_length(self) -> int:
-        """How many rows the journal has. Rows are never removed."""
+        """The number of rows in the journal. Rows are never removed."""
 
     def journal_rows(self, start: int, end: int) -> list[bytes]:
         """Rows [start, end) of the journal, counted from 0; at most a few megabytes of them."""
@@ -111,13 +111,13 @@ class StateStore(ChargedStore, Protocol):
         """Rows [start, end) of the journal."""
 
     def users(self) -> list[bytes]:
-        """The rows that count users, in order."""
+        """The rows with counts of users, in order."""
 
     def phases(self) -> list[Phase]:
-        """Every phase so far."""
+        """All phases so far."""
 
     def inputs(self) -> bytes:
-        """All input digests, one after the other."""
+        """All input digests, concatenated."""
 
 
 _READ_AT_ONCE = 1 << 22  # bytes of the journal
@@ -143,7 +143,7 @@ class FolderStateFile(StateFile):
         return self.folder.resolve().name
 
     def ledger(self, *, cap: Any, expected: Anchor | None, needed: bool) -> Ledger:
-        """The ledger of the folder. A missing one is created unless it is `needed`."""
+        """The ledger of the folder. A missing one is created, unless it is `needed`."""
         path = self.folder / "ledger.jsonl"
         if needed and not path.exists():
             raise StateError(NO_LEDGER.format(path))
@@ -156,7 +156,7 @@ class FolderStore(FolderStateFile):
     def begin(
         self, facts: dict[str, bytes], state: bytes, users: StateUserRows, anchor: Anchor
     ) -> None:
-        """Make the first commit of a release, in place of an earlier state.
+        """Make the first commit of a release, replacing an earlier state.
 
         `scrub` must follow: it overwrites the old pages.
         """
@@ -170,7 +170,7 @@ class FolderStore(FolderStateFile):
             database.execute("INSERT INTO state VALUES (1, ?)", (state,))
 
     def commit(self, state: bytes, anchor: Anchor, changes: StateChanges) -> None:
-        """Commit a new state and new rows of everything else, in one transaction."""
+        """Commit a new state and all other new rows in one transaction."""
         with self._transaction() as database:
             _store_users(database, changes.users)
             _store_facts(database, {"anchor": json.dumps(anchor).encode()})
@@ -190,7 +190,7 @@ class FolderStore(FolderStateFile):
             _store_facts(database, {**facts, "scrub": b"due"})
 
     def anchor(self) -> Anchor | None:
-        """The ledger's newest entry at the last commit; None: the release was not begun."""
+        """The ledger's newest entry at the last commit. None: no release has begun."""
         fact = self.fact("anchor")
         if fact is None:
             return None
@@ -201,12 +201,12 @@ class FolderStore(FolderStateFile):
             raise self._damaged() from None
 
     def state(self) -> bytes | None:
-        """The last committed state; None: the release was created but not begun."""
+        """The last committed state. None: the release was created but has not begun."""
         row = self._one("SELECT body FROM state WHERE one = 1")
         return None if row is None else self._bytes(row[0])
 
     def journal_length(self) -> int:
-        """How many rows the journal has. Rows are never removed."""
+        """The number of rows in the journal. Rows are never removed."""
         return int(self._one("SELECT ifnull(max(number), 0) FROM journal")[0])
 
     def journal_rows(self, start: int, end: int) -> list[bytes]:
@@ -226,25 +226,25 @@ class FolderStore(FolderStateFile):
         return found
 
     def journal(self, start: int, end: int) -> Iterator[bytes]:
-        """Rows [start, end) of the journal; no statement stays open between them."""
+        """Rows [start, end) of the journal; no statement stays open between rows."""
         while start < end and (rows := self.journal_rows(start, end)):
             yield from rows
             start += len(rows)
 
     def users(self) -> list[bytes]:
-        """The rows that count users, in order."""
+        """The rows with counts of users, in order."""
         rows = self._all("SELECT body FROM users ORDER BY number")
         return [self._bytes(body) for (body,) in rows]
 
     def phases(self) -> list[Phase]:
-        """Every phase so far."""
+        """All phases so far."""
         rows = self._all(state_file.SELECT_PHASES)
         if any([*map(type, row)] != [int, float, str, float] for row in rows):
             raise self._damaged()
         return [Phase(*row) for row in rows]
 
     def inputs(self) -> bytes:
-        """All input digests, one after the other."""
+        """All input digests, concatenated."""
         rows = self._all("SELECT digests FROM inputs ORDER BY number")
         return b"".join(self._bytes(digests) for (digests,) in rows)
 

@@ -1,4 +1,4 @@
-"""`advance` of a durable release, tick by tick; and its state's key: changed, removed, erased."""
+"""`advance` for a durable release, tick by tick; and changing or removing its state's key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.timestamps import Times
 
 
 class KeyChanges(CommittedReading):
-    """A durable release whose state can be sealed anew, or erased."""
+    """A durable release whose state can be sealed with another key, or erased."""
 
     @property
     def sealed(self) -> bool:
@@ -44,7 +44,7 @@ class KeyChanges(CommittedReading):
             self._ownership.done()
 
     def erase(self) -> None:
-        """Remove everything secret: raw sums, held-out values, the noise key. This is final.
+        """Erase everything secret: raw sums, held-out values, the noise key. This is final.
 
         What was released can no longer be emitted again: keep the output.
         """
@@ -55,33 +55,33 @@ class KeyChanges(CommittedReading):
 
 
 class DurableTicks(KeyChanges):
-    """A durable release that can be advanced, if its stream has ticks."""
+    """A durable release that can be advanced if its stream has ticks."""
 
     _charging: Charging
 
     def begin_charges(self) -> None:
-        """Charge what does not wait for a value, unless that was done (`Charging.begin`)."""
+        """Charge costs that do not depend on values, once (`Charging.begin`)."""
         self._charging.begin(counted=self.pipeline.ticks is None)
 
     @property
     def warming(self) -> int:
-        """How many values the warm-up still needs; of events, ticks until it is looked at again."""
+        """How many values the warm-up still needs; for events, ticks until its next check."""
         if self._pipeline.ticks is None or self.phases or self._ownership.cut_short:
             return super().warming
         return self._release.warming
 
     @property
     def dropped(self) -> int:
-        """How many events came too late since the state was opened. For the operator alone."""
+        """How many events came too late since the state was opened. For the operator only."""
         return getattr(self._release, "dropped", 0)
 
     @property
     def waiting(self) -> bool:
-        """Whether ticks that are not released yet have events. For the operator alone."""
+        """Whether ticks that are not released yet have events. For the operator only."""
         return bool(getattr(self._release, "waiting", False))
 
     def _in_order(self, values: Any, users: Any, times: Any) -> tuple[Any, Any, Any]:
-        """Arguments of `push` as `push_rows` takes them; of events also `push(times, values)`."""
+        """The arguments of `push` in the order of `push_rows`; events: `push(times, values)`."""
         if self._pipeline.ticks is None or not (
             isinstance(values, Times) or table_column_has_times(values)
         ):

@@ -1,4 +1,4 @@
-"""From a source through a release into a sink, exactly once.
+"""Transfer a source through a release into a sink, exactly once.
 
     source → skip what was read before → DurableRelease.push → commit ║ sink
                                           journal → rows that the sink lacks ┘
@@ -35,7 +35,7 @@ from tidegate.tables.columns_to_numpy import library_of_column
 
 @dataclass(frozen=True)
 class Transferred:
-    """How far a release has come after a transfer.
+    """The progress of a release after a transfer.
 
     Attributes:
         read: how many values were taken, in this transfer and before.
@@ -55,7 +55,7 @@ class Transferred:
 
 
 class TransferPassage:
-    """A context manager: entering completes the sink from the journal, `take` goes on from there.
+    """A context: entering it completes the sink from the journal; `take` continues from there.
 
     Args:
         release: what releases the values.
@@ -106,7 +106,7 @@ class TransferPassage:
         return self._stack.__exit__(*reason)
 
     def take(self, batch: Batch) -> None:
-        """Release a batch, but for values that were read before, which are compared."""
+        """Release a batch, except for values that were read before, which are compared."""
         rest = self._unread(batch)
         fresh = len(rest)
         while len(rest):
@@ -119,14 +119,14 @@ class TransferPassage:
             self._progress(fresh)
 
     def advance(self, until: Moment) -> None:
-        """Release the ticks of events that are over, if there are any."""
+        """Release the ticks that are over; do nothing for streams without ticks."""
         ticks, run = self.run.pipeline.ticks, self.run
         read_before = self._place < run.seen and not self._placed
         if ticks is not None and not read_before and ticks.complete(until) > run.position:
             self._writer.write(run.advance(until))
 
     def finish(self, until: Moment | None = None) -> Transferred:
-        """The source is at its end: commit everything; of events, release ticks `until` then."""
+        """Commit everything at the end of the source; for events, release ticks `until` then."""
         run = self.run
         if self._place < run.seen and not self._placed:
             missing = "" if run.pipeline.ticks else f"{run.seen - self._place} values "
@@ -137,7 +137,7 @@ class TransferPassage:
         if until is not None:
             self._writer.write(run.advance(until))
         unmeasured = 0 if run.phases else run.warming
-        if not run.resumable:  # nothing will go on, and the end of the input is public
+        if not run.resumable:  # nothing will follow, and the end of the input is public
             run.finish()
         run.save()
         return Transferred(run.seen, run.position, run.holding, run.threshold, unmeasured)
@@ -163,7 +163,7 @@ class TransferPassage:
         run, recogniser = self.run, self._recogniser
         if recogniser is None or recogniser.place != place or recogniser.left < len(old):
             recogniser = self._recogniser = run.recogniser(place)
-        if recogniser is None:  # of a run in memory: the caller says what was read
+        if recogniser is None:  # for a run in memory the caller says what was read
             return
         units = run.pipeline.lattice.units(old.values)
         if not recogniser.push(units, old.users, old.times and old.times.ticks):
@@ -203,7 +203,7 @@ def transfer(
     progress: Callable[[int], None] | None = None,
     warn: Callable[[str], None] = _log.warning,
 ) -> Transferred:
-    """Read a source to its end, release it, and write what was released, each row once.
+    """Read a source to its end, release it, and write the result, each row once.
 
     With a `DurableRelease`: values that an earlier transfer has read are compared with keyed
     digests and skipped; rows that the sink lacks are written from the journal, never computed
@@ -228,16 +228,17 @@ def transfer(
             and an array of values.
         format: the format of a file whose extension does not tell; a function is asked when the
             first row is written.
-        start: the place of the source's first value, counted from 0 over the whole input; a batch
-            may also have its own. Values that are delivered again are compared and skipped, a gap
-            is refused. None: the source is the whole input, from its beginning.
+        start: the position of the source's first value, counted from 0 over the whole input; a
+            batch may also have its own. Repeated values are compared and skipped, a gap is
+            refused. None: the source is the whole input, from its beginning.
+
         written: how many rows a sink holds that cannot be read back (standard output, a function).
             It gets the rows from there on: all of them by default.
-        until: of an event stream, the time up to which ticks are released; public, never read off
-            the events. A function is a clock: ticks are released as it goes on, whenever a source
+        until: for an event stream, the time up to which ticks are released; public, never read off
+            the events. A function is a clock: ticks are released as time passes, whenever a source
             that follows a file has read all of it.
-        progress: is told how many values were handled, block by block.
-        warn: is told what was repaired, and what went wrong on top of an error. Logged by default.
+        progress: called with the number of values handled, block by block.
+        warn: called with repairs, and with problems besides an error. Logged by default.
 
     Raises:
         StateError: the input is not the one that was read before, or values are missing; the
@@ -257,7 +258,7 @@ def transfer(
 
 
 def batches_to_transfer(source: Values, lattice: Lattice, at: int) -> Iterator[Batch]:
-    """The source as batches; `at` is the place of its first value."""
+    """The source as batches; `at` is the position of its first value."""
     if isinstance(source, str | bytes | Path):
         raise SettingError("source", "must be open: use tidegate.io.open_source(path)")
     if hasattr(source, "batches"):

@@ -1,4 +1,4 @@
-"""`UserLog`: counts of users on disk: a full table now and then, else changes by commit.
+"""`UserLog`: counts of users on disk: sometimes a full table, otherwise changes by commit.
 
 The rows are chained by a keyed hash (`_hash_chain`) whose head is in the state, so that a changed
 or missing row is noticed. Names of users are secret: rows are sealed like the state.
@@ -22,7 +22,7 @@ _NAMES = 1 << 16
 
 
 class UserLog:
-    """Keeps the counts of a `UserCap` in rows."""
+    """Stores the counts of a `UserCap` in rows."""
 
     def __init__(self, cap: UserCap, digest_key: bytes, head: bytes = START) -> None:
         self._cap = cap
@@ -32,7 +32,7 @@ class UserLog:
         self.head = head
 
     def fresh(self, key: bytes | None, *, whole: bool = False) -> StateUserRows:
-        """The counts since the last call, sealed with `key`."""
+        """The changes since the last call, sealed with `key`."""
         cap = self._cap
         names, cap.fresh = cap.fresh or [], []
         if whole or cap.period != self._period or self._rows > _ROWS or self._names > _NAMES:
@@ -48,7 +48,7 @@ class UserLog:
         return StateUserRows([body])
 
     def read(self, bodies: list[bytes], key: bytes | None) -> None:
-        """Restore the counts from rows; `head` must be the one in the state."""
+        """Restore the counts from rows; `head` must equal that in the state."""
         if chain_head(bodies, self._digest_key) != self.head:
             raise StateError(_TAMPERED)
         for body in bodies:

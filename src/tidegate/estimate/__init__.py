@@ -1,4 +1,4 @@
-"""Stage 3: from noisy sums to one number a value, and to answers about ranges. One file a method.
+"""Stage 3: turn noisy sums into one number per value and answers about ranges. One file a method.
 
 The smoothers predict the values inside a block of fixed size; `smoother` and `block_posterior` are
 what they share. `Mixture` (in `mixture/`) also chooses how the next block is measured.
@@ -21,7 +21,7 @@ __all__ = ["Exponential", "Mean", "Median", "Mixture", "MovingAverage", "Recent"
 
 
 def __dir__() -> list[str]:
-    """The public names, and not whatever modules were imported on the way."""
+    """The public names only, not modules that happen to be imported."""
     return list(__all__)
 
 

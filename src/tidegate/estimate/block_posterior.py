@@ -15,8 +15,6 @@ independent values in [0, θ] around their mean; the drift of the level inside t
 times the mean squared slope (or this block's, if larger; a random walk has 0.8 of that); and
 bursts: an excess J over the neighbours, beyond what noise explains, may lie anywhere in the block:
 f(1 − f)·J².
-
-Range sums over leaves of one size: exact noise between leaves, estimates inside them.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _PIECE = 1 << 15
 
 
 class BlockShape(NamedTuple):
-    """Estimates about blocks, one entry each, in lattice units."""
+    """Estimates about blocks, one entry for each, in lattice units."""
 
     sums: FloatArray
     noise: FloatArray  # variance of the noise in them
@@ -124,14 +122,14 @@ def block_shapes(
 def _block_mean_square(
     differences: FloatArray, known: NDArray[np.bool_], unknown: float
 ) -> FloatArray:
-    """Over the known ones of each row; `unknown` where there are none."""
+    """The mean square over the known entries of each row; `unknown` where there are none."""
     count = known.sum(axis=1)
     mean = np.square(differences).sum(axis=1) / np.maximum(count, 1)
     return np.where(count > 0, mean, unknown)
 
 
 def _block_difference_noise(blocks: IntArray, law: NoiseLaw) -> tuple[FloatArray, FloatArray]:
-    """Variance of the noise in the slope and in the excess of blocks that have both neighbours.
+    """Noise variance in the slope and in the excess of blocks that have both neighbours.
 
     Both are contrasts of the running sums at the edges of the three blocks.
     """
@@ -141,14 +139,14 @@ def _block_difference_noise(blocks: IntArray, law: NoiseLaw) -> tuple[FloatArray
 
 
 def _block_pair_variances(law: NoiseLaw, edges: Sequence[IntArray]) -> FloatArray:
-    """Variance of the noise between every two of these, a row for each pair: in one call."""
+    """Noise variance between every two of these blocks, a row for each pair, in one call."""
     one, two = (np.concatenate(side) for side in zip(*combinations(edges, 2), strict=True))
     found = law.range_variance(np.minimum(one, two), np.maximum(one, two))
     return found.reshape(-1, edges[0].size)
 
 
 def _block_contrast(coefficients: Sequence[FloatArray | float], between: FloatArray) -> FloatArray:
-    """Exact variance of Σ coefficient·(noise before a block), for coefficients that sum to 0.
+    """Exact variance of Σ coefficient·(noise before a block), for coefficients that add up to 0.
 
     It is −Σ c_i·c_j·Var(noise between i and j) over all pairs: the variogram identity, which needs
     the variances of ranges only (`_block_pair_variances`).
@@ -163,7 +161,7 @@ _CACHED = 1 << 14  # ranges at a time, so that intermediate results stay in the 
 
 
 class _BlockEnds(NamedTuple):
-    """The values of a block before a position, in lattice units."""
+    """Estimates for the values of blocks before given positions, in lattice units."""
 
     share: FloatArray  # of the block's noise in the estimate
     noise: FloatArray  # variance of the noise of the whole block, where there is a share
@@ -212,7 +210,7 @@ class BlockPosterior(Posterior):
     def _noise(
         self, first: IntArray, last: IntArray, before: _BlockEnds, after: _BlockEnds
     ) -> FloatArray:
-        """Variance of the noise: of a contrast of running sums at four edges.
+        """Noise variance of a contrast of running sums at four edges.
 
         The estimate is (1 − b)·R(last) + b·R(last + 1) − (1 − a)·R(first) − a·R(first + 1), R the
         running sum before a block, a and b the shares of the two cut blocks. So this is
@@ -264,7 +262,7 @@ class BlockPosterior(Posterior):
         )
 
     def _inside(self, blocks: IntArray, counts: IntArray, end: _BlockEnds) -> FloatArray:
-        """Variance of the estimate for a range inside one block, beyond the block's noise."""
+        """Variance of the estimate for a range inside one block, without the block's noise."""
         counts = np.maximum(counts, 0)  # those of ranges over several blocks are not used
         predicted = self._prediction_variance(blocks, counts)
         if end.shape is None:

@@ -8,7 +8,7 @@ RESIDUALS = 16  # leaves over which prediction errors are averaged
 
 
 class EstimatorDefaults:
-    """Defaults: nothing is added for truncation, the open block suffices to continue, no models."""
+    """Defaults: no allowance for truncation, only the open block to continue, no models."""
 
     @property
     def allowance(self) -> float:
@@ -16,11 +16,11 @@ class EstimatorDefaults:
         return 0.0
 
     def leaves_needed(self, recorded: Recorded) -> int:
-        """The leaves of the open block."""
+        """The number of leaves in the open block."""
         return recorded.leaves.closed - recorded.blocks[-1].first
 
     def level_leaves(self, perturber: Perturber, threshold: int) -> int:
-        """The level is what is published for a value."""
+        """0: the level is the published value."""
         return 0
 
     def check_model_weights(self, model_weights: int) -> None:

@@ -28,12 +28,12 @@ class Exponential(Smoother, Spec):
             raise SettingError("alpha", f"must be at most 1, not {said(self.alpha)}")
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> ExponentialRun:
-        """Begin with half the threshold as the previous prediction."""
+        """A predictor that starts at half the threshold."""
         return ExponentialRun(float(self.alpha), threshold / 2, block)
 
 
 class ExponentialRun:
-    """One float of memory; a plain loop, so any split of the stream gives the same bits."""
+    """Stores one float; a plain loop, so any split of the stream gives the same bits."""
 
     STATE: ClassVar[tuple[str, ...]] = ("prediction",)
 
@@ -44,7 +44,7 @@ class ExponentialRun:
         self.prediction = first
 
     def push(self, noisy: Noisy) -> FloatArray:
-        """The weighted mean after each block."""
+        """The exponentially weighted mean after each block."""
         predictions = np.empty(noisy.sums.size)
         prediction, alpha = self.prediction, self._alpha
         for index, level in enumerate((noisy.sums / self._block).tolist()):

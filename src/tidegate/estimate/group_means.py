@@ -18,25 +18,25 @@ OPENS, JOINS = 1, 2  # marks: a value begins a group, or belongs to that of the 
 
 
 class GroupingPerturber(Protocol):
-    """What the error bars must know about a perturber that marks groups."""
+    """The members of a perturber that marks groups which error bars need."""
 
     def value_scale(self, threshold: int) -> int:
-        """The Laplace scale of the noise of every value."""
+        """The Laplace scale of the noise on every value."""
         ...
 
     def usual_deviation(self, threshold: int) -> float:
-        """What Σ |value − mean| of a group is at most, as a rule."""
+        """The usual upper limit of Σ |value − mean| in a group."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GroupMeans(SampleAndHold, Spec):
-    """Every value is published as the mean of the noisy values of its group so far."""
+    """Publishes every value as the mean of the noisy values of its group so far."""
 
     KIND: ClassVar[str] = "estimate.GroupMeans"
 
     def level_filter(self, *, threshold: int, perturber: Perturber) -> GroupFilter:
-        """Begin with half the threshold."""
+        """A filter that starts at half the threshold."""
         return GroupFilter(threshold // 2)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
@@ -48,7 +48,7 @@ class GroupMeans(SampleAndHold, Spec):
         return found
 
     def posterior(self, recorded: Recorded, until: int) -> GroupPosterior:  # type: ignore[override]
-        """Sums of the means of groups, as far as they were known at `until`."""
+        """Sums of the means of groups, from what was released until `until`."""
         return GroupPosterior(recorded, until)
 
 
@@ -63,7 +63,7 @@ class GroupFilter:
         self.count = 0
 
     def push(self, leaves: MeasuredLeaves) -> FloatArray:
-        """The mean of the group so far, after each of some noisy values, rounded."""
+        """The rounded mean of the group so far, after each of these noisy values."""
         numbers, marks = leaves.numbers, leaves.marks
         places = np.arange(numbers.size)
         joins = marks == JOINS
@@ -86,7 +86,7 @@ class GroupFilter:
 
 
 class GroupPosterior(Posterior):
-    """Each value is estimated as the mean of its whole group, as far as that is known.
+    """Estimates each value as the mean of its whole group, as far as it is released.
 
     A range that covers m of the n values of a group has the error
 
@@ -119,7 +119,7 @@ class GroupPosterior(Posterior):
     def _of_groups(
         self, recorded: Recorded, numbers: IntArray, opens: IntArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Estimated sums; then variances and biases of a group's level, with one entry more."""
+        """Estimated sums, then variances and biases of group levels, with one extra entry."""
         sums = np.add.reduceat(numbers, opens) if opens.size else np.zeros(0)
         return sums, self._variance / self._sizes, np.zeros(self._sizes.size)
 
@@ -149,7 +149,7 @@ class GroupPosterior(Posterior):
         )
 
     def _place(self, positions: IntArray) -> tuple[IntArray, IntArray]:
-        """The group that a position lies in, and how many of its values come before."""
+        """The group of a position, and how many of its values lie before the position."""
         group = np.searchsorted(self._edges, positions, side="right") - 1
         return group, positions - self._edges[group]
 
@@ -160,13 +160,13 @@ def _running_group_sums(numbers: FloatArray) -> FloatArray:
 
 
 def groups_of(marks: IntArray) -> IntArray:
-    """A number for each group that goes up; what is known may begin inside a group."""
+    """Increasing group numbers, one for each leaf; the stored leaves may begin inside a group."""
     found: IntArray = np.cumsum(marks != JOINS)
     return found
 
 
 def grouping_facts(recorded: Recorded) -> GroupingPerturber:
-    """The perturber, which must be one that marks groups."""
+    """The perturber, as one that marks groups; refuses others."""
     perturber = recorded.perturber
     if not hasattr(perturber, "usual_deviation"):
         raise AssertionError("a perturber that marks groups is needed")

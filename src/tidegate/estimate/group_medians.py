@@ -24,7 +24,7 @@ from tidegate.stages import Perturber, Recorded, Spans
 
 
 def median_variances(counts: FloatArray) -> FloatArray:
-    """Variance of the median of `counts` Laplace draws of scale 1, at most 8 % too high.
+    """Variance of the median of `counts` Laplace draws of scale 1; at most 8 % too high.
 
     It approaches 1/n, half of the variance of a mean, but slowly: by integration 0.639 (3 draws),
     0.351 (5), 0.0963 (15), 0.00903 (127).
@@ -35,7 +35,7 @@ def median_variances(counts: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GroupMedians(GroupMeans, Spec):
-    """Every value is published as the median of the noisy values of its group so far.
+    """Publishes every value as the median of the noisy values of its group so far.
 
     Of Laplace noise, the median of a long group varies by half as much as its mean. Where values of
     a group differ and lie unevenly around their mean, it is off: see `MedianPosterior`.
@@ -44,7 +44,7 @@ class GroupMedians(GroupMeans, Spec):
     KIND: ClassVar[str] = "estimate.GroupMedians"
 
     def level_filter(self, *, threshold: int, perturber: Perturber) -> MedianFilter:  # type: ignore[override]
-        """Begin with half the threshold."""
+        """A filter that starts at half the threshold."""
         return MedianFilter(threshold // 2)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
@@ -55,7 +55,7 @@ class GroupMedians(GroupMeans, Spec):
         return scale**2 * median_variances((place + 1).astype(np.float64))
 
     def posterior(self, recorded: Recorded, until: int) -> MedianPosterior:  # type: ignore[override]
-        """Sums of the medians of groups, as far as they were known at `until`."""
+        """Sums of the medians of groups, from what was released until `until`."""
         return MedianPosterior(recorded, until)
 
 
@@ -76,7 +76,7 @@ class MedianFilter:
 
     @property
     def members(self) -> list[int]:
-        """Noisy values of the open group, in order of size."""
+        """The noisy values of the open group, sorted."""
         return sorted([*self._upper, *(-one for one in self._lower)])
 
     @members.setter
@@ -84,7 +84,7 @@ class MedianFilter:
         self._upper, self._lower = _heaps_of_group(members)
 
     def push(self, leaves: MeasuredLeaves) -> FloatArray:
-        """The median of the group so far, after each of some noisy values, rounded."""
+        """The rounded median of the group so far, after each of these noisy values."""
         numbers, opened = leaves.numbers, leaves.marks != JOINS
         listed: list[int] = numbers.tolist()
         upper, lower = list(self._upper), list(self._lower)
@@ -106,13 +106,13 @@ _SAFE = 1 << 61  # sums of two are 64-bit integers
 
 
 def _heaps_of_group(members: list[int]) -> tuple[list[int], list[int]]:
-    """The heaps of a group in order of size: what is in order is a heap."""
+    """The heaps of a group from its sorted values: a sorted list is a heap."""
     half = len(members) // 2
     return members[half:], [-one for one in reversed(members[:half])]
 
 
 def _medians_of_grown_group(upper: list[int], lower: list[int], numbers: list[int]) -> list[int]:
-    """Medians of a group after each of some more numbers."""
+    """The median of a group after each of these additional numbers."""
     levels: list[int] = []
     put, longer = levels.append, len(upper) > len(lower)
     for number in numbers:
@@ -133,7 +133,7 @@ def _group_medians_in_arrays(
     upper: list[int],
     lower: list[int],
 ) -> tuple[FloatArray, list[int], list[int]]:
-    """Many numbers, after those of the heaps; and the heaps of the last group."""
+    """Medians after each of many more numbers, and the heaps of the last group."""
     levels, opens = _first_medians(numbers, opened), np.flatnonzero(opened)
     first = int(opens[0]) if opens.size else numbers.size
     levels[:first] = _medians_of_grown_group(
@@ -150,7 +150,7 @@ def _group_medians_in_arrays(
 
 
 def _first_medians(numbers: IntArray, opened: NDArray[np.bool_]) -> IntArray:
-    """Medians after the first values of every group; other places keep their numbers."""
+    """Medians after the first values of every group; other entries keep their numbers."""
     levels, at = numbers.copy(), np.flatnonzero(opened)
     for size in range(2, _FIRST + 1):
         at = at[at + 1 < numbers.size] + 1
@@ -163,7 +163,7 @@ def _first_medians(numbers: IntArray, opened: NDArray[np.bool_]) -> IntArray:
 
 
 class MedianPosterior(GroupPosterior):
-    """Each value is estimated as the median of its whole group, as far as that is known.
+    """Estimates each value as the median of its whole group, as far as it is released.
 
     The median of a value of the group plus Laplace noise of scale s is off the mean of the values
     by at most σ²/2s·e^(θ/s), with σ² what they vary by: the distribution function of the noise is

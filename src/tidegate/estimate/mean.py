@@ -18,7 +18,7 @@ _FITS = float(1 << 62)  # below, 64 bits hold all sums on the way
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Mean(Smoother, Spec):
-    """The mean of u_0 … u_{t−1} over B, where u_0 = B·θ/2 stands for what was known at first.
+    """The mean of u_0 … u_{t−1}, divided by B; u_0 = B·θ/2 is the prior guess.
 
     Measured against the paper's default on the paper's data: 1.08 to 1.22 times lower error; on a
     stream with a strong daily cycle `Recent` is better.
@@ -27,12 +27,12 @@ class Mean(Smoother, Spec):
     KIND: ClassVar[str] = "estimate.Mean"
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> MeanRun:
-        """Begin with u_0 as the only block."""
+        """A predictor with u_0 as its only block."""
         return MeanRun(threshold / 2, block)
 
 
 class MeanRun:
-    """Keeps an integer total: exact, so any split of the stream gives the same predictions."""
+    """Stores an integer total: exact, so any split of the stream gives the same predictions."""
 
     STATE: ClassVar[tuple[str, ...]] = ("total", "count")
 
@@ -51,7 +51,7 @@ class MeanRun:
         return means
 
     def _totals(self, sums: IntArray) -> FloatArray:
-        """The sum of all up to each; 64 bits do not hold that of an endless stream."""
+        """The running totals; those of an endless stream would not fit 64 bits."""
         if abs(self.total) + float(np.abs(sums, dtype=np.float64).sum()) < _FITS:
             whole = np.cumsum(sums) + self.total
             self.total = int(whole[-1]) if whole.size else self.total

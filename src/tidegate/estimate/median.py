@@ -16,7 +16,7 @@ from tidegate.stages import Noisy
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Median(Smoother, Spec):
-    """The median of u_0 … u_{t−1} over B. (The paper forgets to divide.)
+    """The median of u_0 … u_{t−1}, divided by B. (The paper forgets to divide.)
 
     Memory is bounded by one horizon: with each new one the collection starts again, and the last
     median takes the place of u_0.
@@ -25,7 +25,7 @@ class Median(Smoother, Spec):
     KIND: ClassVar[str] = "estimate.Median"
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> MedianRun:
-        """Begin with u_0 as the only block."""
+        """A predictor with u_0 as its only block."""
         return MedianRun(threshold / 2, block, blocks)
 
 

@@ -22,12 +22,12 @@ class MovingAverage(Smoother, Spec):
     window: Whole = Whole(minimum=1, default=8)
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> MovingAverageRun:
-        """Begin with u_0 as the only block."""
+        """A predictor with u_0 as its only block."""
         return MovingAverageRun(self.window, threshold / 2, block)
 
 
 class MovingAverageRun:
-    """Keeps the last `window` sums; integer differences of running totals are exact."""
+    """Stores the last `window` sums; integer differences of running totals are exact."""
 
     STATE: ClassVar[tuple[str, ...]] = ("recent", "count")
 

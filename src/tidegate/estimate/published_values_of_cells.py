@@ -21,7 +21,7 @@ def fill_equal_published_cells(
     totals: IntArray,
     following: FloatArray,
 ) -> tuple[float, int]:
-    """Fill `out` with the values of cells of one width.
+    """Fill `out` with the values of cells of equal width.
 
     Args:
         out: takes one number per value.
@@ -61,7 +61,7 @@ def fill_published_cells(
     totals: IntArray,
     following: FloatArray,
 ) -> tuple[float, int]:
-    """Fill cells of any width."""
+    """Fill `out` with the values of cells of any width."""
     if not totals.size:
         out[:] = prediction
         return prediction, filled + out.size

@@ -1,4 +1,4 @@
-"""Predict what the last block was: the paper's default."""
+"""Predict that the next block equals the last one: the paper's default."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Recent(Smoother, Spec):
     KIND: ClassVar[str] = "estimate.Recent"
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> RecentRun:
-        """Begin with half the threshold."""
+        """A predictor that starts at half the threshold."""
         return RecentRun(threshold / 2, block)
 
 
 class RecentRun:
-    """Predicts the last sum; there is nothing to remember."""
+    """Predicts the last sum; has no other state."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
 

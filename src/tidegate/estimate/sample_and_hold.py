@@ -29,7 +29,7 @@ _RECENT = 16  # how many of the last measurements say how much values scatter
 
 
 class SampleAndHoldPosterior(Posterior):
-    """What was released up to `until` says about ranges: sums of published levels.
+    """The posterior of ranges from what was released up to `until`: sums of published levels.
 
     A *run* is a measured value and the values after it that were published as its level. In a range
     that covers m values of a run, h of them not measured, the error of the sum has two parts:
@@ -99,7 +99,7 @@ class SampleAndHoldPosterior(Posterior):
         return found
 
     def _variances(self, starts: IntArray, ends: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Whole runs by running sums, the two runs at the ends by themselves."""
+        """Variances: whole runs by running sums, the two runs at the ends separately."""
         lengths = np.diff(self._starts).astype(np.float64)  # of all runs but the last
         noise, scatter = self._noise, self._scatter
         whole = [
@@ -127,7 +127,7 @@ class SampleAndHoldPosterior(Posterior):
 
 
 def known_until(spans: Spans, until: int) -> Spans:
-    """The leaves that were complete when `until` values were released."""
+    """The leaves that were complete after `until` values."""
     count = int(np.searchsorted(spans.edges, until, side="right"))
     return Spans(
         spans.edges[:count],
@@ -138,7 +138,7 @@ def known_until(spans: Spans, until: int) -> Spans:
 
 
 class MeasuredLeaves(NamedTuple):
-    """Leaves that were measured, counted from the lowest value. A mark of 0: this one was not.
+    """Leaves as offsets from the lower cap, with marks. Mark 0: the leaf was not measured.
 
     `filtered` may be used in place of the numbers, if it is of the same filter and state.
     """
@@ -150,7 +150,7 @@ class MeasuredLeaves(NamedTuple):
 
 
 class LevelFilter(Protocol):
-    """Turns measured numbers into levels. STATE names its attributes that change."""
+    """Turns measured numbers into levels. STATE names the attributes that change."""
 
     STATE: ClassVar[tuple[str, ...]]
     level: float
@@ -161,7 +161,7 @@ class LevelFilter(Protocol):
 
 
 class SampleAndHold(EstimatorDefaults, ABC):
-    """An estimator for irregular perturbers: every value is published as the present level.
+    """An estimator for irregular perturbers: publishes the present level for every value.
 
     A method says how a measurement moves the level, `level_filter`, and what variance noise leaves
     in each level, `level_variances`, counted so that errors of different levels may be added as if
@@ -172,14 +172,14 @@ class SampleAndHold(EstimatorDefaults, ABC):
 
     @abstractmethod
     def level_filter(self, *, threshold: int, perturber: Perturber) -> LevelFilter:
-        """How measurements move the level, from the beginning."""
+        """A new filter, which determines how measurements move the level."""
 
     @abstractmethod
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
-        """What noise leaves in each level."""
+        """The noise variance in each level."""
 
     def check(self, perturber: Perturber) -> None:
-        """Spans and marks must come with the sums."""
+        """Require a perturber that gives spans and marks with its sums."""
         if not perturber.irregular:
             raise SettingError(
                 "estimator", "must be a smoother such as tidegate.estimate.Recent() here"
@@ -188,7 +188,7 @@ class SampleAndHold(EstimatorDefaults, ABC):
     def start(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> SampleAndHoldRun:
-        """Begin with half the threshold, or continue."""
+        """Begin with half the threshold, or resume."""
         levels = self.level_filter(threshold=threshold, perturber=perturber)
         return SampleAndHoldRun(levels, saved and saved.state, below)
 
@@ -215,11 +215,11 @@ class SampleAndHoldRun:
 
     @property
     def filled(self) -> int:
-        """Values that were published of the open leaf."""
+        """How many values of the open leaf have been published."""
         return self._filled
 
     def state(self) -> dict[str, Any]:
-        """The state: what is needed to continue."""
+        """The state to resume from."""
         return {"filter": state_of(self._filter), "filled": self._filled}
 
     def choose(self, options: tuple[Layout, ...], first: bool) -> int:
@@ -227,7 +227,7 @@ class SampleAndHoldRun:
         return 0
 
     def begin(self, layout: Layout) -> int:
-        """The block ends with its layout."""
+        """Begin a block, which ends with its layout."""
         return layout.length
 
     def level(self, recorded: Recorded) -> float:
@@ -235,7 +235,7 @@ class SampleAndHoldRun:
         return self.prediction
 
     def push(self, noisy: Noisy, out: FloatArray) -> Cells:
-        """Fill `out`, one number per value."""
+        """Fill `out` with one number per value."""
         if noisy.spans is None or noisy.marks is None:
             raise AssertionError("an irregular perturber gives spans and marks")
         if not noisy.sums.size:
@@ -259,22 +259,22 @@ class SampleAndHoldRun:
         return Cells(levels, totals, noisy.spans)
 
     def push_one(self, noisy: int | None) -> float:
-        """Not used: an irregular perturber says more than a number."""
+        """Not used: an irregular perturber returns more than a number."""
         raise AssertionError("irregular spans come in arrays")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LastPublished(SampleAndHold, Spec):
-    """Every value is published as the last number that was."""
+    """Publishes the last measured number for every value."""
 
     KIND: ClassVar[str] = "estimate.LastPublished"
 
     def level_filter(self, *, threshold: int, perturber: Perturber) -> Last:
-        """Begin with half the threshold."""
+        """A filter that starts at half the threshold."""
         return Last(threshold // 2)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
-        """The variance of the noise, independent between numbers; a mark is its Laplace scale.
+        """The noise variance, independent between numbers; a mark is its Laplace scale.
 
         A discrete Laplace law of scale s has a variance of just below 2s².
         """
@@ -282,7 +282,7 @@ class LastPublished(SampleAndHold, Spec):
 
 
 class Last:
-    """The level is the last number."""
+    """A filter whose level is the last measured number."""
 
     STATE: ClassVar[tuple[str, ...]] = ("level",)
 
@@ -290,7 +290,7 @@ class Last:
         self.level = float(level)
 
     def push(self, leaves: MeasuredLeaves) -> FloatArray:
-        """A measured number is the new level."""
+        """The levels: a measured number replaces the level."""
         numbers, marks = leaves.numbers, leaves.marks
         last = np.maximum.accumulate(np.where(marks, np.arange(1, marks.size + 1), 0))
         levels = np.concatenate(([self.level], numbers))[last]

@@ -17,20 +17,20 @@ from tidegate.stages.recorded_and_posterior import Posterior
 
 
 class SegmentingPerturber(Protocol):
-    """What the error bars must know about a perturber that closes segments."""
+    """The members of a perturber that closes segments which error bars need."""
 
     def sum_law(self, threshold: int) -> NoiseLaw:
         """The law of the noise of the sums, one leaf a segment."""
         ...
 
     def usual_content(self, threshold: int) -> float:
-        """What the values of a segment add up to at most, as a rule."""
+        """The usual upper limit of the sum of a segment."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SegmentSums(SampleAndHold, Spec):
-    """The last value of a segment is published as its noisy sum, and the others as 0.
+    """Publishes the noisy sum of a segment at its last value, and 0 for the others.
 
     (A level from the segments before would be far off: after a busy stretch a segment is short, and
     the next may be long and empty.)
@@ -39,16 +39,16 @@ class SegmentSums(SampleAndHold, Spec):
     KIND: ClassVar[str] = "estimate.SegmentSums"
 
     def check(self, perturber: Perturber) -> None:
-        """Sums of segments must come."""
+        """Require a perturber that releases sums of segments."""
         if not hasattr(perturber, "usual_content"):
             raise SettingError("estimator", "needs a perturber that sums up segments")
 
     def level_filter(self, *, threshold: int, perturber: Perturber) -> Last:
-        """Begin with nothing."""
+        """A filter that starts at 0."""
         return Last(0)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
-        """Variance of the mean of each segment."""
+        """The variance of the mean of each segment."""
         law = _segment_facts(recorded).sum_law(recorded.threshold)
         leaves = recorded.leaves.oldest + np.arange(spans.marks.size)
         found: FloatArray = law.range_variance(leaves, leaves + 1)
@@ -57,11 +57,11 @@ class SegmentSums(SampleAndHold, Spec):
     def start(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> SegmentSumsRun:
-        """Begin with zeros, or continue."""
+        """Begin with zeros, or resume."""
         return SegmentSumsRun(Last(below), saved and saved.state, below)
 
     def posterior(self, recorded: Recorded, until: int) -> SegmentPosterior:  # type: ignore[override]
-        """Sums of segments, as far as they were known at `until`."""
+        """Sums of segments, from what was released until `until`."""
         return SegmentPosterior(recorded, until)
 
 
@@ -73,7 +73,7 @@ class SegmentSumsRun(SampleAndHoldRun):
     """
 
     def push(self, noisy: Noisy, out: FloatArray) -> Cells:
-        """Fill `out`, one number per value."""
+        """Fill `out` with one number per value."""
         if not noisy.sums.size or noisy.spans is None:
             return super().push(noisy, out)
         totals = noisy.sums - self._below * (noisy.spans - 1)
@@ -85,12 +85,12 @@ class SegmentSumsRun(SampleAndHoldRun):
 
 
 class SegmentPosterior(Posterior):
-    """Whole segments by their noisy sums; a part of one gets its share of the sum.
+    """Whole segments by their noisy sums; a part of one gets its proportional share.
 
     The error has two parts: that of the noise, by its exact law (a segment that is cut counts as
     whole); and of each cut segment, whose values may lie anywhere in it: U/2·√(4f(1 − f)) as a
-    standard error, with U what a segment holds as a rule and f the part that is asked for. Of the
-    open segment nothing is known but that it holds less than U.
+    standard error, with U the usual upper limit of a segment's sum and f the part inside the
+    range. About the open segment nothing is known except that it holds less than U.
     """
 
     def __init__(self, recorded: Recorded, until: int) -> None:
@@ -131,7 +131,7 @@ class SegmentPosterior(Posterior):
         )
 
     def _place(self, positions: IntArray) -> tuple[IntArray, IntArray]:
-        """The segment that a position lies in, and how many of its values come before."""
+        """The segment of a position, and how many of its values lie before the position."""
         segment = np.searchsorted(self._edges, positions, side="right") - 1
         return segment, positions - self._edges[segment]
 

@@ -36,7 +36,7 @@ _MOST_DOUBLINGS = 10  # a level is the mean of 1,024 leaves at most: they are pa
 
 
 class Predictor(Protocol):
-    """Predicts the next leaf from those before it. STATE names its attributes that change."""
+    """Predicts the next leaf from earlier ones. STATE names the attributes that change."""
 
     STATE: ClassVar[tuple[str, ...]]
 
@@ -51,7 +51,7 @@ class Predictor(Protocol):
 
 
 class Smoother(EstimatorDefaults, ABC):
-    """An estimator that predicts inside leaves of one size, and chooses nothing.
+    """An estimator that predicts inside leaves of one size, and has no choices to make.
 
     A method says how it predicts: `predictor(threshold=, block=, blocks=)`; values lie in
     [0, threshold], `blocks` leaves of `block` values make a horizon.
@@ -62,10 +62,10 @@ class Smoother(EstimatorDefaults, ABC):
 
     @abstractmethod
     def predictor(self, *, threshold: int, block: int, blocks: int) -> Predictor:
-        """What predicts, from the beginning."""
+        """A new predictor."""
 
     def check(self, perturber: Perturber) -> None:
-        """Leaves must have one size."""
+        """Require leaves of one size."""
         if perturber.noise_law(1) is None:
             raise SettingError(
                 "estimator",
@@ -76,26 +76,26 @@ class Smoother(EstimatorDefaults, ABC):
     def start(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> SmootherRun:
-        """Begin with the first prediction, or continue."""
+        """Begin with the first prediction, or resume."""
         block = perturber.block
         blocks = -(-perturber.horizon // block)
         predictor = self.predictor(threshold=threshold, block=block, blocks=blocks)
         return SmootherRun(predictor, block, saved and saved.state, below)
 
     def posterior(self, recorded: Recorded, until: int) -> BlockPosterior:
-        """Exact noise between leaves, a line through the sums inside them."""
+        """The posterior: exact noise between leaves, sums inside them interpolated linearly."""
         from tidegate.estimate.block_posterior import BlockPosterior  # on demand: queries need it
 
         return BlockPosterior(recorded, until)
 
     def leaves_needed(self, recorded: Recorded) -> int:
-        """The last leaves, whose prediction errors say how good predictions are; or the level."""
+        """How many of the last leaves measure the prediction error, or make the level."""
         return max(RESIDUALS, self.level_leaves(recorded.perturber, recorded.threshold))
 
     def level_leaves(self, perturber: Perturber, threshold: int) -> int:
-        """The level is the prediction; where nothing is predicted, the mean of the last leaves.
+        """0: the level is the prediction; or, without predictions, the number of leaves to average.
 
-        Of as many, a power of two, as it takes for noise to move the mean by a sixteenth of θ only.
+        Their number is a power of two, so large that noise moves the mean by a sixteenth of θ only.
         """
         if self.predicts and perturber.block > 1:
             return 0
@@ -135,7 +135,7 @@ class SmootherRun:
             self.prediction, self.filled = state["prediction"], state["filled"]
 
     def state(self) -> dict[str, Any]:
-        """The state: what is needed to continue."""
+        """The state to resume from."""
         predictor = state_of(self._predictor)
         return {"predictor": predictor, "prediction": self.prediction, "filled": self.filled}
 
@@ -144,7 +144,7 @@ class SmootherRun:
         return 0
 
     def begin(self, layout: Layout) -> int:
-        """No further choice is ever due: all leaves are measured alike, in one endless block."""
+        """Begin the only block: it has no end, so no further choice is due."""
         return ENDLESS
 
     def level(self, recorded: Recorded) -> float:
@@ -158,7 +158,7 @@ class SmootherRun:
         return newest.item() / ((leaves.closed - since) * self._block)
 
     def push(self, noisy: Noisy, out: FloatArray) -> Cells:
-        """Fill `out`, one number per value."""
+        """Fill `out` with one number per value."""
         if self._block == 1:  # every value ends its leaf: nothing to predict
             out[:] = noisy.sums
             return NO_CELLS

@@ -1,4 +1,4 @@
-"""Predict nothing."""
+"""Predict 0: publish noisy sums as they are."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tidegate.stages import Noisy
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Unsmoothed(Smoother, Spec):
-    """Zero inside a block, the whole noisy sum at its end; the natural choice for blocks of one."""
+    """Zeros inside a block, the whole noisy sum at its end; suits blocks of one value."""
 
     KIND: ClassVar[str] = "estimate.Unsmoothed"
     predicts: ClassVar[bool] = False
 
     def predictor(self, *, threshold: int, block: int, blocks: int) -> UnsmoothedRun:
-        """Begin."""
+        """A new predictor."""
         return UnsmoothedRun()
 
 
 class UnsmoothedRun:
-    """Publishes sums as they are; there is nothing to remember."""
+    """Predicts 0; has no state."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
     first = 0.0

@@ -1,4 +1,4 @@
-"""`Batch` and `Source`: the stream in batches, in order."""
+"""`Batch` and `Source`: a stream in batches, in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Batch:
     others: tuple[Numbers, ...] = ()
 
     def part(self, start: int, end: int | None = None) -> Batch:
-        """Some of the rows, without their place."""
+        """Some of the rows, without their position."""
         where = slice(start, end)
         users = None if self.users is None else self.users[where]
         times = self.times and Times(self.times.ticks[where], self.times.clock)
@@ -46,7 +46,7 @@ class Batch:
         return Batch(self.values[where], users, times=times, others=others)
 
     def by_column(self) -> list[Batch]:
-        """A batch for each column of values."""
+        """One batch for each column of values."""
         return [replace(self, values=one, others=()) for one in (self.values, *self.others)]
 
     def __len__(self) -> int:
@@ -61,20 +61,20 @@ class Source(Context, Protocol):
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are; None: not known beforehand."""
+        """The number of rows. None: unknown in advance."""
 
     def batches(self) -> Iterator[Batch]:
         """The stream from its start, once. Rows before a bad row are yielded before the error."""
 
     def fraction(self) -> float | None:
-        """How much has been read, 0 to 1; None: the end is not known."""
+        """The share that has been read, 0 to 1. None: the end is unknown."""
 
     def close(self) -> None:
         """Close the file. A source that follows a file ends its batches."""
 
 
 def object_array(items: list[Any]) -> Objects:
-    """An array of exactly these objects, which numpy does not convert."""
+    """An array of exactly these objects, without conversion by numpy."""
     array: Objects = np.empty(len(items), dtype=object)
     array[:] = items
     return array

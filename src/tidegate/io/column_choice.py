@@ -1,4 +1,4 @@
-"""Which column holds the values, the users and the times.
+"""Choose the columns of the values, the users and the times.
 
 Names of columns are public where it is certain that they are names: in a Parquet schema, or where
 the user said so (`header=True`). The first line of a CSV file may be a row of data after all, so
@@ -34,7 +34,7 @@ _HIDDEN = (
 
 @dataclass(frozen=True)
 class WantedColumn:
-    """A column to read: its name as asked for (None: find it), and the setting that asked."""
+    """A column to read: its requested name (None: find it), and the setting that named it."""
 
     name: str | None
     setting: str = "column"
@@ -43,14 +43,14 @@ class WantedColumn:
 
     @property
     def content(self) -> str:
-        """What a row has here, for messages."""
+        """The content of the column, for messages."""
         if self.time:
             return "time"
         return "value" if self.numeric else "key" if self.setting == "by" else "user"
 
 
 def index_of_column(name: str | None) -> int | None:
-    """The number that `name` is, if it is the number of a column, counted from 0.
+    """The column number that `name` spells, counted from 0, if it is one.
 
     >>> index_of_column("3"), index_of_column("watts"), index_of_column("٣")
     (3, None, None)
@@ -63,7 +63,7 @@ def index_of_column(name: str | None) -> int | None:
 def choose_column(
     wanted: Sequence[WantedColumn], names: Sequence[str], *, by_index: bool, listed: bool
 ) -> list[int]:
-    """Where the wanted columns are among `names`.
+    """The indices of the wanted columns among `names`.
 
     A column without a name is the only one that is left, or the one called "value". `listed`:
     messages may show `names`.
@@ -128,7 +128,7 @@ _EARLIEST = 10**8  # seconds since 1970: smaller numbers are hardly times
 
 
 def time_columns(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as in open_source
-    """The names of columns whose first values can all be read as times; there must be names."""
+    """The names of columns whose first values can be parsed as times; there must be a header."""
     kind = file_kind_of(path, format)
     if kind.format == "parquet":
         arrow, parquet = (
@@ -140,19 +140,18 @@ def time_columns(path: str, format: str | None, delimiter: str | None) -> list[s
         except (arrow.ArrowException, OSError):  # missing or damaged: who reads the values says so
             return []
         return [field.name for field in schema if str(field.type).startswith(("timestamp", "date"))]
-    rows = _first_rows_of_columns(path, kind, CsvDialect.given(delimiter or kind.delimiter, None))
+    rows = first_rows_of_columns(path, kind, CsvDialect.given(delimiter or kind.delimiter, None))
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if _column_has_times([row.get(name) for row in rows])]
 
 
 def column_names(path: str, format: str | None, delimiter: str | None) -> list[str]:  # noqa: A002  # as above
-    """The names in the first line or row of a text file; keys inside of objects as a.b."""
+    """The names in the first line or row of a text file; nested keys as a.b."""
     kind = file_kind_of(path, format)
     if kind.format == "parquet":
         return []  # its own message lists them
-    rows = _first_rows_of_columns(path, kind, CsvDialect.given(delimiter or kind.delimiter, None))[
-        :1
-    ]
+    dialect = CsvDialect.given(delimiter or kind.delimiter, None)
+    rows = first_rows_of_columns(path, kind, dialect)[:1]
     return [name for row in rows for name in _flat_columns(row)]
 
 
@@ -164,7 +163,8 @@ def _flat_columns(row: dict[str, Any], before: str = "") -> list[str]:
     return found
 
 
-def _first_rows_of_columns(path: str, kind: FileKind, dialect: CsvDialect) -> list[dict[str, Any]]:
+def first_lines_of_text(path: str, kind: FileKind, rows: int = _ROWS) -> list[bytes]:
+    """The first line of a text file and up to `rows` after it, as far as one read goes."""
     incoming = InputBytes(path, kind.compression)
     try:
         text = next(read_lines(incoming)).text
@@ -172,15 +172,22 @@ def _first_rows_of_columns(path: str, kind: FileKind, dialect: CsvDialect) -> li
         return []
     finally:
         incoming.close()
-    lines = text.removeprefix(b"\xef\xbb\xbf").split(b"\n")[: _ROWS + 1]
+    return text.removeprefix(b"\xef\xbb\xbf").split(b"\n")[: rows + 1]
+
+
+def first_rows_of_columns(
+    path: str, kind: FileKind, dialect: CsvDialect, rows: int = _ROWS
+) -> list[dict[str, Any]]:
+    """The first rows of a text file, as columns by name; none if they cannot be read."""
+    lines = first_lines_of_text(path, kind, rows)
     try:
         if kind.format == "jsonl":
             found = [json.loads(line) for line in lines if line.strip()]
             return [row for row in found if isinstance(row, dict)]
-        header, *rows = ([field.decode() for field in dialect.fields(line)] for line in lines)
+        header, *others = ([field.decode() for field in dialect.fields(line)] for line in lines)
     except ValueError:  # not JSON, or not UTF-8: who reads the values says where
         return []
-    return [dict(zip(header, row, strict=False)) for row in rows if len(row) == len(header)]
+    return [dict(zip(header, row, strict=False)) for row in others if len(row) == len(header)]
 
 
 def _column_has_times(values: list[Any]) -> bool:

@@ -19,7 +19,7 @@ _DECIMAL_COMMA = re.compile(rb"[-+]?\d*,\d+")
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """The separator of fields and the decimal sign. Public: given, never guessed from rows.
+    """The field separator and the decimal sign. Public: given, never guessed from rows.
 
     >>> CsvDialect(";", ",").fields(b"a;0,5")
     [b'a', b'0,5']
@@ -38,12 +38,12 @@ class CsvDialect:
 
     @classmethod
     def given(cls, delimiter: str | None, decimal: str | None) -> CsvDialect:
-        """The dialect as a user writes it; None: the usual one."""
+        """The dialect from a user's options. None: the default one."""
         separator = "," if delimiter is None else _SPELT.get(delimiter, delimiter)
         return cls(separator, "." if decimal is None else decimal)
 
     def fields(self, line: bytes) -> list[bytes]:
-        """The fields of one line; none if its quotes are wrong."""
+        """The fields of one line; empty if its quotes are wrong."""
         line = line.rstrip(b"\r\n")
         if b'"' not in line:
             return line.split(self.delimiter.encode())
@@ -60,7 +60,7 @@ class CsvDialect:
         return [field.encode("utf-8", "surrogateescape") for field in rows[0]]
 
     def number(self, text: bytes) -> float | None:
-        """The number that a field writes; None: it is none."""
+        """The number in a field. None: it is not one."""
         if b"_" in text:  # Python's own spelling of thousands
             return None
         if self.decimal == ",":
@@ -73,7 +73,7 @@ class CsvDialect:
             return None
 
     def other_separator(self, line: bytes) -> str:
-        """What to say if a line seems to be separated otherwise: its structure, no content."""
+        """A hint if a line seems to have another separator: its structure, no content."""
         if self.delimiter.encode() in line and self.delimiter != ",":
             return ""
         seen = [sign for sign in (";", "\t", "|") if sign.encode() in line]
@@ -87,7 +87,7 @@ class CsvDialect:
         )
 
     def other_decimal(self, field: bytes) -> str:
-        """What to say about a field that is no number because of its decimal sign."""
+        """A hint about a field that is not a number because of its decimal sign."""
         if self.decimal == "." and _BY_THREES.fullmatch(field):
             return (
                 "; it has commas: if they mark thousands, write 1234.5; if one is a decimal comma, "
@@ -106,11 +106,11 @@ class CsvDialect:
         return ""
 
     def line_of(self, names: set[str], lines: Sequence[bytes]) -> int | None:
-        """The number of the line, after the first, that has all these fields; None: none has.
+        """The number of the line, after the first, that has all these fields. None: none has.
 
         Only where the first line is of another form: a title, a comment, Excel's `sep=;`, or a
         title as spreadsheets save it, with all other fields empty, in every line before the names.
-        So no row among rows is told from the others by what it holds.
+        So the content of a row among rows never decides.
         """
         forms = [
             [field.strip().decode("utf-8", "replace") for field in self.fields(line)]
@@ -126,17 +126,17 @@ class CsvDialect:
         return None
 
     def other_width(self, line: bytes) -> str:
-        """What to say about a row with too many or too few fields: its structure, no content."""
+        """A hint about a row with too many or too few fields: its structure, no content."""
         if line.count(b'"') % 2:
             return (
-                "; it has a quote that is not closed: a field must not go on in the next line, so "
-                "remove line breaks inside quotes first"
+                "; it has a quote that is not closed: a field must end in its line, so remove line "
+                "breaks inside quotes first"
             )
         return self.other_separator(line)
 
 
 def is_utf8_line(line: bytes) -> bool:
-    """Whether a line is text."""
+    """Whether a line is valid text."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:

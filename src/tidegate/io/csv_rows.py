@@ -1,4 +1,4 @@
-"""Rows of CSV. Two readers, one meaning.
+"""Rows of CSV, by two readers with one meaning: line by line, and in blocks.
 
 `one` reads a row in plain Python and says what a row means. `many` reads a block with pyarrow, 20
 times as fast; wherever it has doubts it gives None, and the block is read row by row. So how a
@@ -75,7 +75,7 @@ class CsvRows:
             self._settle_unnamed()
 
     def begin(self, line: bytes) -> bool | None:
-        """Whether the first line names the columns; None: the next line may, this one is blank."""
+        """Whether the first line names the columns. None: it is blank; the next may."""
         if self._header is False:
             return False
         if not line.strip():
@@ -105,7 +105,7 @@ class CsvRows:
         return True
 
     def _settle_unnamed(self) -> None:
-        """Settle the columns before any row, where no value column was asked for."""
+        """Find the columns before any row, if no value column was requested."""
         asked = [index_of_column(column.name) for column in self._wanted]
         if None not in asked:
             return  # the width is that of the first row
@@ -124,7 +124,7 @@ class CsvRows:
         ]  # fmt: skip
 
     def _settle_by(self, fields: list[bytes], position: int, line: bytes) -> None:
-        """Take the width of the first row; the columns were asked for by number."""
+        """Take the width of the first row; the columns were requested by number."""
         numbers = [index_of_column(column.name) or 0 for column in self._wanted]
         for column, index in zip(self._wanted, numbers, strict=True):
             if index >= len(fields):
@@ -138,7 +138,7 @@ class CsvRows:
         self._settle(numbers, len(fields))
 
     def one(self, line: bytes, position: int) -> list[Any]:
-        """The wanted fields of one row; of a blank one, as missing."""
+        """The wanted fields of one row; those of a blank row are missing."""
         if not line.strip():
             return [math.nan if column.numeric else None for column in self._wanted]
         fields = self._dialect.fields(line)
@@ -147,8 +147,10 @@ class CsvRows:
                 raise InputError(f"row {position} has a quote that is not closed, or a stray one")
             self._settle_by(fields, position, line)
         if len(fields) != self._width:
-            problem = f"row {position} does not have {self._width} fields"
-            hint = self._hint(position, "--column says which one to read")
+            one = self._width == 1
+            wide = "has several fields" if one else f"does not have {self._width} fields"
+            problem = f"row {position} {wide}"
+            hint = self._hint(position, "--column chooses one")
             other = self._dialect.other_decimal(line.strip()) if self._width == 1 else ""
             hint = other or self._dialect.other_width(line) or hint
             raise InputError(problem + hint + self._place(position))
@@ -160,7 +162,7 @@ class CsvRows:
         ]
 
     def _hint(self, position: int, other: str = "") -> str:
-        """What may be wrong with a first row, where nothing said that it is one."""
+        """A hint about a bad first row, where no option said that it is a row."""
         if position or self._header:
             return ""
         return f"; {other + ', ' if other else ''}--header says that this line names the columns"
@@ -192,14 +194,14 @@ class CsvRows:
             ) from None
 
     def names_after(self, lines: Sequence[bytes]) -> int | None:
-        """Which line of those after the first has all names that were asked for; None: none has."""
+        """The first later line with all requested names. None: none has."""
         named = {
             column.name or "" for column in self._wanted if index_of_column(column.name) is None
         }
         return None if "" in named else self._dialect.line_of(named, lines)
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
-        """The wanted columns of a block of `count` lines, or None to have them read one by one."""
+        """The wanted columns of a block of `count` lines. None: read them one by one."""
         if not self._width or not self._has_one_row_a_line(text):
             return None
         arrow, arrow_csv = (
@@ -237,7 +239,7 @@ class CsvRows:
         return from_arrow([table.column(name) for name in chosen], self._wanted)
 
     def _has_one_row_a_line(self, text: bytes) -> bool:
-        """Whether a row is a line, as far as the number of rows will not tell."""
+        """Whether each line is a row, where the number of rows does not tell."""
         if text.startswith(b"\xef"):  # pyarrow would skip a byte order mark here
             return False
         if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):  # to pyarrow, a line end
@@ -249,7 +251,7 @@ class CsvRows:
 
 
 def from_arrow(columns: Sequence[Any], wanted: Sequence[WantedColumn]) -> list[NDArray[Any]] | None:
-    """Arrow columns as arrays; None if a number is NaN or infinite, however that was spelt."""
+    """Arrow columns as arrays. None: a number is NaN or infinite, in any spelling."""
     arrays: list[NDArray[Any]] = []
     for values, column in zip(columns, wanted, strict=True):
         if column.numeric:
@@ -269,7 +271,7 @@ def from_arrow(columns: Sequence[Any], wanted: Sequence[WantedColumn]) -> list[N
 
 
 def texts_from_arrow(values: Any, column: WantedColumn) -> Any:
-    """Text or integers of users or keys, None where there is none; each is made once a batch.
+    """Text or integers of users or keys, None where missing; each is made once per batch.
 
     Users are an array of objects. Keys are few: which of them each row has is enough.
     """

@@ -9,7 +9,7 @@ from tidegate.errors import TidegateError
 
 
 class SourceError(TidegateError, OSError):
-    """An input cannot be read: missing, forbidden, truncated or damaged. `filename` says which."""
+    """An input cannot be read: missing, forbidden, truncated or damaged. `filename` names it."""
 
     def _message(self) -> str:
         return f"{self.filename}: {self.strerror}"

@@ -1,4 +1,4 @@
-"""The kind of a file, by its extension or as given; and about how many rows it has."""
+"""The kind of a file, from its extension or from options; and its approximate number of rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 @dataclass(frozen=True)
 class FileKind:
-    """A format, the compression around it ("gzip", "zstd" or None), and what separates CSV."""
+    """A format, its compression ("gzip", "zstd" or None), and the separator of CSV."""
 
     format: str
     compression: str | None = None
@@ -47,7 +47,7 @@ class FileKind:
 
     @property
     def recoverable(self) -> bool:
-        """Whether a file that was cut short can be repaired and continued: plain lines only."""
+        """Whether a truncated file can be repaired and continued: plain lines only."""
         return self.format != "parquet" and self.compression is None
 
 
@@ -85,7 +85,7 @@ def file_kind_of(
 
 
 def _unknown_kind(path: str | Path | None, extension: str, setting: str) -> SettingError:
-    """The error about a name that does not tell a kind that is read, or written."""
+    """The error about a name that does not tell the kind of the file."""
     output = setting != "format"
     if Path(path or "").is_dir():
         name = said(os.fspath(path or ""))
@@ -93,12 +93,12 @@ def _unknown_kind(path: str | Path | None, extension: str, setting: str) -> Sett
     if extension in _ADVICE and not output:
         return SettingError(setting, _ADVICE[extension])
     lines = " (jsonl has an object on every line)" if extension == ".json" else ""
-    problem = f"is unknown from this name. Give --{setting}, one of {_file_kind_names()}{lines}"
+    problem = f"unknown extension; choose one of {_file_kind_names()}{lines}"
     return SettingError(setting, problem)
 
 
 def is_standard(path: str | Path | None) -> bool:
-    """Whether standard input or output is meant."""
+    """Whether this means standard input or output."""
     return path is None or path == "-"
 
 
@@ -114,7 +114,7 @@ def row_count_at_most(
     path: str | Path | None,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> int | None:
-    """An upper bound on the rows of a file, by its line ends; None: it cannot be known beforehand.
+    """An upper bound on the rows of a file, from its line ends. None: unknown in advance.
 
     The number of rows is public; nothing of their content is looked at. A pipe has to be read to
     know it; a compressed file is unpacked for it, up to a million rows.
@@ -135,7 +135,7 @@ def row_count_at_most(
 
 
 def _row_count_of_unpacked(path: str, compression: str) -> int | None:
-    """An upper limit of the lines of a compressed file; None: a million or more."""
+    """An upper bound on the lines of a compressed file. None: a million or more."""
     from tidegate.io.input_file_or_pipe import InputBytes  # on demand: plain files need none of it
 
     count, incoming = 1, InputBytes(path, compression)

@@ -1,4 +1,4 @@
-"""`HeldSource`: a file that was read to its end, and waits in memory. As secret as the file."""
+"""`HeldSource`: a file that was read into memory. As secret as the file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.io.batches import Batch, Source
 
 
 class HeldSource(Closed):
-    """The batches of a source, read at once: for whoever must know all rows before the first.
+    """All batches of a source, in memory: for callers that need to know all rows first.
 
     Args:
         source: is read to its end; an error of it is raised here. The caller closes it.
@@ -25,11 +25,11 @@ class HeldSource(Closed):
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are."""
+        """The number of rows."""
         return self._all
 
     def batches(self) -> Iterator[Batch]:
-        """The rows from their start, once; what was given is not held any more."""
+        """The rows from their start, once; they are dropped as they are returned."""
         self.held.reverse()
         while self.held:
             batch = self.held.pop()
@@ -37,9 +37,9 @@ class HeldSource(Closed):
             yield batch
 
     def fraction(self) -> float | None:
-        """How much was given, 0 to 1."""
+        """The share that was returned, 0 to 1."""
         return self._given / self._all if self._all else 1.0
 
     def close(self) -> None:
-        """Forget the rows."""
+        """Drop the rows."""
         self.held.clear()

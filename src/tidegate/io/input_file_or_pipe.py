@@ -63,7 +63,7 @@ class InputBytes:
         self._unpacked = self._decompressed(compression) if compression else None
 
     def _examined_size(self) -> int | None:
-        """The size of a regular file. Refuses a directory; enlarges the buffer of a pipe."""
+        """The size of a regular file. Refuses a folder; enlarges the buffer of a pipe."""
         if self._descriptor is None:
             return None
         status = os.fstat(self._descriptor)
@@ -77,7 +77,7 @@ class InputBytes:
         return None
 
     def _skip(self, count: int) -> bytes:
-        """Go to byte `count`, or after the first line, which is returned: it may be a header."""
+        """Skip to byte `count`, or past the first line, which is returned: it may be a header."""
         if self._descriptor is None:
             return b""
         with open(self._descriptor, "rb", closefd=False) as file:
@@ -86,7 +86,7 @@ class InputBytes:
         return head
 
     def _decompressed(self, compression: str) -> Any:
-        """A stream of pyarrow, which has no types."""
+        """A decompressing stream of pyarrow, which has no types."""
         pyarrow = require_library_for_files("pyarrow")
         packed = pyarrow.PythonFile(_PackedInput(self), mode="r")
         return pyarrow.CompressedInputStream(packed, compression)
@@ -108,11 +108,11 @@ class InputBytes:
 
     @property
     def descriptor(self) -> int | None:
-        """The descriptor; None where standard input is a substitute without one."""
+        """The descriptor. None: standard input is a substitute without one."""
         return self._descriptor
 
     def fraction(self) -> float | None:
-        """How much of a regular file has been taken."""
+        """The share of a regular file that has been read."""
         if self.size is None or self.followed:
             return None
         return min(1.0, self.taken / self.size) if self.size else 1.0
@@ -142,7 +142,7 @@ class InputBytes:
         return b"".join(pieces)
 
     def read_packed(self, count: int) -> bytes:
-        """Read up to `count` bytes as they are in the file, without unpacking."""
+        """Read up to `count` bytes of the file without decompression."""
         wait = _FIRST_WAIT
         while True:
             self._call_idle()
@@ -159,7 +159,7 @@ class InputBytes:
             wait = min(2 * wait, _LONGEST_WAIT)
 
     def _call_idle(self) -> None:
-        """Call `idle` if its moment has come, and all that was there then has been taken.
+        """Call `idle` if it is due, and all available data has been taken.
 
         Privacy: it releases ticks of events, and when rows come out must not tell when events did.
         So the clock decides, four times a second, and not whether there is news.
@@ -184,7 +184,7 @@ class InputBytes:
         return self._looked_at(lambda descriptor: os.read(descriptor, count)) or b""
 
     def _looked_at(self, look: Callable[[int], Seen]) -> Seen | None:
-        """Apply `look` to a followed file; None if it was closed meanwhile."""
+        """Apply `look` to a followed file. None: it was closed meanwhile."""
         with self._lock:
             self._busy = True
             try:
@@ -195,7 +195,7 @@ class InputBytes:
                 self._busy = False
 
     def _check_same_file(self) -> None:
-        """Refuse a file that shrank or was replaced: rows are lost, and positions would shift."""
+        """Refuse a file that shrank or was replaced: rows are lost, positions would shift."""
         ours, path = self._looked_at(os.fstat), self._path
         if ours is None or path is None:
             return
@@ -219,7 +219,7 @@ class InputBytes:
 
 
 class _PackedInput:
-    """The methods that pyarrow needs of a Python file."""
+    """The methods of a Python file that pyarrow needs."""
 
     closed = False
 
@@ -234,7 +234,7 @@ class _PackedInput:
 
 
 class _EndedInput:
-    """Stands in for a file that was closed."""
+    """A substitute for a file that was closed."""
 
     def read1(self, count: int) -> bytes:
         return b""

@@ -1,4 +1,4 @@
-"""Rows of JSON Lines: an object a line. Two readers, one meaning, as in `csv_rows`."""
+"""Rows of JSON Lines, one object per line, by two readers with one meaning, as in `csv_rows`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _INTEGER_DIGITS = 20  # all of 64 bits, with a sign
 
 
 class FieldTwice(ValueError):  # noqa: N818  # caught where it is known which object that is
-    """An object has a field twice."""
+    """An object has the same field twice."""
 
 
 def each_json_field_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of an object, for `json`: two readers may differ on which of two counts."""
+    """The fields of an object, for `json`; refuses duplicates: readers may differ on them."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise FieldTwice
@@ -30,7 +30,7 @@ def each_json_field_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class JsonRows:
-    """Columns by key; `a.b` is the key b of the object under a, unless there is a key `a.b`.
+    """Columns by key; `a.b` is the key b of the object a, unless there is a key `a.b`.
 
     The keys are given, never read off the rows: a row that lacks one is a row whose value is
     missing, the first like any other. But names are public, as a header is: if the first row does
@@ -57,7 +57,7 @@ class JsonRows:
         self._times: type = str
 
     def begin(self, line: bytes) -> bool | None:
-        """Begin: no line names the columns."""
+        """Begin: JSON Lines have no header."""
         try:
             row = _json_object(line, 0, self._keys) if line.strip() else None
         except InputError:  # it is read again as a row
@@ -71,7 +71,7 @@ class JsonRows:
         return False
 
     def one(self, line: bytes, position: int) -> list[Any]:
-        """The wanted members of one row; of a blank one, as missing."""
+        """The wanted members of one row; those of a blank row are missing."""
         row = _json_object(line, position, self._keys) if line.strip() else {}
         found: list[Any] = []
         for column, key in zip(self._wanted, self._keys, strict=True):
@@ -89,7 +89,7 @@ class JsonRows:
         return found
 
     def many(self, text: bytes, count: int) -> list[NDArray[Any]] | None:
-        """The wanted columns of a block of `count` lines, or None to have them read one by one."""
+        """The wanted columns of a block of `count` lines. None: read them one by one."""
         arrow, arrow_json = (
             require_library_for_files("pyarrow"),
             require_library_for_files("pyarrow.json"),
@@ -129,7 +129,7 @@ class JsonRows:
 
 
 def _json_lines_advice(position: int) -> str:
-    """What to do about a file that is one array, or one object: said of its first row."""
+    """Advice for a file that is one array, or one object: shown with its first row."""
     wanted = "; every line must be an object of its own: `jq -c '.[]'` writes an array so"
     return "" if position else wanted
 
@@ -160,7 +160,7 @@ def _json_object(line: bytes, position: int, wanted: Sequence[str]) -> dict[str,
 
 
 def _json_member(row: dict[str, Any], key: str) -> Any:
-    """What is under a key, or under a path of keys."""
+    """The value under a key, or under a path of keys."""
     if key in row or "." not in key:
         return row.get(key)
     first, _, rest = key.partition(".")
@@ -191,9 +191,9 @@ def _json_number(value: object, key: str, position: int) -> float:
 
 
 def _json_advice(value: object, key: str) -> str:
-    """What to do about a value of another type."""
+    """Advice about a value of another type."""
     if isinstance(value, str):
-        return "; it is text: write numbers without quotes"
+        return "; it is text: write numbers without quotes, and null for a missing one"
     if isinstance(value, dict):
         return f"; it is an object: name a key in it, as in --column {key}.KEY"
     return "; it is a list: write one number a line"
@@ -210,7 +210,7 @@ def _json_user(value: object, key: str, position: int, what: str) -> str | int |
 
 
 def _json_time(value: object, key: str, position: int, what: str) -> Any:
-    """Text or a number; what it means is decided by who reads times."""
+    """A time as text or a number, to be parsed later."""
     if value is None or (isinstance(value, str | int | float) and not isinstance(value, bool)):
         return value
     raise InputError(f"{what} at row {position}, column {key!r} is neither text nor a number")

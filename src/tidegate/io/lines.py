@@ -1,4 +1,4 @@
-"""Complete lines of incoming bytes, as soon as they are complete.
+"""Split incoming bytes into lines, as soon as they are complete.
 
 A line end always ends a row, also inside quotes: an unbalanced quote then costs one row an error,
 and does not swallow the rest of the stream in search of its partner.
@@ -33,12 +33,12 @@ _NOT_TEXT = {
 
 
 class LineTooLongError(Exception):
-    """A line is longer than memory allows; the caller knows its position."""
+    """A line is too long for memory; the caller knows its position."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Lines:
-    """Whole lines, each ended by a newline.
+    """Complete lines, each with its newline.
 
     `torn`: the input ended inside the last line; it was given its newline here.
     """
@@ -49,7 +49,7 @@ class Lines:
 
 
 def read_lines(incoming: InputBytes) -> Iterator[Lines]:
-    """Read all lines, blank ones too: a blank line is a row without a value, wherever it is.
+    """Read all lines, including blank ones: a blank line is a row without a value.
 
     So there are as many rows as line ends, and one more for a last line without one. Whether a
     value is missing changes neither that number nor when a row is given. A followed file has no
@@ -93,7 +93,7 @@ def _start_of_lines(data: bytes, incoming: InputBytes) -> bytes:
 
 
 def _refuse_old_line_ends(only_line: bytes, incoming: InputBytes) -> None:
-    """Refuse an input that is one line to its end, with CRs in it.
+    """Refuse an input without newlines but with carriage returns.
 
     Known at its end only: the first piece of a pipe may stop anywhere.
     """

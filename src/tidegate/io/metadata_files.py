@@ -1,4 +1,4 @@
-"""The metadata of a released file: inside Parquet, in a file beside other formats."""
+"""The metadata of a released file: inside Parquet, beside other formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def encode_metadata(metadata: Mapping[str, object]) -> str:
 
 
 def _indented_metadata(fact: object, line: str) -> str:
-    """Format as JSON: a line for each fact, and one for each list of plain items.
+    """Format as JSON: one line for each fact, and for each list of plain items.
 
     (`json.dumps(…, indent=1)` has a line for each item, and is ten times as slow: it encodes
     indented text without C.)
@@ -62,7 +62,7 @@ def write_metadata_sidecar(path: str | Path, metadata: Mapping[str, object]) -> 
 
 
 def write_encoded_metadata(path: str | Path, text: str) -> None:
-    """Write metadata that `encode` gave."""
+    """Write metadata that `encode_metadata` returned."""
     write_output_file(metadata_sidecar(path), (text + "\n").encode())
 
 
@@ -70,7 +70,7 @@ def read_metadata(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> dict[str, Any] | None:
-    """The metadata of a released file; None if there is none."""
+    """The metadata of a released file. None: there is none."""
     name = os.fspath(path)
     if file_kind_of(path, format).format == "parquet":
         text = _metadata_from_parquet(name)
@@ -121,5 +121,5 @@ _UNFINISHED = (
 
 
 def unfinished_run_note(metadata: Mapping[str, Any]) -> str:
-    """Says that the run which wrote a file did not end, and what to do; may be empty."""
+    """A note if the run that wrote a file did not end, with advice; else empty."""
     return "" if metadata.get("complete", True) else _UNFINISHED

@@ -1,4 +1,4 @@
-"""`open_sink`, and what a `Sink` is: a file, standard output, or a function that takes rows."""
+"""`open_sink`, and the contract `Sink`: a file, standard output, or a function that takes rows."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tidegate.lattice import FloatArray
 
 
 class Sink(Context, Protocol):
-    """An open output. As a context manager it is completed at the end, and given up on an error."""
+    """An open output. As a context it is completed at the end, and aborted after an error."""
 
     def write(
         self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
     ) -> None:
-        """Write rows from `first_position` on, which follow those of the call before."""
+        """Write rows from `first_position` on, which follow those of the last call."""
 
     def flush(self, *, sync: bool = False) -> None:
-        """Pass on what is buffered; `sync`: to the disk."""
+        """Pass on buffered data; `sync`: to the disk."""
 
     def set_metadata(self, metadata: Mapping[str, object]) -> None:
         """Replace the public facts about this file."""
@@ -36,7 +36,7 @@ class Sink(Context, Protocol):
         """Complete the file, durably."""
 
     def abort(self) -> None:
-        """Give up."""
+        """Discard what is not complete."""
 
 
 def open_sink(
@@ -48,7 +48,7 @@ def open_sink(
     leveled: bool = False,
     clock: Clock | None = None,
 ) -> Sink:
-    """A file of released values, or standard output (None or "-"): rows of position and value.
+    """Open a file for released rows, or standard output (None or "-").
 
     Its bytes depend on the rows alone, not on how they were split into writes. Plain CSV and JSONL
     grow in place; a compressed or Parquet file appears under its name when it is complete.
@@ -118,7 +118,7 @@ class FunctionSink(Completed):
     def write(
         self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
     ) -> None:
-        """Hand over rows from `first_position` on, which follow those of the call before."""
+        """Pass rows from `first_position` on to the function."""
         array, *_ = self._positions.check(first_position, values, levels, times)
         if array.size:
             self._receive(first_position, array)

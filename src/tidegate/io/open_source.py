@@ -36,7 +36,7 @@ def open_source(
     count: bool = False,
     events: bool = False,
 ) -> Source:
-    """A stream of numbers, from a file of any size, a pipe or standard input (None or "-").
+    """Open a stream of numbers: a file of any size, a pipe or standard input (None or "-").
 
     Memory stays bounded, and rows that arrive through a pipe are given at once. What a row without
     a number means: an empty field, `nan`, `null`, a key that is not there and a blank line, also
@@ -48,7 +48,7 @@ def open_source(
         path: the file; its extension tells the kind.
         format: one of `KINDS`, where the extension does not.
         column: a name in the CSV's header or a number from 0, a key of JSON Lines (which need one),
-            a Parquet column. None: the only one, or the one called "value". Of several,
+            a Parquet column. None: the only one, or the one called "value". With several columns,
             `Batch.values` has the first and `Batch.others` the rest.
         user_column: who a row belongs to, for privacy per user.
         by: the column with the key of a row, for `tidegate.keyed`; batches have it as `users`.
@@ -108,7 +108,7 @@ def open_keys(
     delimiter: str | None = None,
     decimal: str | None = None,
 ) -> Source:
-    """The keys of a file alone, as `open_source` would read them: to count its rows."""
+    """Only the keys of a file, as `open_source` would read them, for counting rows."""
     kind = file_kind_of(path, format)
     dialect = _dialect_to_open(kind, delimiter, decimal)
     return open_columns(
@@ -134,7 +134,7 @@ def open_columns(
     skipped: int = 0,
     times: TimeReader | None = None,
 ) -> TextSource | ParquetSource:
-    """Any columns of any kind of file; of text, `skipped` bytes but for the first line."""
+    """Any columns of any kind of file; for text, skip `skipped` bytes except the header."""
     if header is not None and kind.format != "csv":
         raise SettingError("header", "is for CSV: other formats name their columns themselves")
     if kind.format == "parquet":

@@ -61,7 +61,7 @@ class PackedOutput:
         self._outgoing.close()
 
     def abort(self) -> None:
-        """Give up."""
+        """Discard the output."""
         self._outgoing.abort()
 
 
@@ -111,7 +111,7 @@ class OutputBytes:
             raise self._error(error) from None
 
     def write(self, data: Bytes) -> None:
-        """Write all of it; if that fails, the file is broken."""
+        """Write all bytes; after a failure the file is broken."""
         if self.broken or self.closed:
             raise SinkError(None, _CUT_SHORT, self.name)
         self.broken = True  # until all of it has been taken
@@ -139,7 +139,7 @@ class OutputBytes:
             raise self._error(error) from None
 
     def cut(self, length: int) -> None:
-        """Cut off a regular file after `length` bytes."""
+        """Truncate a regular file after `length` bytes."""
         try:
             if self._regular() and self.tell() > length:
                 _atomic_files.truncate(self._descriptor, length)
@@ -166,7 +166,7 @@ class OutputBytes:
             self.abort()
 
     def abort(self) -> None:
-        """Give up; a draft is removed."""
+        """Close without completing; a draft is removed."""
         if self.closed:
             return
         self.closed = True
@@ -193,7 +193,7 @@ def write_output_file(path: Path, data: bytes) -> None:
 
 
 def _standard_output(name: str) -> tuple[int, Any]:
-    """The descriptor, unbuffered: nothing can fail later, when the interpreter ends."""
+    """The unbuffered descriptor: nothing can fail later, when the interpreter exits."""
     if sys.stdout is None:
         raise SinkError(None, "is closed", name)
     sys.stdout.flush()

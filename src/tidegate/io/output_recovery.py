@@ -1,4 +1,4 @@
-"""After a crash: count the complete rows of an output, and cut off an incomplete one.
+"""After a crash: count the complete rows of an output, and cut off an incomplete row.
 
 Only the head and the tail are read, so the time does not depend on the size of the file. Nothing is
 changed unless both look like ours.
@@ -64,7 +64,7 @@ def recoverable(
     path: str | Path | None,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> bool:
-    """Whether such a file can be continued after a crash; other kinds must be rewritten."""
+    """Whether a file of this kind can be continued after a crash; others must be rewritten."""
     return not is_standard(path) and file_kind_of(path, format).recoverable
 
 
@@ -80,7 +80,7 @@ def recover(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> Recovered:
-    """Recover rows as `recover_rows` does, with the position of the first row.
+    """`recover_rows`, with the position of the first row.
 
     Raises:
         SinkError: if this is not a file that `open_sink` wrote; it is left as it was.
@@ -135,7 +135,7 @@ def _mend_output(file: BinaryIO, delimiter: str | None, name: str) -> Recovered:
 def _output_header(
     written: bytes, lines: bytes, delimiter: str | None, name: str
 ) -> tuple[bytes, tuple[str, ...] | None]:
-    """The header that a file begins with, or begins to begin with; and its columns, if known."""
+    """The (perhaps incomplete) header of a file; and its columns, if known."""
     if delimiter is None:
         first = lines.partition(b"\n")[0]
         return b"", next((on for on, row in _ROWS[None].items() if row.fullmatch(first)), None)
@@ -149,7 +149,7 @@ def _output_header(
 
 
 def last_position_to_recover(path: str | Path, format: str | None = None) -> int | None:  # noqa: A002  # as in open_source
-    """The largest position near the end of a damaged file; None: there is none."""
+    """The largest position near the end of a damaged file. None: there is none."""
     patterns = _ROWS[_delimiter_of_output(file_kind_of(path, format))].values()
     with Path(path).open("rb") as file:
         end = _end_of_output_lines(file, file.seek(0, os.SEEK_END))
@@ -161,7 +161,7 @@ def last_position_to_recover(path: str | Path, format: str | None = None) -> int
 
 
 def _output_positions(text: bytes, row: re.Pattern[bytes], name: str) -> list[int]:
-    """The positions in the complete lines of `text`, which must count up."""
+    """The positions in the complete lines of `text`, which must be consecutive."""
     positions: list[int] = []
     for line in text[: text.rfind(b"\n") + 1].split(b"\n")[:-1]:
         match = row.fullmatch(line)
@@ -176,7 +176,7 @@ def _damaged_output(name: str) -> SinkError:
 
 
 def _end_of_output_lines(file: BinaryIO, size: int) -> int:
-    """The end of the last complete line. After a power cut, blocks of zeros may follow it."""
+    """The end of the last complete line. After a power cut, zero blocks may follow it."""
     end = size
     while end:
         start = max(0, end - _READ_BYTES)

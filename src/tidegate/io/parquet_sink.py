@@ -1,4 +1,4 @@
-"""The Parquet sink: row groups of one length, in a file that appears when complete."""
+"""The Parquet sink: row groups of equal length, in a file that appears when complete."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ParquetSink(Completed):
     def write(
         self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
     ) -> None:
-        """Write rows from `first_position` on, which follow those of the call before."""
+        """Write rows from `first_position` on, which follow those of the last call."""
         columns = self._positions.check(first_position, values, levels, times)
         size = columns[0].size
         torn, self._torn = self._torn, True
@@ -154,13 +154,13 @@ class ParquetSink(Completed):
             self.abort()
 
     def abort(self) -> None:
-        """Give up and leave nothing behind."""
+        """Discard the file."""
         self._outgoing.abort()
 
 
 @contextmanager
 def refused_parquet_writes(arrow: Any, name: str, abort: Callable[[], None]) -> Iterator[None]:
-    """Give up a file that cannot be written, with an error in our words."""
+    """Discard a file that cannot be written, with our own error."""
     try:
         yield
     except SinkError:
@@ -172,7 +172,7 @@ def refused_parquet_writes(arrow: Any, name: str, abort: Callable[[], None]) -> 
 
 
 class ParquetTarget:
-    """The methods that pyarrow needs of a Python file."""
+    """The methods of a Python file that pyarrow needs."""
 
     closed = False
 
@@ -186,8 +186,8 @@ class ParquetTarget:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: nothing is kept."""
+        """Do nothing: nothing is buffered."""
 
     def close(self) -> None:
-        """The file itself stays open."""
+        """Do nothing: the file itself stays open."""
         self.closed = True

@@ -1,4 +1,4 @@
-"""Parquet as a source: one or two columns of it, a page at a time."""
+"""Parquet as a source: one or two of its columns, page by page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BUFFER = 1 << 20
 
 
 def _parquet_looks_like_text(head: bytes) -> bool:
-    """Whether a file begins with a line of text, as CSV does."""
+    """Whether a file begins with a line of text, like CSV."""
     first, end, _ = head.partition(b"\n")
     return bool(end) and first.strip().decode("utf-8-sig", "replace").isprintable()
 
@@ -60,7 +60,7 @@ class ParquetSource(Closed):
 
     @property
     def doubt(self) -> str:
-        """What is strange about times; may be empty."""
+        """A remark on strange times; may be empty."""
         return "" if self._times is None else self._times.doubt
 
     def _open(self) -> Any:
@@ -115,7 +115,7 @@ class ParquetSource(Closed):
             yield from batch_with_times(columns, self._wanted, self._times)
 
     def arrays(self) -> Iterator[list[NDArray[Any]]]:
-        """The wanted columns, a piece at a time."""
+        """The wanted columns, piece by piece."""
         arrow = require_library_for_files("pyarrow")
         # One thread: decoding two columns is far faster than what follows, and cores are shared.
         pieces = self._file.iter_batches(_ROWS, columns=self._names, use_threads=False)
@@ -148,7 +148,7 @@ class ParquetSource(Closed):
         return self._taken / self.rows if self.rows else 1.0
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._incoming.close()
 
 
@@ -166,7 +166,7 @@ def _is_parquet_time(kind: Any) -> bool:
 
 
 def _parquet_type_name(kind: Any) -> str:
-    """The type in a word or two; the names inside a nested one are not wanted here."""
+    """The type in one or two words, without the names inside nested types."""
     types = require_library_for_files("pyarrow").types
     if types.is_nested(kind):
         return "nested values"

@@ -1,4 +1,4 @@
-"""Read a released file."""
+"""Read the rows of a released file."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def read_rows_by(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> Iterator[Rows]:
-    """Read rows, given the clock of the file: its metadata may be missing or damaged."""
+    """Read rows with the given clock: the metadata may be missing or damaged."""
     names = ["value", "level"] if clock is None else ["value", "level", "time"]
     for first, (values, levels, *times) in _read_released(path, format, names, None, clock):
         yield Rows(first, values, levels, times[0].astype(np.int64) if times else None)
 
 
 def clock_of(path: str | Path, format: str | None = None) -> Clock | None:  # noqa: A002  # as above
-    """The clock of a released file, by its metadata; None: it has no times."""
+    """The clock of a released file from its metadata. None: it has no times."""
     facts = (read_metadata(path, format) or {}).get("time")
     return None if facts is None else Clock.from_plain(facts)
 
@@ -118,7 +118,7 @@ def _read_released(
 
 
 def whole_released_positions(positions: NDArray[Any], name: str) -> IntArray:
-    """A column of positions as whole numbers; a damaged file has anything else in it.
+    """A column of positions as integers; refuses what a damaged file may hold.
 
     Raises:
         SourceError: one of them is missing, infinite, negative, too large or no whole number.
@@ -133,6 +133,6 @@ def whole_released_positions(positions: NDArray[Any], name: str) -> IntArray:
 def _released_since(
     least: int, blocks: Iterator[list[NDArray[Any]]]
 ) -> Iterator[list[NDArray[Any]]]:
-    """Drop rows before `least`: the first line, read for the columns, may be one."""
+    """Drop rows before `least`: the first line, read for its columns, may be a row."""
     for columns in blocks:
         yield [column[columns[0] >= least] for column in columns] if least else columns

@@ -1,4 +1,4 @@
-"""Released rows as text. A number is written with the fewest digits that read back as itself.
+"""Released rows as text. A number has the fewest digits that parse to the same float.
 
 A piece of rows is written by pyarrow, a few rows in plain Python; both write the same bytes, so a
 file does not depend on how its rows were split into calls. The form is pyarrow's: `12`, `10.5`,
@@ -42,7 +42,7 @@ def released_csv_rows(
     *,
     delimiter: str = ",",
 ) -> Bytes:
-    """Lines of times, if given, of the position, and of these columns: value, perhaps level."""
+    """Lines of time (if given), position, and these columns: value, perhaps level."""
     size = numbers[0].size
     if size <= _FEW:
         texts = [map(number_as_text, column.tolist()) for column in numbers]
@@ -148,7 +148,7 @@ def number_as_text(value: float) -> str:
 
 
 def released_json_number(value: float) -> str:
-    """Write one number in JSON, which knows neither NaN nor infinity."""
+    """Write one number in JSON, which has neither NaN nor infinity."""
     if math.isfinite(value):
         return number_as_text(value)
     return "null" if math.isnan(value) else _ENDLESS if value > 0 else "-" + _ENDLESS

@@ -46,7 +46,7 @@ class PositionsOfSink:
         levels: FloatArray | None = None,
         times: IntArray | None = None,
     ) -> list[FloatArray]:
-        """The columns of numbers as they will be written."""
+        """The columns of numbers in the form to be written."""
         given = {"values": values} if levels is None else {"values": values, "levels": levels}
         columns = [np.ascontiguousarray(column, dtype=np.float64) for column in given.values()]
         for name, column in zip(given, columns, strict=True):
@@ -123,7 +123,7 @@ class TextSink(Completed):
     def write(
         self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
     ) -> None:
-        """Write rows from `first_position` on, which follow those of the call before."""
+        """Write rows from `first_position` on, which follow those of the last call."""
         columns = self._positions.check(first_position, values, levels, times)
         for start in range(0, columns[0].size, PIECE):
             part = [column[start : start + PIECE] for column in columns]
@@ -135,7 +135,7 @@ class TextSink(Completed):
             self._kept += len(rows)
 
     def flush(self, *, sync: bool = False) -> None:
-        """Sync the file, with `sync`; plain text is not buffered."""
+        """Sync the file if `sync`; plain text is not buffered."""
         if sync:
             self._out.sync()
 
@@ -164,7 +164,7 @@ class TextSink(Completed):
             self.abort()
 
     def abort(self) -> None:
-        """Give up: a compressed file is removed; plain rows stay."""
+        """Discard a compressed file; plain rows stay."""
         self._out.abort()
 
     def _write_sidecar(self) -> None:
@@ -179,6 +179,6 @@ class TextSink(Completed):
                 raise sink_error(error, str(metadata_sidecar(self._path))) from None
 
     def _is_file(self) -> bool:
-        """Whether it can have a metadata file beside it: not a device or a named pipe."""
+        """Whether metadata can be stored beside it: not for a device or a named pipe."""
         path = Path(os.fspath(self._path or ""))
         return path.is_file() or not path.exists()

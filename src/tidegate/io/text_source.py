@@ -40,11 +40,11 @@ class CsvOrJsonSource:
 
     @property
     def doubt(self) -> str:
-        """What is strange about the first row; may be empty."""
+        """A remark on the first row; may be empty."""
         return getattr(self._rows, "doubt", "")
 
     def begin(self, line: bytes) -> bool | None:
-        """Whether the first line names the columns; None: the next line may, this one is blank."""
+        """Whether the first line names the columns. None: it is blank; the next may."""
         if not self._known and line.strip():
             self._known = True
             if line.lstrip().startswith(b"{"):
@@ -52,7 +52,7 @@ class CsvOrJsonSource:
         return self._rows.begin(line)
 
     def names_after(self, lines: Sequence[bytes]) -> int | None:
-        """Which of these lines has the names of CSV; None: none, or it is JSON."""
+        """The first of these lines with the names of CSV. None: none has, or it is JSON."""
         return self._rows.names_after(lines) if isinstance(self._rows, CsvRows) else None
 
     def one(self, line: bytes, position: int) -> list[Any]:
@@ -70,10 +70,10 @@ _HEADER_LINES = 20  # that are looked through for names
 
 
 class TextRows(Protocol):
-    """What is particular to a format. `many` may decline; `one` decides."""
+    """The format-specific part. `many` may decline; `one` decides."""
 
     def begin(self, line: bytes) -> bool | None:
-        """Whether the first line names the columns; None: it is blank, and the next is asked."""
+        """Whether the first line names the columns. None: it is blank; ask the next."""
 
     def one(self, line: bytes, position: int) -> list[Any]:
         """The wanted fields of a row."""
@@ -83,7 +83,7 @@ class TextRows(Protocol):
 
 
 class TextSource(Closed):
-    """Values, and users if wanted, of lines."""
+    """Values, and users if wanted, from lines."""
 
     rows: int | None = None
 
@@ -113,16 +113,16 @@ class TextSource(Closed):
         return f"<TextSource {self._incoming.name}>"
 
     def when_idle(self, call: Callable[[], None]) -> None:
-        """Call this several times a second, by the clock, while a file is followed."""
+        """Call this function several times a second while a file is followed."""
         self._incoming.idle = call
 
     def batches(self) -> Iterator[Batch]:
-        """The stream, once. What precedes a bad row is given before the error."""
+        """The stream, once. Rows before a bad row come before its error."""
         for columns in self.arrays():
             yield from batch_with_times(columns, self._wanted, self._times)
 
     def arrays(self) -> Iterator[list[NDArray[Any]]]:
-        """The wanted columns, a piece at a time."""
+        """The wanted columns, piece by piece."""
         try:
             for lines in self._first or self._begin():
                 yield from self._read(lines)
@@ -137,7 +137,7 @@ class TextSource(Closed):
             raise SourceError(error.errno, after, error.filename) from None
 
     def _begin(self) -> Iterator[Lines]:
-        """The first lines, without the one that names the columns."""
+        """The first lines, without the header."""
         if self._begun:
             return
         self._begun = True
@@ -157,7 +157,7 @@ class TextSource(Closed):
             return
 
     def _explained(self, error: SettingError, text: bytes, start: int) -> SettingError:
-        """The error about the line of names, with the line that has them if a later one does."""
+        """The error about the header, naming a later line that looks like one."""
         names_after = getattr(self._layout, "names_after", None)
         following = text[start:].split(b"\n", _HEADER_LINES)[:_HEADER_LINES]
         number = None if names_after is None else names_after(following)
@@ -206,20 +206,20 @@ class TextSource(Closed):
 
     @property
     def doubt(self) -> str:
-        """What is strange about the names in the first row, or about times; may be empty."""
+        """A remark on the names in the first row, or on times; may be empty."""
         about_times = "" if self._times is None else self._times.doubt
         return getattr(self._layout, "doubt", "") or about_times
 
     @property
     def format(self) -> str:
-        """csv or jsonl; of standard input once a row was read."""
+        """csv or jsonl; for standard input known after the first row."""
         json_lines = getattr(self._layout, "json_lines", isinstance(self._layout, JsonRows))
         return "jsonl" if json_lines else "csv"
 
     def fraction(self) -> float | None:
-        """How much of the file has been read."""
+        """The share of the file that has been read."""
         return self._incoming.fraction()
 
     def close(self) -> None:
-        """Let go of the file; a followed one ends."""
+        """Close the file; a followed file ends."""
         self._incoming.close()

@@ -33,7 +33,7 @@ _SAMPLE = datetime(2024, 12, 31, tzinfo=UTC)
 
 
 class TimeFormat:
-    """Reads times by a pattern of `datetime.strptime`.
+    """Parses times by a pattern of `datetime.strptime`.
 
     >>> TimeFormat("%d.%m.%Y %H:%M").iso(["31.12.2024 23:59"], 0)
     ['2024-12-31T23:59:00']
@@ -72,7 +72,7 @@ class TimeFormat:
 
 
 class TimeReader:
-    """Reads a column of times as it comes, in any batches; of events, each by itself."""
+    """Parses a column of times in any batches; for events, each time by itself."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class TimeReader:
         check_time_order(np.zeros(0, dtype=np.int64), None, 0, late)
 
     def read(self, column: Any, keys: Any = None) -> tuple[Times | None, InputError | None]:
-        """The times of the next rows up to a bad one, and what is wrong with that.
+        """The times of the next rows up to a bad one, and the error of that row.
 
         `keys`: the key of each row, where a stream is released for each.
         """
@@ -132,7 +132,7 @@ class TimeReader:
         return codes
 
     def _note_keys(self, codes: IntArray, ticks: IntArray) -> None:
-        """Keep the last rows of each key."""
+        """Store the last rows of each key."""
         order = np.argsort(codes, kind="stable")
         ends = np.flatnonzero(np.append(np.diff(codes[order]) != 0, True)) + 1
         start = 0
@@ -143,7 +143,7 @@ class TimeReader:
 
     @property
     def doubt(self) -> str:
-        """What is strange about the times so far; may be empty. Those of events are not public."""
+        """A remark on the times so far; may be empty. Times of events are not public."""
         if self._clock is None or self._last is None:
             return ""
         doubt = doubt_about_numbers(self._clock.unit, self._last)
@@ -163,7 +163,7 @@ class TimeReader:
         )
 
     def _first_good(self, column: Any) -> int:
-        """How many rows can be read: by halving, since reading stops at the first bad one."""
+        """How many rows can be parsed: by bisection, since parsing stops at a bad row."""
         low, high = 0, len(column) - 1
         while low < high:
             middle = (low + high + 1) // 2
@@ -177,14 +177,14 @@ class TimeReader:
 
 
 def first_late_time_of(times: Times, last: int | None) -> int | None:
-    """The first late row of a batch; None: there is none."""
+    """The first late row of a batch. None: there is none."""
     return first_late_time(times.ticks, last) if times.ticks.size else None
 
 
 def batch_with_times(
     columns: Sequence[Any], wanted: Sequence[WantedColumn], reader: TimeReader | None
 ) -> Iterator[Batch]:
-    """Columns as a batch; of one with a bad time what comes before it, then the error."""
+    """Columns as a batch; before a bad time only the rows before it, then the error."""
     if not any(what.numeric for what in wanted):  # events that count as one each
         columns, wanted = (np.ones(len(columns[0])), *columns), (wanted[0], *wanted)
     users = keys = None  # which come before the times

@@ -1,4 +1,4 @@
-"""Many streams of one pipeline: a stream for each key.
+"""Many streams of one pipeline: one stream for each key.
 
 keys, values → names: code of each row → engine: one release for each key ║ rows with keys
                undeclared: dropped       its own noise, by HKDF           ║ queries, totals

@@ -41,7 +41,7 @@ _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
 
 
 def fits_adaptive(pipeline: Pipeline, *, shared: bool) -> bool:
-    """Whether these columns can run this pipeline."""
+    """Whether this engine can run the pipeline."""
     return (
         fits_arrays(pipeline, shared=shared)
         and type(pipeline.perturber) is AdaptiveTrees
@@ -60,9 +60,11 @@ class AdaptiveArrayEngine(ArrayEngineBase):
     ) -> None:
         super().__init__(pipeline, epoch, names, ends)
         (_, below), threshold, stage = self._ends, self._ends.width, pipeline.perturber
+        if not isinstance(estimator := pipeline.estimator, Mixture):
+            raise AssertionError("the pipeline was checked")
         widest = pipeline.ceiling + below
         self._mixture = MixtureOfManyStreams(
-            threshold, pipeline.estimator.allowance, stage, widest, below
+            threshold, estimator.allowance, stage, widest, below, estimator.caught_up
         )
         draws = KeyedNoiseDraws(epoch, names, pipeline.noise_identity(threshold, below))
         options = stage.layouts(stage.horizon, threshold, widest)
@@ -75,7 +77,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
 
     @property
     def position(self) -> IntArray:  # type: ignore[override]
-        """How many rows of each key were released."""
+        """The number of released rows of each key."""
         return self._mixture.position
 
     def _grow(self) -> None:
@@ -112,7 +114,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
         return KeyedReleased(np.ones(codes.size, dtype=np.bool_), positions, values, levels)
 
     def _several(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
-        """Keys with several rows: as many rounds as the busiest key has cells in them."""
+        """Release several rows per key, in as many rounds as the busiest key has cells."""
         mixture, keys, starts = self._mixture, groups.present, groups.starts.copy()
         left = np.diff(starts, append=units.size)
         ordered = groups.by_key(units)
@@ -147,7 +149,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
         mixture.filled[codes] += taken
 
     def _close(self, codes: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Cells are full: what their last rows publish, and the levels from there on."""
+        """End cells: the values that their last rows publish, and the levels from there on."""
         mixture, noise = self._mixture, self._noise
         leaves = mixture.leaves(codes)
         closing = leaves != NO_LEAF
@@ -187,7 +189,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
         """Do nothing: arrays are small."""
 
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
-        """All that the keys with these codes need to go on; the noise is made again."""
+        """The state to resume the keys with these codes from; noise is made again."""
         self._grow()
         return {
             "start": start,
@@ -197,7 +199,7 @@ class AdaptiveArrayEngine(ArrayEngineBase):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with the keys of a `state`."""
+        """Restore keys from a `state`."""
         self._grow()
         mine = np.arange(state["start"], state["start"] + state["position"].size)
         if not mine.size:  # public keys, and none has come yet

@@ -1,4 +1,4 @@
-"""Answers about keys: of one, of each in a table, and totals over groups of them."""
+"""Answers about keys: for one, for each in a table, and totals over groups of keys."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from tidegate.run.pipeline import Pipeline
 
 
 class KeyedQueries(KeyedVerbs):
-    """What can be asked of many keys, from their records. No question costs privacy."""
+    """Queries about many keys, answered from their records. No query costs privacy."""
 
     @abstractmethod
     def record(self, key: Any) -> Record:
-        """What was measured of one key."""
+        """The record of one key."""
 
     def _record(self, key: Any) -> Record:
-        """The record of a key, for callers that hold `_reading` while it is asked."""
+        """The record of a key, for callers that hold `_reading` while they query it."""
         return self.record(key)
 
     @abstractmethod
@@ -54,7 +54,7 @@ class KeyedQueries(KeyedVerbs):
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[Any]:
-        """Held while records are read."""
+        """A context to hold while records are read."""
 
     def _queried(self, key: Any, start: Any, end: Any, asked: AskedOfKeys) -> Answer:
         keys, from_, to, confidence = asked
@@ -110,7 +110,7 @@ class KeyedQueries(KeyedVerbs):
             return TimeTable(total, cuts, records[0].time_index.clock, rows)
 
     def moved_over(self, windows: MovingWindows, key: Any) -> MovingSums:
-        """The sums of one key over windows."""
+        """The sums of one key over sliding windows."""
         with self._reading():
             return moving_sums(self._record(key), windows)
 
@@ -145,7 +145,7 @@ class KeyedQueries(KeyedVerbs):
     def _by_time(
         self, records: list[Record], cuts: IntArray, confidence: float, note: str = ""
     ) -> tuple[Answers, IntArray]:
-        """Totals between times, all of which the records must know; and how many rows each has."""
+        """Totals between times, which all records must know; and the number of rows of each."""
         places = [places_of_sums(record, cuts) for record in records]
         total = self._total(records, [(at[:-1], at[1:]) for at in places], confidence)
         return sums_with_late_rows(text_with_notes(total, note), records, cuts, places)
@@ -179,7 +179,7 @@ def _key_range(
     positions: tuple[Any, Any],
     times: tuple[Moment | None, Moment | None],
 ) -> tuple[IntArray, IntArray]:
-    """The positions that are asked for, as arrays of one."""
+    """The requested positions, as arrays with one entry."""
     start, end = positions
     if times != (None, None):
         raise QueryError("give a range once: start and end, or from_ and to")
@@ -193,12 +193,12 @@ def _key_range(
 def _cuts_of_keys(
     records: list[Record], every: str, from_: Moment | None, to: Moment | None
 ) -> tuple[IntArray, str]:
-    """The edges, which are the same for all keys, and what to say of parts that are left out."""
+    """The edges that all keys share, and a note about parts that are left out."""
     return known_edges_of_sums(records, _whole_time_of_keys(records), every, from_, to)
 
 
 def _whole_time_of_keys(records: list[Record]) -> TimeIndex:
-    """The time index from the first time of any of these to the last."""
+    """A time index from the first to the last time of these keys."""
     known = [one for one in (each.time_index for each in records) if one.end > one.start]
     if not known:
         raise QueryError("nothing is released yet")

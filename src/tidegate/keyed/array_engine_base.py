@@ -1,4 +1,4 @@
-"""What both array engines share: one threshold, newest times, public facts."""
+"""The common part of both array engines: one threshold, newest times, public facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOTHING_KEPT = "this run keeps no record (record=False): ask the released file"
 
 
 def fits_arrays(pipeline: Pipeline, *, shared: bool) -> bool:
-    """Whether keys of this pipeline can be in columns, as far as all kinds of methods go."""
+    """Whether arrays can run this pipeline, as far as all kinds of methods require."""
     return (
         (shared or type(pipeline.threshold) is Fixed)
         and pipeline.reselect is None
@@ -38,7 +38,7 @@ def fits_arrays(pipeline: Pipeline, *, shared: bool) -> bool:
 
 
 class ArrayEngineBase:
-    """Keys in arrays, by code; `last` is the newest time of each, empty if there are none."""
+    """Keys in arrays, indexed by code; `last` holds their newest times, empty if there are none."""
 
     PAGE: ClassVar[int] = 64  # keys that are stored together
     position: IntArray
@@ -56,18 +56,18 @@ class ArrayEngineBase:
         self.last: IntArray = np.zeros(0, dtype=np.int64)
 
     def _grow(self) -> None:
-        """Room for every key that there is."""
+        """Make room for all present keys."""
         raise AssertionError("an engine has its own")
 
     def _room(self, had: int) -> int:
-        """How many keys to have room for: some more than there are, where more may come."""
+        """The number of keys to make room for: a few more than there are, if more may come."""
         count = len(self._names)
         return count if not self._names.open else max(count, had + had // 4)
 
     # -- rows ------------------------------------------------------------------------------------
 
     def check_times(self, groups: KeyedRowGroups, times: Times | None, late: str) -> None:
-        """Refuse times that go back within a key; nothing is taken."""
+        """Refuse times that go back within a key; takes no rows."""
         if late not in LATE:
             raise SettingError("late", f"must be one of {', '.join(LATE)}, not {said(late)}")
         self._grow()
@@ -96,7 +96,7 @@ class ArrayEngineBase:
     def push(
         self, groups: KeyedRowGroups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> KeyedReleased:
-        """Release checked rows; what comes out is in their order."""
+        """Release checked rows; results are in the order of the rows."""
         self._grow()
         out = self._push_units(groups, self._pipeline.lattice.units(numbers))
         if times is not None:
@@ -105,18 +105,18 @@ class ArrayEngineBase:
         return out
 
     def _push_units(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
-        """Release rows in lattice units; what comes out is in the unit of the data."""
+        """Release rows in lattice units; results are in the unit of the data."""
         raise AssertionError("an engine has its own")
 
     def _in_data_unit(self, values: FloatArray, levels: FloatArray) -> None:
-        """Turn what is published from lattice units into the unit of the data, in place."""
+        """Convert published values from lattice units to the unit of the data, in place."""
         step = self._pipeline.lattice.step
         if step != 1.0:
             values *= step
         self._pipeline.lattice.bounded(levels)
 
     def _make_last(self) -> None:
-        """Room for the newest times of all keys."""
+        """Make room for the newest times of all keys."""
         missing = self.position.size - self.last.size
         if missing:
             self.last = np.concatenate((self.last, np.full(missing, _NEVER)))
@@ -132,7 +132,7 @@ class ArrayEngineBase:
         """Do nothing: no warm-up is open."""
 
     def positions(self) -> IntArray:
-        """How many rows of each key were released."""
+        """The number of released rows of each key."""
         return self.position[: len(self._names)]
 
     def phases(self, code: int) -> list[Phase]:
@@ -145,9 +145,9 @@ class ArrayEngineBase:
         return 0
 
     def record(self, code: int) -> Record | None:
-        """Nothing is kept."""
+        """Refuse: this engine keeps no record."""
         raise QueryError(_NOTHING_KEPT)
 
     def view(self, code: int) -> LazyKeyedView | None:
-        """Nothing is kept."""
+        """Refuse: this engine keeps no record."""
         raise QueryError(_NOTHING_KEPT)

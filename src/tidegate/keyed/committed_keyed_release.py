@@ -1,4 +1,4 @@
-"""A keyed release that commits every row before it hands it out, wherever its state is kept.
+"""A keyed release that commits every row before it returns it, in whatever store.
 
 rows → charge → push → commit: changed pages, head, rows, digests  ║ → readers
                        one transaction, sealed: before the release ║
@@ -38,7 +38,7 @@ _READY = 4096
 def changing_committed_release(
     method: Callable[Concatenate[Any, Arguments], Result],
 ) -> Callable[Concatenate[Any, Arguments], Result]:
-    """One thread changes and commits at a time; after a failure it must be opened again.
+    """Let one thread change and commit at a time; after a failure the state must be reopened.
 
     A retry would count rows once more that are in memory already. The method sets `settled` to
     False before memory changes; what it refuses before that leaves all as it was.
@@ -91,7 +91,7 @@ class CommittedKeyed(Closed, NotCopied):
         stored = None if anew else head
         self._ownership = HeldOwnership("keyed release")  # before there is a secret: see there
         if stored is None:
-            self._number = (store.lock.commit or (0, ""))[0]  # of a state that is gone
+            self._number = (store.lock.commit or (0, ""))[0]  # belonging to a state that is gone
             self.release = specification.start(record=record)
             self.release._ownership = self._ownership
         else:
@@ -128,7 +128,7 @@ class CommittedKeyed(Closed, NotCopied):
             self.begin_charges()
 
     def begin_charges(self) -> None:
-        """Charge what does not wait for a row, unless that was done (`Charging.begin`)."""
+        """Charge costs that do not depend on rows, once (`Charging.begin`)."""
         self._charging.begin(counted=self.specification.counts_rows)
 
     def _resume(self, stored: bytes) -> None:
@@ -169,14 +169,14 @@ class CommittedKeyed(Closed, NotCopied):
         self._resumed(body)
 
     def _resumed(self, body: dict[str, Any]) -> None:
-        """Take more out of a head."""
+        """Read more facts from a stored head."""
 
     def _more(self) -> dict[str, Any]:
-        """More for the head."""
+        """More facts to store in the head."""
         return {}
 
     def close(self) -> None:
-        """Close the state; what was committed stays."""
+        """Close the state; commits stay."""
         try:
             if (ledger := getattr(self, "_ledger", None)) is not None:
                 let_go(ledger, self._store)
@@ -187,12 +187,12 @@ class CommittedKeyed(Closed, NotCopied):
 
     @property
     def seen(self) -> int:
-        """How many rows were taken. Not public where keys are declared: others are dropped."""
+        """The number of rows taken. Not public with declared keys, as other rows are dropped."""
         return self.release.seen
 
     @property
     def cut_short(self) -> bool:
-        """Whether memory may be ahead of what is committed."""
+        """Whether memory may be ahead of the last commit."""
         return not self.settled or self._ownership.cut_short
 
     @changing_committed_release
@@ -229,7 +229,7 @@ class CommittedKeyed(Closed, NotCopied):
 
     @changing_committed_release
     def close_ticks(self, end: int) -> KeyedRows:
-        """Release the ticks of events before number `end`. When this returns they are committed."""
+        """Release the ticks before number `end`. When this returns they are committed."""
         return self._closed(end)
 
     @changing_committed_release
@@ -244,7 +244,7 @@ class CommittedKeyed(Closed, NotCopied):
         self._commit(None, b"")
 
     def _closed(self, end: int) -> KeyedRows:
-        """Charge, release and commit the ticks of events before number `end`."""
+        """Charge, release and commit the ticks before number `end`."""
         if self.release.specification.pipeline.ticks is None:
             raise SettingError("until", "is for event streams: give `every` and `start`")
         self._charging.charge(0, 1)  # a tick without events is charged, too
@@ -254,7 +254,7 @@ class CommittedKeyed(Closed, NotCopied):
         return rows
 
     def _replace(self, changes: KeyedChanges) -> None:
-        """Commit the beginning of a release in place of another one."""
+        """Commit the beginning of a new release in place of another."""
         raise AssertionError("this store has no way to begin anew")
 
     def _commit(self, rows: KeyedRows | None, digests: bytes, *, anew: bool = False) -> None:
@@ -285,16 +285,16 @@ class CommittedKeyed(Closed, NotCopied):
         self._store.lock.keep_commit((self._number, hashlib.sha256(sealed).hexdigest()))
 
     def rest(self) -> None:
-        """Give memory back: of keys that wait for rows, the state is enough."""
+        """Free memory: keys that wait for rows are kept as stored state."""
         if self.release._engine is not None:
             self.release._engine.rest(_READY)
 
     # -- what was read ---------------------------------------------------------------------------
 
     def recogniser(self, start: int = 0) -> InputRecogniser:
-        """Compares an input that is read again, from row `start` on, with the one before."""
+        """Compares re-read input, from row `start` on, with the input taken before."""
         return InputRecogniser(self._digests, self._store.inputs(), start)
 
     def fingerprint(self, content: bytes) -> bytes:
-        """A keyed digest, to recognise something secret that comes again."""
+        """A keyed digest that recognises a secret text when it comes again."""
         return hmac.digest(self.release._epoch.derived_key("requests"), content, "sha256")

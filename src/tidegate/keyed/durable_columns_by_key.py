@@ -1,4 +1,4 @@
-"""Several columns of one log with keys: a durable keyed release for each, one ledger for the sum.
+"""Several columns of one log with keys: a durable keyed release for each, one ledger for their sum.
 
 **Privacy.** An event has one key, and only the streams of that key read it: one in each column. The
 columns of a key cost Σ ε_i together (sequential composition); keys are parallel. The ledger is

@@ -1,4 +1,4 @@
-"""A keyed release in a folder, with its output: it survives kills, and every row is written once.
+"""A keyed release in a folder, with its output: it survives kills and writes every row once.
 
 The output is a plain file. A commit remembers how long it was before its rows, so after a crash the
 file is cut there and the rows of the last commit are written again, from the state: nothing is
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tidegate.durable.charging import charging_in
+from tidegate.durable.charging import charging_in, refuse_column_alone
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import resumed_source
 from tidegate.guarantee import Guarantee
@@ -37,7 +37,7 @@ class DurableKeyed(CommittedKeyed):
     _store: KeyedStore
 
     def __init__(self, specification: Keyed, store: KeyedStore, **settings: Any) -> None:
-        self.format: str | None = None  # of the output, where its extension does not tell
+        self.format: str | None = None  # format of the output, if its extension does not tell
         self._output: dict[str, Any] = {"path": "", "before": 0, "tail": ""}
         # What adds up can be asked of the output; else the state keeps the record.
         record = not specification.pipeline.estimator.adds_up
@@ -54,7 +54,7 @@ class DurableKeyed(CommittedKeyed):
         cap: Any = None,
         new_epoch: bool = False,
     ) -> DurableKeyed:
-        """Begin in a folder, or go on.
+        """Begin in a folder, or resume.
 
         Args:
             folder: of the state; one process at a time.
@@ -68,6 +68,8 @@ class DurableKeyed(CommittedKeyed):
                 complete, adds the cost to what was spent before.
         """
         store = KeyedStore(Path(folder))
+        if new_epoch:
+            refuse_column_alone(store.folder)
 
         def allowed() -> None:
             with store.ledger(cap=cap, expected=store.lock.anchor, needed=False) as ledger:
@@ -90,13 +92,18 @@ class DurableKeyed(CommittedKeyed):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised to every row, in this epoch."""
+        """The guarantee for every row, in this epoch."""
         return self.release.guarantee
 
     @property
     def position(self) -> int:
-        """How many rows are released, of all keys."""
+        """The number of released rows, over all keys."""
         return self.release.position
+
+    @property
+    def commits(self) -> int:
+        """How many commits its folder has seen, over all epochs."""
+        return self._number
 
     @property
     def sealed(self) -> bool:
@@ -112,7 +119,7 @@ class DurableKeyed(CommittedKeyed):
     def push_rows(
         self, keys: Any, values: Any, times: Times | None = None, late: str = "refuse"
     ) -> KeyedRows:
-        """As `CommittedKeyed.push_rows`, for a state without an output."""
+        """`CommittedKeyed.push_rows`, for a state without an output."""
         self._keep_written(None)
         return super().push_rows(keys, values, times, late)
 
@@ -126,12 +133,12 @@ class DurableKeyed(CommittedKeyed):
 
     @changing_committed_release
     def close_ticks(self, end: int, sink: TextKeyedSink | None = None) -> KeyedRows:
-        """Release the ticks of events before number `end`, and commit them; then they may leave."""
+        """Release the ticks before number `end`, and commit them; then they may leave."""
         self._keep_written(sink)
         return self._closed(end)
 
     def _keep_written(self, sink: TextKeyedSink | None) -> None:
-        """What is in the output stays: the next commit builds on it."""
+        """Keep what is in the output: the next commit follows it."""
         path = self._output["path"]
         if sink is not None:
             sink.sync()
@@ -149,7 +156,7 @@ class DurableKeyed(CommittedKeyed):
     # -- the output ------------------------------------------------------------------------------
 
     def begun(self, output: Path) -> TextKeyedSink | None:
-        """The output with every committed row; None: there is none so far."""
+        """The output with every committed row. None: there is none so far."""
         place = str(output.resolve())
         if not self._output["path"] and self.release.position:
             raise StateError(
@@ -176,7 +183,7 @@ class DurableKeyed(CommittedKeyed):
         return self._rewritten(output, before)
 
     def _rewritten(self, output: Path, before: int) -> TextKeyedSink | None:
-        """Cut the output to what was there before the last commit, whose rows follow."""
+        """Cut the output to its length before the last commit, then write its rows again."""
         rows = unpacked_keyed_rows(self._store.fact("batch") or b"", self.release.keys)
         clock, known = self.release.clock, before
         if rows is not None:
@@ -199,12 +206,12 @@ class DurableKeyed(CommittedKeyed):
         return sink  # type: ignore[return-value]  # only text can be continued
 
     def expect(self, output: Path) -> None:
-        """Remember where rows go, with the next commit."""
+        """Store the place of the output with the next commit."""
         if not self._output["path"]:
             place = {"path": str(output.resolve()), "kind": self._kind(output)}
             self._output = {**place, "before": 0, "tail": ""}
 
     def _kind(self, output: Path) -> list[str]:
-        """How rows are written: one file has one kind, whatever is asked for later."""
+        """The form of the output's rows: fixed when the output began."""
         kind = file_kind_of(output, self.format)
         return [kind.format, kind.delimiter]

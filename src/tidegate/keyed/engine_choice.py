@@ -1,4 +1,4 @@
-"""Which engine runs the keys: arrays where they can and no record is kept, or objects."""
+"""Choose the engine for the keys: arrays, or objects for records and for other methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Engine = ObjectEngine | FixedArrayEngine | AdaptiveArrayEngine | RefinedArrayEng
 
 
 def chosen_engine(pipeline: Pipeline, ends: Ends | None, *, record: bool) -> type[Engine]:
-    """The kind of engine for a pipeline whose keys share `ends`; None: each chooses its own."""
+    """The engine class for a pipeline whose keys share `ends`; None: each key chooses its own."""
     shared = ends is not None
     if pipeline.ticks is not None:
         return EventObjectEngine

@@ -18,7 +18,7 @@ class EventObjectEngine(ObjectEngine):
     KIND: ClassVar[str] = "events"
 
     def check_times(self, groups: KeyedRowGroups, times: Times | None, late: str) -> None:
-        """Nothing to refuse: events come in any order."""
+        """Refuse nothing: events come in any order."""
 
     def push(
         self, groups: KeyedRowGroups, numbers: NDArray[Any], times: Times | None, late: str
@@ -35,5 +35,5 @@ class EventObjectEngine(ObjectEngine):
         return rows
 
     def late(self) -> int:
-        """Events that came after their tick was released, of keys that do not rest."""
+        """How many events came after the release of their tick, for keys in memory."""
         return sum(getattr(release, "dropped", 0) for release in self.releases.values())

@@ -1,4 +1,4 @@
-"""`FileOfKey`: one key of a released file, asked, drawn and shown as a file without keys is."""
+"""`FileOfKey`: one key of a released file, with the interface of a file without keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FileOfKey(ReleasedFile):
 
     @classmethod
     def of(cls, file: KeyedFile, key: str, phases: list[Any], format: str | None) -> FileOfKey:  # noqa: A002  # as in open_source
-        """The part of a file; its metadata has the thresholds of the key."""
+        """The view of one key; its metadata has the thresholds of the key."""
         metadata = {**file.metadata, "phases": [asdict(phase) for phase in phases]}
         record = file.record(key)
         parts = (file.path, metadata, file.pipeline, record, format)
@@ -38,14 +38,14 @@ class FileOfKey(ReleasedFile):
 
     @property
     def title(self) -> str:
-        """The name of the file, and the key."""
+        """The name of the file and the key."""
         return f"{self.path.name}, key {self.key}"
 
     def __len__(self) -> int:
         return self.record.end - self.record.start
 
     def blocks(self) -> Iterator[Rows]:
-        """The rows of the key, a block of the file at a time."""
+        """The rows of the key, one block of the file at a time."""
         mine = self.names.index(self.key)
         clock = None if self.times is None else self.times.clock
         names = list(self.names)

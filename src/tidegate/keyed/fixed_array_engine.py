@@ -35,7 +35,7 @@ _MOST_LEAVES = 1 << 14  # of a grove: beyond, a row of noise is read in several 
 
 
 def fits_fixed_arrays(pipeline: Pipeline, *, shared: bool) -> bool:
-    """Whether columns can run this pipeline."""
+    """Whether this engine can run the pipeline."""
     perturber = pipeline.perturber
     return (
         fits_arrays(pipeline, shared=shared)
@@ -48,7 +48,7 @@ def fits_fixed_arrays(pipeline: Pipeline, *, shared: bool) -> bool:
 
 
 class FixedArrayEngine(ArrayEngineBase):
-    """All keys in arrays, by code."""
+    """All keys in arrays, indexed by code."""
 
     KIND: ClassVar[str] = "columns"
     PAGE: ClassVar[int] = 1024  # keys that are stored together
@@ -70,11 +70,11 @@ class FixedArrayEngine(ArrayEngineBase):
 
     @property
     def carry(self) -> FloatArray:
-        """The rounding that is carried into the open grove of each key."""
+        """The rounding carried into the open grove of each key."""
         return self._noise.carry
 
     def _grow(self) -> None:
-        """Room for every key that there is."""
+        """Make room for all present keys."""
         had = self.position.size
         if len(self._names) <= had:
             return
@@ -128,7 +128,7 @@ class FixedArrayEngine(ArrayEngineBase):
         return np.equal(within, block - 1)
 
     def _several(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
-        """Keys with several rows: cut into the pieces of blocks that they fill, key by key."""
+        """Release several rows per key, cut into pieces of blocks, key by key."""
         cut = KeyedSegments(groups, self.position, self._block)
         self._noise.expect(cut.keys[self.position[cut.keys] == 0])
         sums = np.add.reduceat(groups.by_key(units), cut.starts)
@@ -167,12 +167,12 @@ class FixedArrayEngine(ArrayEngineBase):
         """Do nothing: arrays are small."""
 
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
-        """All that the keys with these codes need to go on; the noise is made again."""
+        """The state to resume the keys with these codes from; noise is made again."""
         self._grow()
         return {"start": start, **{name: getattr(self, name)[start:end] for name in self.STATE}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with the keys of a `state`."""
+        """Restore keys from a `state`."""
         self._grow()
         mine = np.arange(state["start"], state["start"] + state["position"].size)
         for name in ("position", "total", "prediction"):
@@ -183,7 +183,7 @@ class FixedArrayEngine(ArrayEngineBase):
         self._noise.restore(mine[began], closed, state["carry"][began])
 
     def noise_kept(self, codes: IntArray, counts: IntArray) -> dict[str, Any]:
-        """Noise of the next blocks of keys that had many rows: for a state that goes on soon.
+        """Noise for the next blocks of busy keys, for a state that is resumed soon.
 
         It is a function of the secret, which every state has: `restore` would make it again, a
         whole grove for each block. Where rows are few, a state is written more often than noise is
@@ -193,7 +193,7 @@ class FixedArrayEngine(ArrayEngineBase):
         return self._noise.kept(codes, self.position[codes] // self._block, _KEPT)
 
     def restore_noise(self, kept: Mapping[str, Any]) -> None:
-        """Take what `noise_kept` gave, after `restore`."""
+        """Use what `noise_kept` returned, after `restore`."""
         codes = kept["codes"].astype(np.int64)
         if codes.size:
             self._noise.restore_kept(codes, self.position[codes] // self._block, kept)

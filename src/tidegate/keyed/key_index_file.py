@@ -50,7 +50,7 @@ class KeyIndex:
         pipeline: Pipeline,
         facts: Mapping[str, KeyFacts],
     ) -> KeyIndex:
-        """Read the index, or the file if no index fits."""
+        """Read the index; or the file itself if no index matches."""
         place = Path(os.path.realpath(path))
         found = place.stat()
         text = json.dumps(metadata, sort_keys=True).encode()
@@ -70,12 +70,12 @@ class KeyIndex:
         return cls(index, list(facts))
 
     def record(self, name: str, pipeline: Pipeline, guarantee: str) -> Record:
-        """The block sums of a key."""
+        """The record of a key."""
         at, parts = self._index.footer["keys"][self._places[name]]
         return self._index.record(pipeline, guarantee, parts, at)
 
     def times(self, name: str, clock: Clock | None) -> TimeIndex | None:
-        """Where which time of a key is; None: rows have no times."""
+        """The time index of a key; None: rows have no times."""
         if clock is None:
             return None
         at, *counts = self._index.footer["times"][self._places[name]]
@@ -95,7 +95,7 @@ def _scanned_key_index(
     facts: Mapping[str, KeyFacts],
     clock: Clock | None,
 ) -> dict[str, Any]:
-    """Write the sums and the times of each key; give the facts about them.
+    """Write the sums and the times of each key; return facts about them.
 
     Rows of keys come in any order, so values are collected first: 8 bytes a row.
     """
@@ -142,7 +142,7 @@ def read_blocks_to_index(
     *,
     leveled: bool = False,
 ) -> Iterator[list[NDArray[Any]]]:
-    """Codes, positions, values, levels if wanted, and times if there are any, a block at a time."""
+    """Codes, positions, values, and levels and times if wanted, one block at a time."""
     known, row = KeyNames(names), 0
     wanted = [WantedColumn("position"), WantedColumn("value"), WantedColumn("key", numeric=False)]
     if leveled:

@@ -1,4 +1,4 @@
-"""Keys as text, and the code of each row: how often a key was declared or seen before, from 0 on.
+"""Keys as text, and their codes: numbers from 0 on, in order of declaration or first row.
 
 Keys are public by definition, if they were declared or are said to be public; a key that is not
 declared is news about a row, so it is dropped, counted, and shown nowhere.
@@ -22,14 +22,14 @@ from tidegate.tables.repeated_items import RepeatedItems
 UNDECLARED = -1
 _LONGEST = 1000  # characters of a key
 _WIDEST = 3_320  # bits of a whole number: fewer than _LONGEST digits
-# Of these, whatever is equal has the same text. Others are not looked up as they are: Decimal(17)
-# is no key, and would be found as 17 if that had come before, and not after a restart.
+# Equal objects of these types have the same text. Others are not looked up as they are: Decimal(17)
+# is not a key, and would be found as 17 if that had come before, but not after a restart.
 _PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
 _TABLE = 1 << 22  # whole numbers below this are looked up in a table
 
 
 class KeyNames:
-    """The keys of a run, in the order in which they were declared or came.
+    """The keys of a run, in order of declaration or first row.
 
     Args:
         declared: all keys that there can be; None: every key that comes is taken.
@@ -39,8 +39,8 @@ class KeyNames:
     def __init__(self, declared: Sequence[str] | None, *, more: bool | None = None) -> None:
         self.open = declared is None if more is None else more
         self.names: list[str] = []
-        self._codes = _CodesOfNames()  # of texts, and of keys as rows have written them
-        self._table = np.full(0, UNDECLARED, dtype=np.int32)  # of whole numbers: 8 bytes each
+        self._codes = _CodesOfNames()  # codes of texts, and of keys in other spellings
+        self._table = np.full(0, UNDECLARED, dtype=np.int32)  # codes of whole numbers: 8 bytes each
         self._new: dict[str, int] = {}  # keys of the rows that are looked at, not added yet
         self._counting = True  # the keys are 0, 1, 2, …: their own codes
         if declared and not any(map(str.isdigit, declared)) and len({*declared}) == len(declared):
@@ -55,7 +55,7 @@ class KeyNames:
         return len(self.names)
 
     def add(self, name: str) -> int:
-        """The code of a key, which is new or not."""
+        """The code of a key, which is added if it is new."""
         code = self._known(name)
         if code != UNDECLARED:
             return code
@@ -76,12 +76,12 @@ class KeyNames:
         return int(self._table[number]) if number < self._table.size else UNDECLARED
 
     def code(self, key: Any) -> int | None:
-        """The code of one key as a user writes it; None: there is no such key."""
+        """The code of a key in any spelling. None: there is no such key."""
         code = self._known(key_text(key))
         return None if code == UNDECLARED else code
 
     def codes(self, keys: Any, count: int, position: int) -> IntArray:
-        """The code of each row, `UNDECLARED` where a key is none of these.
+        """The code of each row; `UNDECLARED` where the key is unknown.
 
         If keys are open, new ones get the codes that they will have once `add_new` is called: a
         push that is refused, or cut short before it changes anything, adds no key.
@@ -117,7 +117,7 @@ class KeyNames:
     def _look_up(
         self, distinct: Any, unknown: IntArray, found: IntArray, where: tuple[int, IntArray | None]
     ) -> None:
-        """The codes of keys that are not known as they are written; new ones, if keys are open."""
+        """The codes of keys in unknown spellings; adds new keys if keys are not declared."""
         written = [distinct[at] for at in unknown.tolist()]
         texts = {key: _key_text_or_none(key) for key in dict.fromkeys(written)}
         if self.open and None in texts.values():
@@ -139,7 +139,7 @@ class KeyNames:
         found[unknown] = [codes[key] for key in written]
 
     def _numbered(self, numbers: NDArray[Any]) -> IntArray | None:
-        """The codes of whole numbers; None: they are too large for the table."""
+        """The codes of integer keys. None: they are too large for the table."""
         if not numbers.size or numbers.min() < 0 or numbers.max() >= _TABLE:
             return None
         if self._counting and numbers.max() < len(self.names):
@@ -156,21 +156,21 @@ class KeyNames:
 
 
 class _CodesOfNames(dict[Any, int]):
-    """What is not there is undeclared. At most a few spellings of each key: 7, 7.0, "7"."""
+    """A dictionary from a few spellings of each key (7, 7.0, "7"); others are undeclared."""
 
     def __missing__(self, key: Any) -> int:
         return UNDECLARED
 
 
 def _plain_key(key: Any) -> Any:
-    """A key of any type as text; None: it is none."""
+    """A key of any type as text. None: it cannot be a key."""
     if getattr(key, "__hash__", None) is None:
         raise InputError("keys must be texts or whole numbers")
     return key if type(key) in _PLAIN else _key_text_or_none(key)
 
 
 def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:
-    """Keys as a user declares them, each once.
+    """Declared keys as text, each once.
 
     Raises:
         SettingError: there are none, one is no key, or one comes twice, perhaps in another Unicode
@@ -191,7 +191,7 @@ def declared_keys(keys: Iterable[Any]) -> tuple[str, ...]:
 
 
 def key_text(key: Any) -> str:
-    """A declared key, or one that is asked for, as text."""
+    """A key in a declaration or a query, as text."""
     text = _key_text_or_none(key)
     if text is None:
         raise SettingError("keys", f"a key is a text of up to {_LONGEST} characters, or a number")
@@ -199,7 +199,7 @@ def key_text(key: Any) -> str:
 
 
 def key_texts(keys: Any) -> list[str | None]:
-    """Each key as text, whatever column they come in; None where it is missing, or is none.
+    """Each key as text, from a column of any library; None where it is missing or cannot be a key.
 
     >>> key_texts([17, 17.0, b"17", None])
     ['17', '17', '17', None]
@@ -215,7 +215,7 @@ def key_texts(keys: Any) -> list[str | None]:
 
 
 def _key_text_or_none(key: Any) -> str | None:
-    """Text as it is, whole numbers in digits; None: missing, or no key."""
+    """Text as it is, integers in digits. None: missing, or no key."""
     if isinstance(key, bytes):
         key = key.decode("utf-8", "replace")
     if isinstance(key, str):
@@ -232,7 +232,7 @@ def _key_text_or_none(key: Any) -> str | None:
 
 
 def _number_of_key(name: str) -> int | None:
-    """The whole number that a key spells, if the table has room for it."""
+    """The integer that a key spells, if the table has room for it."""
     if not (name.isascii() and name.isdigit() and len(name) <= len(str(_TABLE))):
         return None
     number = int(name)
@@ -240,7 +240,7 @@ def _number_of_key(name: str) -> int | None:
 
 
 def _distinct_keys(keys: Any) -> tuple[Any, IntArray | None]:
-    """A list or an array of whole numbers; and which of them each row has, None: one after another.
+    """Distinct items, and which of them each row has. None: rows must be looked at one by one.
 
     Texts of Arrow are encoded there, many times as fast as looked up one by one.
     """
@@ -257,7 +257,7 @@ def _distinct_keys(keys: Any) -> tuple[Any, IntArray | None]:
 
 
 def _keys_encoded_by_arrow(keys: Any) -> tuple[list[Any], IntArray]:
-    """The keys that a column of Arrow has, and which of them each row has."""
+    """The distinct keys of an Arrow column, and which of them each row has."""
     encoded = keys if hasattr(keys, "indices") else keys.dictionary_encode()
     encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
     if hasattr(encoded, "chunks"):  # one or none of them, by the version
@@ -269,7 +269,7 @@ def _keys_encoded_by_arrow(keys: Any) -> tuple[list[Any], IntArray]:
 
 
 def _listed_keys(keys: Any) -> Any:
-    """A list of keys, or an array if all are whole numbers that one can hold."""
+    """The keys as a list, or as an array if all are integers that fit."""
     refusal = InputError("keys must be a list or a column of keys, one for each value")
     if isinstance(keys, str | bytes):
         raise refusal

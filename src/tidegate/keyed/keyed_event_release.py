@@ -1,4 +1,4 @@
-"""Events by key: a log of events for each key, and the sums of all keys per tick of one clock."""
+"""Events by key: an event log for each key, and sums per tick of a common clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORM = "push(keys, times, values)"
 
 
 class KeyedEventRelease(KeyedRelease):
-    """`push` takes events of any keys, `advance` releases the ticks that are over, of every key.
+    """`push` takes events of any keys, `advance` releases the ticks that are over, for every key.
 
     What an event may change. All declared keys have a row for every tick, with or without events:
     that a key has an event at all is protected, too. Rows come out when `advance` is called, and as
@@ -44,12 +44,12 @@ class KeyedEventRelease(KeyedRelease):
 
     @property
     def clock(self) -> Clock:
-        """How times are written out: as the start of the ticks is, whatever events look like."""
+        """The clock that writes times: that of `start`, in whatever form events arrive."""
         return self._clock or self.ticks.clock
 
     @property
     def late(self) -> int:
-        """How many events came after their tick was released. For the operator: not private."""
+        """How many events came after the release of their tick. For the operator: not private."""
         with self._ownership.lock:  # a push of another thread adds keys
             return self._events.late()
 
@@ -63,7 +63,7 @@ class KeyedEventRelease(KeyedRelease):
     def push(  # type: ignore[override]  # nothing comes out of it
         self, keys: Any, times: Any, values: Any = None
     ) -> None:
-        """Take events: key and time of each, and its value; no values where events are counted.
+        """Take events: key and time of each, and a value unless events are counted.
 
         In any order. Nothing comes out: `advance` does that. Times as numbers since 1970 are given
         as `tidegate.read_times(numbers, by_order=False)`: plain numbers are taken for values.
@@ -78,12 +78,12 @@ class KeyedEventRelease(KeyedRelease):
 
     @handing_over
     def push_rows(self, keys: Any, values: Any, times: Any = None, late: str = "keep") -> KeyedRows:
-        """Take events, for callers that push rows: no row comes out."""
+        """Take events, for callers that push rows; return no rows."""
         return super().push_rows(keys, values, times, "keep")
 
     @handing_over
     def advance(self, until: Moment) -> KeyedRows:
-        """Release every tick that is over at `until`, of all keys: rows by time, then by key.
+        """Release every tick that is over at `until`, for all keys: rows by time, then by key.
 
         Call it when the clock says so, never with a time that was read off the events.
         """
@@ -91,15 +91,15 @@ class KeyedEventRelease(KeyedRelease):
 
     @property
     def ticks_over(self) -> int:
-        """How many ticks are released, of the key that has most."""
+        """The number of released ticks, of the key with most."""
         return max(self._events.positions().tolist(), default=0)
 
     def ends_until(self, until: Moment) -> list[int]:
-        """The ticks to close until then, in pieces that fit into memory, for `close_ticks`."""
+        """Numbers of ticks for `close_ticks`, in pieces that fit into memory, up to a time."""
         return self.ends_before(self.ticks.complete(until))
 
     def ends_before(self, end: int) -> list[int]:
-        """The same for the ticks before number `end`."""
+        """Numbers of ticks for `close_ticks`, in pieces that fit into memory, up to `end`."""
         keys = self._open_codes()
         first = min(self._events.positions()[keys].tolist(), default=end)
         size = max(1, _AT_ONCE // max(1, len(keys)))

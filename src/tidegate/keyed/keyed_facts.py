@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def keyed_facts(release: KeyedRelease, *, complete: bool) -> dict[str, Any]:
-    """Public facts about what was released. Nothing about rows that were dropped.
+    """Public facts about the release. They say nothing about dropped rows.
 
     `keys` has a list for each fact, in the order of the names, of keys that have rows: how many,
     the phases as [start, threshold, epoch, floor], and, where the rows do not show it, the record.
@@ -55,7 +55,7 @@ def _compact_key_facts(phase: Phase) -> list[Any]:
 
 @dataclass(frozen=True)
 class KeyFacts:
-    """What the metadata says about one key."""
+    """The facts about one key in the metadata."""
 
     released: int
     phases: list[Phase]
@@ -63,7 +63,7 @@ class KeyFacts:
 
 
 def read_key_facts(metadata: dict[str, Any]) -> tuple[Pipeline, dict[str, KeyFacts]]:
-    """The pipeline, and the facts of each key. Whatever is wrong raises an error of any kind."""
+    """The pipeline, and the facts of each key. Damaged metadata may raise any error."""
     pipeline = Pipeline.from_settings(metadata["settings"])
     if pipeline.perturber.block != metadata["block"]:
         raise ValueError("another version of Tidegate made other blocks")

@@ -36,7 +36,8 @@ from tidegate.run.snapshot import record_of_snapshot
 from tidegate.state_as_bytes import MALFORMED
 from tidegate.tables.tables_from_numpy import Tabular
 
-_RECORDS = 4096  # of keys that are kept once they were asked for
+_LISTED = 8  # keys in an error
+_RECORDS = 4096  # records of keys that are cached after a query
 
 
 class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
@@ -70,7 +71,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
         metadata: dict[str, Any],
         format: str | None = None,  # noqa: A002  # as in open_source
     ) -> KeyedFile:
-        """The file with this metadata."""
+        """The file described by this metadata."""
         try:
             return cls(Path(path), metadata, *read_key_facts(metadata), format)
         except MALFORMED as error:  # metadata is untrusted input
@@ -85,12 +86,12 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
 
     @property
     def measured(self) -> list[str]:
-        """The keys whose warm-up is over: these have answers."""
+        """The keys whose warm-up is over, which can be queried."""
         return [name for name, facts in self._facts.items() if facts.phases]
 
     @property
     def guarantee(self) -> str:
-        """What is promised to every row."""
+        """The guarantee for every row."""
         return str(self.metadata["guarantee"])
 
     @property
@@ -100,14 +101,14 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
 
     @property
     def note(self) -> str:
-        """A remark about answers from this file; may be empty."""
+        """A note on answers from this file; may be empty."""
         if self.pipeline.estimator.adds_up:
             return ""
         return "These estimates also use later data, so they differ slightly from adding up rows."
 
     @property
     def unfinished(self) -> str:
-        """Says that the run which wrote the file did not come to its end; may be empty."""
+        """A note if the run that wrote the file did not end; else empty."""
         return unfinished_run_note(self.metadata)
 
     def __len__(self) -> int:
@@ -118,13 +119,14 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
         return f"<KeyedFile {self.path.name}: {len(self._facts)} keys; {early}{self.guarantee}>"
 
     def record(self, key: Any) -> Record:
-        """What was measured of a key, ready for queries."""
+        """The record of a key, ready for queries."""
         return self._kept_record(key_text(key))
 
     def _made(self, name: str) -> Record:
         facts = self._facts.get(name)
         if facts is None:
-            raise QueryError(f"key {name!r} has no released rows in this file")
+            there = ", ".join(self.keys[:_LISTED]) + (", …" if len(self.keys) > _LISTED else "")
+            raise QueryError(f"key {name!r} has no released rows in this file; it has {there}")
         if not facts.phases:
             raise QueryError(f"key {name!r}: nothing is measured yet, its warm-up is still open")
         try:
@@ -144,7 +146,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
         return record
 
     def of_key(self, key: Any) -> FileOfKey:
-        """The rows of one key, with all that a file without keys has."""
+        """The rows of one key, with the interface of a file without keys."""
         name = key_text(key)
         self.record(name)  # it says what is wrong with the key
         return FileOfKey.of(self, name, self._facts[name].phases, self._format)
@@ -184,7 +186,7 @@ class KeyedFile(KeyedQueries, PlottedKeys, Tabular):
         )
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The rows as columns: key, time if they have one, position, value, level."""
+        """The columns: key, time (if there is one), position, value, level."""
         return self.rows().columns()
 
 
@@ -196,7 +198,7 @@ def open_released(
 
     The first time reads the file once and keeps an index beside it; later ones take a moment. A
     file with many keys (`tidegate release --by`) is a `KeyedFile`: `.query(key=…)`,
-    `.table("1d")` by key, `.totals("1d")`. Of a run with `--mean`, give the output that was named:
+    `.table("1d")` by key, `.totals("1d")`. For a run with `--mean`, give the path of its `-o`:
     `ReleasedMeans` answers for count, sum and mean, `ReleasedMeansByKey` by key.
 
     Args:
@@ -216,7 +218,7 @@ def open_all_means(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> ReleasedMeans | ReleasedMeansByKey | None:
-    """Open the files of a run with --mean, with keys or without; None: there are none."""
+    """Open the files of a run with --mean, with or without keys. None: there are none."""
     names = columns_of_means(path, format)
     if names is None:
         return None

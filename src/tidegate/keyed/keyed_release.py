@@ -34,7 +34,7 @@ _FORM = "push(keys, values, times)"
 
 
 class KeyedRelease(ReadableKeyed):
-    """A stream for each key, at work. Made by `Keyed.start` or `Keyed.resume`.
+    """The running release of a stream for each key. Made by `Keyed.start` or `Keyed.resume`.
 
     What comes out for a key is, bit for bit, what a release of its rows alone would give with the
     key's noise; so rows of different keys may come in any order. Its noise is keyed by HKDF from
@@ -60,7 +60,7 @@ class KeyedRelease(ReadableKeyed):
         self._seen = self._dropped = 0
         self._clock: Clock | None = None
         self._sample = HoldOut(self._pipeline.holdout if specification.shared else 0)
-        self._ends: Ends | None = None  # of all keys, if they are shared
+        self._ends: Ends | None = None  # both caps of all keys, if they are shared
         self._record_kept = record  # for queries
         self.changed: set[int] = set()  # pages of keys, for who stores them (`ObjectEngine.PAGE`)
         self._engine: Engine | None = None
@@ -71,7 +71,7 @@ class KeyedRelease(ReadableKeyed):
 
     @handing_over
     def push(self, keys: Any, values: Any, times: Any = None, late: str = "refuse") -> KeyedRows:
-        """Take rows of any keys, in any order; give one private row for each.
+        """Take rows of any keys, in any order; return one private row for each.
 
         Rows of a key must be in its order; `times`, if given, are public and go forward within a
         key (`late="keep"` takes older ones too). Rows of keys that were not declared are dropped,
@@ -89,7 +89,7 @@ class KeyedRelease(ReadableKeyed):
     def push_rows(
         self, keys: Any, values: Any, times: Any = None, late: str = "refuse"
     ) -> KeyedRows:
-        """Push rows as `push` does, whatever the stream is made of."""
+        """Push rows as `push` does, with the same interface for readings and events."""
         ownership, began = self._ownership, False
         try:
             with ownership.lock:
@@ -109,7 +109,7 @@ class KeyedRelease(ReadableKeyed):
                 self._names.add_new()
                 self._seen += codes.size + dropped
                 self._dropped += dropped
-                if when is not None and codes.size:  # of rows that are dropped, nothing is kept
+                if when is not None and codes.size:  # nothing is kept of dropped rows
                     self._clock = when.clock
                 rows = self._take(groups, numbers, start, later, late)
                 ownership.done()
@@ -121,7 +121,7 @@ class KeyedRelease(ReadableKeyed):
 
     @property
     def _first_position(self) -> int:
-        """The position of the next row in messages.
+        """The position of the next row, for messages.
 
         Where rows are dropped, no message may count them: positions are those within the push.
         """
@@ -130,7 +130,7 @@ class KeyedRelease(ReadableKeyed):
     def _checked(
         self, keys: Any, values: Any, times: Any
     ) -> tuple[NDArray[Any], IntArray, Times | None]:
-        """Numbers, codes and times; the only place where a push is refused."""
+        """Check numbers, codes and times; the only place where a push is refused."""
         first = self._first_position
         numbers = self._pipeline.lattice.numbers(values, first)
         when: Times | None = None
@@ -178,7 +178,7 @@ class KeyedRelease(ReadableKeyed):
         return rows if out.released.all() else rows.part(np.flatnonzero(out.released))
 
     def _begin(self) -> None:
-        """Choose the shared threshold, if there is one; from here on rows are released."""
+        """Choose the shared threshold, if there is one; later rows are released."""
         if self.specification.shared:
             pipeline, epoch = self._pipeline, self._epoch
             identity = digest({**pipeline.resolved_settings, "threshold": "shared by keys"})
@@ -198,22 +198,22 @@ class KeyedRelease(ReadableKeyed):
         )
 
     def finish(self) -> None:
-        """End open warm-ups, from the rows that came: for streams that are over, all at once.
+        """End open warm-ups with the rows so far: for streams that are all over.
 
         More may be pushed, as after `Release.finish`.
         """
         self._ownership.whole(lambda: None if self._engine is None else self._engine.finish())
 
     def ends_until(self, until: Moment) -> list[int]:
-        """The ticks to close until then; only event streams have any."""
+        """Numbers of ticks for `close_ticks`; empty for readings."""
         return []
 
     def close_ticks(self, end: int) -> KeyedRows:
-        """Release the ticks before number `end`: of event streams only."""
+        """Release the ticks before number `end`; for event streams only."""
         raise SettingError("until", "is for event streams: give `every` and `start`")
 
     def end(self, key: Any) -> None:
-        """Give up the state of a key, for ever: a tombstone stays, and it takes no more rows.
+        """Erase the state of a key for good: a tombstone stays, and the key takes no more rows.
 
         A key that began again would use its noise again, on other values.
         """
@@ -240,16 +240,16 @@ class KeyedRelease(ReadableKeyed):
             return sealed_keys(self, key, brief=brief)
 
     def noise_kept(self, codes: IntArray, counts: IntArray) -> dict[str, Any]:
-        """Noise to keep beside a snapshot that is resumed soon; as secret as that.
+        """Noise to store beside a snapshot that is resumed soon; as secret as the snapshot.
 
-        `counts` are the rows that these keys had since the last snapshot. Of other engines than
-        that of fixed methods nothing is kept.
+        `counts` are the numbers of rows that these keys had since the last snapshot. Only the
+        engine of fixed methods has noise to store.
         """
         engine = self._engine
         return engine.noise_kept(codes, counts) if isinstance(engine, FixedArrayEngine) else {}
 
     def restore_noise(self, kept: Mapping[str, Any]) -> None:
-        """Take what `noise_kept` gave, beside the same snapshot, before any row is pushed."""
+        """Use what `noise_kept` returned with the same snapshot, before any push."""
         if kept and isinstance(self._engine, FixedArrayEngine):
             self._engine.restore_noise(kept)
 

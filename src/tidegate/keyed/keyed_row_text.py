@@ -33,7 +33,7 @@ _SIGNS = '"\n\r'  # of CSV, besides what separates fields
 
 
 def names_of_keyed_row(*, timed: bool) -> list[str]:
-    """The columns, in order."""
+    """The names of the columns, in order."""
     return ["key", *(["time"] if timed else []), "position", "value", "level"]
 
 
@@ -123,7 +123,7 @@ class KeyedRowText:
         return [texts]
 
     def _numbers(self, rows: KeyedRows) -> list[tuple[Any, NDArray[np.int32]]]:
-        """Arrow texts of values and of levels, and which of them each row has."""
+        """The texts of values and of levels from Arrow, and which of them each row has."""
         groups = rows.groups or KeyedRowGroups(rows.codes)
         found = []
         for column in (rows.values, rows.levels):
@@ -138,7 +138,7 @@ class KeyedRowText:
 
 
 def _whole_row_texts(numbers: IntArray) -> Callable[[slice], Any]:
-    """The texts of whole numbers, a slice at a time.
+    """The texts of integers, one slice at a time.
 
     Keys move on side by side, so rows of a call have the same positions again and again: each text
     is made once, if there are few enough of them.
@@ -161,7 +161,7 @@ def _runs_of_keyed_rows(values: FloatArray, groups: KeyedRowGroups) -> KeyedRowR
 
 
 def _separated_row_text(columns: list[Any], delimiter: str) -> Bytes:
-    """Lines of columns without a delimiter, a quotation mark or the end of a line in them."""
+    """Lines from columns without delimiters, quotation marks or line ends in them."""
     arrow, arrow_csv = (
         require_library_for_files("pyarrow"),
         require_library_for_files("pyarrow.csv"),

@@ -1,4 +1,4 @@
-"""Rows of many keys: released ones, and which rows each key and block has.
+"""Rows of many keys: released rows, and rows grouped by key and block.
 
 `KeyedRows` are released rows. Engines, whatever runs the streams, are handed rows grouped by key.
 """
@@ -19,7 +19,7 @@ from tidegate.tables.tables_from_numpy import Tabular
 
 
 class KeyedRowRuns(NamedTuple):
-    """Rows of one key in a row that publish the same numbers.
+    """Runs of consecutive rows of one key that publish the same numbers.
 
     Attributes:
         of_row: the run of each row.
@@ -32,7 +32,7 @@ class KeyedRowRuns(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class KeyedRows(Tabular):
-    """Released rows in the order of their inputs; the rows of a key are in order of position.
+    """Released rows in the order of their inputs; the rows of a key are ordered by position.
 
     Attributes:
         names: all keys.
@@ -90,7 +90,7 @@ class KeyedRows(Tabular):
         )
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The rows as columns: key, time if they have one, position, value, level."""
+        """The columns: key, time (if there is one), position, value, level."""
         times = {} if self.times is None else {"time": self.times.astype("datetime64[ns]")}
         numbers = {"position": self.positions, "value": self.values, "level": self.levels}
         return {"key": self.keys, **times, **numbers}
@@ -98,7 +98,7 @@ class KeyedRows(Tabular):
 
 @dataclass
 class KeyedReleased:
-    """What was released for each row of a push; `released` is false for rows that were held out."""
+    """The result for each row of a push; `released` is false for rows that were held out."""
 
     released: NDArray[np.bool_]
     positions: IntArray
@@ -108,12 +108,12 @@ class KeyedReleased:
 
     @classmethod
     def empty(cls, rows: int) -> KeyedReleased:
-        """Nothing yet: zeros, never memory that may hold something else."""
+        """Zeros, never uninitialised memory."""
         released = np.zeros(rows, dtype=np.bool_)
         return cls(released, np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))
 
     def put(self, rows: NDArray[np.bool_], found: KeyedReleased) -> None:
-        """Take what was released for these rows."""
+        """Store the result for these rows."""
         if rows.all():
             vars(self).update(vars(found))
             return
@@ -128,7 +128,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 class KeyedRowGroups:
-    """Rows of codes ≥ 0, grouped when someone asks for it.
+    """Rows with codes ≥ 0, grouped by key on demand.
 
     Attributes:
         codes: of all rows.
@@ -139,7 +139,7 @@ class KeyedRowGroups:
 
     @cached_property
     def once(self) -> bool:
-        """Whether no key has two rows."""
+        """Whether each key has at most one row."""
         codes = self.codes
         if codes.size < 2 or self.in_order:
             return bool((codes[1:] > codes[:-1]).all())
@@ -153,12 +153,12 @@ class KeyedRowGroups:
 
     @cached_property
     def in_order(self) -> bool:
-        """Whether rows come key by key as they are, ascending: then nothing is moved."""
+        """Whether rows are already sorted by code, so that nothing need be moved."""
         return bool((self.codes[1:] >= self.codes[:-1]).all())
 
     @cached_property
     def order(self) -> IntArray:
-        """The rows, key by key; rows of a key in their order."""
+        """The row indices sorted by key; rows of a key keep their order."""
         if self.in_order:
             return np.arange(self.codes.size)
         # Numbers of 16 bits are sorted by digits: several times as fast.
@@ -168,7 +168,7 @@ class KeyedRowGroups:
 
     @cached_property
     def starts(self) -> IntArray:
-        """Where each key begins in `order`."""
+        """The beginning of each key in `order`."""
         codes = self.by_key(self.codes)
         begins = np.ones(codes.size, dtype=np.bool_)
         begins[1:] = codes[1:] != codes[:-1]
@@ -176,15 +176,15 @@ class KeyedRowGroups:
 
     @property
     def present(self) -> IntArray:
-        """The codes that there are, ascending."""
+        """The codes that occur, ascending."""
         return self.codes[self.starts if self.in_order else self.order[self.starts]]
 
     def by_key(self, column: NDArray[Kind]) -> NDArray[Kind]:
-        """A column of the rows, key by key."""
+        """A column of the rows, sorted by key."""
         return column if self.in_order else column[self.order]
 
     def as_given(self, column: NDArray[Kind]) -> NDArray[Kind]:
-        """A column that is key by key, in the order of the rows."""
+        """A column that is sorted by key, back in the order of the rows."""
         if self.in_order:
             return column
         found = np.empty_like(column)
@@ -199,7 +199,7 @@ class KeyedRowGroups:
 
 
 class KeyedSegments:
-    """Pieces in the order of `groups.order`: of one key and one block each.
+    """Pieces of one key and one block each, in the order of `groups.order`.
 
     Attributes:
         keys, counts: the codes that there are, and how many rows each has.

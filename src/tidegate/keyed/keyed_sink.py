@@ -41,7 +41,7 @@ def open_keyed_sink(
     clock: Clock | None = None,
     append_at: int | None = None,
 ) -> TextKeyedSink | ParquetKeyedSink:
-    """A file, or standard output (None or "-").
+    """Open a file, or standard output (None or "-").
 
     Args:
         path: the file.
@@ -65,7 +65,7 @@ def text_length_in_sink(
     clock: Clock | None,
     first: bool,
 ) -> int:
-    """How many bytes of a plain text file these rows take; with the `first` ones, its heading."""
+    """The size of these rows in a plain text file, in bytes; `first`: with its heading."""
     kind = file_kind_of(path, format)
     text = KeyedRowText(json_lines=kind.format == "jsonl", clock=clock, delimiter=kind.delimiter)
     heading = len(_sink_heading(kind, clock)) if first else 0
@@ -79,7 +79,7 @@ def _sink_heading(kind: FileKind, clock: Clock | None) -> bytes:
 
 
 class TextKeyedSink(Completed):
-    """Lines; plain text is written in place, compressed text appears when it is complete."""
+    """Lines of text; plain text is written in place, compressed text appears when complete."""
 
     def __init__(
         self, path: str | Path | None, kind: Any, clock: Clock | None, append_at: int | None
@@ -111,7 +111,7 @@ class TextKeyedSink(Completed):
         return f"<TextKeyedSink {self._outgoing.name}>"
 
     def write(self, rows: KeyedRows) -> None:
-        """Write rows, which follow those of the call before."""
+        """Write rows that follow those of the last call."""
         for piece in self._text.lines(rows):
             self._out.write(piece)
             self._keep()
@@ -128,14 +128,14 @@ class TextKeyedSink(Completed):
         self._out.sync()
 
     def show(self, metadata: Mapping[str, object]) -> bool:
-        """Write the facts about the rows so far, if they can be read while the file grows."""
+        """Write the facts about the rows so far, if the file can be read while it grows."""
         plain = self._out is self._outgoing and self._path is not None
         if plain and Path(str(self._path)).is_file():
             write_metadata_sidecar(str(self._path), metadata)
         return plain
 
     def complete(self, metadata: Mapping[str, object]) -> None:
-        """Complete the file, with the public facts about it beside it."""
+        """Complete the file, and write its public facts beside it."""
         text = encode_metadata(metadata)  # refuse it before the file is complete
         if self._out is self._outgoing and self._outgoing.broken:  # an incomplete row
             self._outgoing.cut(self._kept)
@@ -145,11 +145,11 @@ class TextKeyedSink(Completed):
             write_encoded_metadata(self._path, text)
 
     def close(self) -> None:
-        """Close the file; without facts about it, it can be read but not asked."""
+        """Close the file; without its facts it can be read but not queried."""
         self.abort()
 
     def abort(self) -> None:
-        """Give up: a compressed file is removed; plain rows stay."""
+        """Discard a compressed file; plain rows stay."""
         self._out.abort()
 
     def _remove_metadata(self) -> None:
@@ -184,7 +184,7 @@ class ParquetKeyedSink(Completed):
         return f"<ParquetKeyedSink {self._outgoing.name}>"
 
     def write(self, rows: KeyedRows) -> None:
-        """Write rows, which follow those of the call before."""
+        """Write rows that follow those of the last call."""
         arrow = self._arrow
         codes = rows.codes.astype(np.int32)
         columns = [arrow.DictionaryArray.from_arrays(codes, list(rows.names))]
@@ -198,17 +198,17 @@ class ParquetKeyedSink(Completed):
         return False
 
     def complete(self, metadata: Mapping[str, object]) -> None:
-        """Complete the file, with the public facts inside."""
+        """Complete the file, with its public facts inside."""
         self._guarded(self._writer.add_key_value_metadata, {KEY: encode_metadata(metadata)})
         self._guarded(self._writer.close)
         self._outgoing.close()
 
     def close(self) -> None:
-        """Give up: a file without its facts must not appear."""
+        """Discard the file: without its facts it must not appear."""
         self.abort()
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Discard the file."""
         self._outgoing.abort()
 
     def _guarded(self, call: Any, *arguments: Any) -> None:

@@ -23,14 +23,14 @@ _CONTENT = "keyed snapshot"
 
 
 def sealed_keys(release: KeyedRelease, key: bytes | None, *, brief: bool) -> bytes:
-    """All keys with their states, the noise key with them: as secret as the raw data."""
+    """The states of all keys with the noise key, as bytes: as secret as the raw data."""
     engine, body = release._engine, snapshot_head(release)
     body["state"] = engine and engine.state(brief, 0, len(release._names))
     return seal(public_header(release), body, key)
 
 
 def public_header(release: KeyedRelease) -> dict[str, Any]:
-    """What stays readable of a state.
+    """The readable part of a state.
 
     Privacy: the released rows, and never the taken ones: these are as many as there are events, or
     rows of keys that were not declared, and neither number is public.
@@ -44,7 +44,7 @@ def public_header(release: KeyedRelease) -> dict[str, Any]:
 
 
 def snapshot_head(release: KeyedRelease) -> dict[str, Any]:
-    """The state but for that of single keys."""
+    """The state without that of single keys."""
     engine = release._engine
     return {
         "secret": release._epoch.secret,
@@ -62,7 +62,7 @@ def snapshot_head(release: KeyedRelease) -> dict[str, Any]:
 
 
 def resumed_keys(specification: Keyed, data: bytes, key: bytes | None) -> KeyedRelease:
-    """The release that `sealed_keys` was given."""
+    """The release from what `sealed_keys` returned."""
     ownership = Ownership("keyed release")  # before the secret is read: see there
     public, body = unseal(data, key)
     return restored_snapshot(specification, public, body, [body["state"]], ownership)
@@ -75,7 +75,7 @@ def restored_snapshot(
     states: Iterable[Mapping[str, Any] | None],
     ownership: Ownership,
 ) -> KeyedRelease:
-    """The release with this head, and with these states of its keys."""
+    """The release from a head and from states of its keys."""
     if public.get("content") != _CONTENT:
         raise SnapshotError("this is not a snapshot of a keyed release")
     earlier = earlier_pipelines(specification.pipeline)

@@ -1,4 +1,4 @@
-"""`Keyed`: a pipeline for each key, and what is promised for all of them together."""
+"""`Keyed`: a pipeline for each key, and the guarantee for all of them together."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class Keyed:
     to which θ is a public number. Again each row is used once: the larger of both costs counts.
     Which rows choose depends on their order of arrival, never on a value.
 
-    Of events, for one event of one key that is added or removed: it is in the log of its key alone,
-    and every declared key has a row for every tick, so which keys have events is protected as well.
+    For events, neighbours differ in one event of one key, added or removed: it is in the log of its
+    key alone, and every declared key has a row for every tick, so which keys have events is
+    protected as well.
 
     Attributes:
         pipeline: of each key.
@@ -81,12 +82,12 @@ class Keyed:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether it is public how many rows came: where keys are declared, others are dropped."""
+        """Whether the number of rows is public: not with declared keys, as others are dropped."""
         return self.keys is None
 
     @property
     def guarantee(self) -> Guarantee:
-        """Derived from the pipeline's: keys are parallel."""
+        """The derived guarantee: keys in parallel."""
         return by_key(self.pipeline.guarantee)
 
     def settings(self) -> dict[str, Any]:
@@ -99,7 +100,7 @@ class Keyed:
 
     @cached_property
     def identity(self) -> bytes:
-        """A digest of the settings: a state belongs to them. Keys may be declared later."""
+        """A digest of the settings that ties a state to them. Keys may be declared later."""
         return digest(self.settings())
 
     def start(self, randomness: Randomness | None = None, *, record: bool = True) -> KeyedRelease:
@@ -117,10 +118,10 @@ class Keyed:
 
     @property
     def kind(self) -> type[KeyedRelease]:
-        """What runs it: readings or events."""
+        """The class of the release: readings or events."""
         return KeyedRelease if self.pipeline.ticks is None else KeyedEventRelease
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> KeyedRelease:
-        """Go on from a snapshot, bit for bit; `key` is the one that it was sealed with."""
+        """Continue from a snapshot, bit for bit; `key` is the one that sealed it."""
         with understood():
             return resumed_keys(self, snapshot, key)

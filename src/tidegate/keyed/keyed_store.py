@@ -30,7 +30,7 @@ from tidegate.sealing import seal, unseal
 
 
 class KeyedChanges(NamedTuple):
-    """What one commit of a keyed release writes.
+    """The content of one commit of a keyed release.
 
     Attributes:
         head: counts, and the secret of the noise; sealed. Replaces the one before.
@@ -52,26 +52,26 @@ class KeyedChanges(NamedTuple):
 
 
 class KeyedStateStore(ChargedStore, Protocol):
-    """Keeps the state of one keyed release."""
+    """Stores the state of one keyed release."""
 
     def commit(self, changes: KeyedChanges) -> None:
         """Commit everything together."""
 
     def fact(self, name: str) -> bytes | None:
-        """The `head`, and other facts."""
+        """A stored fact: the `head`, and others."""
 
     def names(self) -> list[bytes]:
-        """All names that were committed, in order."""
+        """All committed names, in order."""
 
     def pages(self) -> list[bytes]:
         """All pages."""
 
     def inputs(self) -> bytes:
-        """The digests of all that was read."""
+        """The digests of all input that was read."""
 
 
 def anchors_in_head(head: bytes | None, key: bytes | None) -> list[Anchor]:
-    """The ledger's newest entry when a head was written; none, if it does not open or has none."""
+    """The ledger's newest entry when a head was written; empty if the head cannot be read."""
     with suppress(SnapshotError):
         count, newest = unseal(head or b"", key)[1].get("ledger", (0, ""))
         return [(count, newest)] if newest else []
@@ -82,23 +82,23 @@ _TAIL = 4096  # bytes of the output that are recognised
 
 
 def written_length_in_store(path: str) -> dict[str, Any]:
-    """How long the output is, and what it ends with."""
+    """The length of the output, and a digest of its end."""
     try:
         size = Path(path).stat().st_size
         return {"before": size, "tail": tail_digest(Path(path), size)}
-    except OSError as error:  # it was moved away, by whoever looks after logs
+    except OSError as error:  # it was moved away, for example by log rotation
         raise sink_error(error, path) from None
 
 
 def tail_digest(path: Path, end: int) -> str:
-    """A digest of what stands before byte `end`."""
+    """A digest of the bytes just before `end`."""
     with path.open("rb") as file:
         file.seek(max(0, end - _TAIL))
         return hashlib.sha256(file.read(min(end, _TAIL))).hexdigest()
 
 
 def packed_keyed_rows(rows: KeyedRows) -> bytes:
-    """Released rows as bytes; none of it is secret."""
+    """Released rows as bytes; nothing in them is secret."""
     clock = None if rows.clock is None else rows.clock.plain()
     body = {name: getattr(rows, name) for name in ("codes", "positions", "values", "levels")}
     times = rows.times if rows.times is not None else np.zeros(0, dtype=np.int64)
@@ -106,7 +106,7 @@ def packed_keyed_rows(rows: KeyedRows) -> bytes:
 
 
 def unpacked_keyed_rows(data: bytes, names: list[str]) -> KeyedRows | None:
-    """The rows that `packed_keyed_rows` was given; None: there were none."""
+    """The inverse of `packed_keyed_rows`. None: there were no rows."""
     if not data:
         return None
     _, body = unseal(data, None)
@@ -136,7 +136,7 @@ class KeyedStore(FolderStateFile):
             self.database.execute(table)
 
     def begin_anew(self, changes: KeyedChanges) -> None:
-        """Commit in place of everything that there is; `scrub` must follow."""
+        """Commit in place of all earlier content; `scrub` must follow."""
         self.commit(changes, anew=True)
 
     def commit(self, changes: KeyedChanges, *, anew: bool = False) -> None:
@@ -174,18 +174,18 @@ class KeyedStore(FolderStateFile):
         return [self._bytes(body) for (body,) in self._all("SELECT body FROM pages")]
 
     def names(self) -> list[bytes]:
-        """All names that were committed, in order."""
+        """All committed names, in order."""
         rows = self._all("SELECT body FROM names ORDER BY number")
         return [self._bytes(body) for (body,) in rows]
 
     def inputs(self) -> bytes:
-        """The digests of all that was read."""
+        """The digests of all input that was read."""
         rows = self._all("SELECT digests FROM inputs ORDER BY number")
         return b"".join(self._bytes(row[0]) for row in rows)
 
 
 def open_keyed_store(store: KeyedStore, give_up: Callable[[], None] | None) -> None:
-    """Open a store; one that cannot be read is removed first, if it is to be given up anyway.
+    """Open a store; remove an unreadable one first if it is to be replaced anyway.
 
     `give_up` may refuse that.
     """

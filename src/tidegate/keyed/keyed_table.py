@@ -1,4 +1,4 @@
-"""Tables by key: a table for each key, and what it shows of itself.
+"""Tables by key: a table for each key, and their text and HTML.
 
 What a keyed release, a keyed file and a stream of a service understand alike stands here once.
 """
@@ -36,7 +36,7 @@ class _Part(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class TableByKey(Tabular, Generic[P]):
-    """A table for each key. `table[key]` is that of one key.
+    """A table for each key: `table[key]`.
 
     Attributes:
         parts: these tables.
@@ -58,7 +58,7 @@ class TableByKey(Tabular, Generic[P]):
         return next((getattr(part, "zone", None) for part in self.parts.values()), None)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns of the tables, with the key before them."""
+        """The columns of the tables, preceded by the key."""
         keys = np.repeat(np.array([*self.parts], np.str_), [*map(len, self.parts.values())])
         return {"key": keys} | self._columns_of_parts()
 
@@ -77,15 +77,15 @@ class TableByKey(Tabular, Generic[P]):
     @property
     @abstractmethod
     def _about(self) -> str:
-        """What this is, in a line."""
+        """A description in one line."""
 
     @abstractmethod
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The head, and the first rows: of each key alike, as far as there is room."""
+        """The header and the first rows of each key, as many as there is room for."""
 
     @abstractmethod
     def _said(self) -> list[str]:
-        """What to fear of these numbers, each thing once."""
+        """Warnings about these numbers, each once."""
 
 
 class KeyedTable(TableByKey[TimeTable | Answers]):
@@ -95,7 +95,7 @@ class KeyedTable(TableByKey[TimeTable | Answers]):
         timed = [part for part in self.parts.values() if isinstance(part, TimeTable)]
         return (
             joined_time_columns(timed) if timed else super()._columns_of_parts()
-        )  # of all keys, then
+        )  # then of all keys
 
     @property
     def _about(self) -> str:
@@ -105,7 +105,7 @@ class KeyedTable(TableByKey[TimeTable | Answers]):
         return f"{len(self):,} sums of {len(self.parts):,} keys with {sure}intervals"
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The head, and the first rows: of each key alike, as far as there is room."""
+        """The header and the first rows of each key, as many as there is room for."""
         timed = all(isinstance(part, TimeTable) for part in self.parts.values())
         of_each = max(FEWEST, SHOWN // max(1, len(self.parts)))
         cells: list[tuple[str, ...]] = []
@@ -125,7 +125,7 @@ class KeyedTable(TableByKey[TimeTable | Answers]):
         return ("key", "from" if timed else "start", "rows", "sum", "low", "high"), cells
 
     def _said(self) -> list[str]:
-        """What to fear of these sums, each thing once."""
+        """Warnings about these sums, each once."""
         parts = self.parts.values()
         found = [
             line

@@ -1,4 +1,4 @@
-"""What can be asked of many keys, here or of a service: `query`, `table`, `moving`, `plot`.
+"""Methods that query many keys, here or through a service: `query`, `table`, `moving`, `plot`.
 
 Arguments are read and checked once; who has the keys answers (`_queried`, `_tables`, `_plotted`).
 """
@@ -20,7 +20,7 @@ from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 
 
 class AskedOfKeys(NamedTuple):
-    """What is asked about: `keys` (None: all), a range of time, the confidence."""
+    """A question: `keys` (None: all), a range of time, the confidence."""
 
     keys: Iterable[Any] | None
     from_: Moment | None
@@ -85,10 +85,10 @@ class TablesByKey(ABC, Generic[Each, Total, One]):
     ) -> Each | Total | One:
         """A table for each key: the sums over `every` rows, or, by time, over 15min, 1h, 1d, 1w.
 
-        Of one `key`, its table; with `total`, by time, the table of the total over `keys` or over
-        all, as `totals`. By time, all keys have the same rows: from the first time of any of them
-        to the last, or, where a record has forgotten its first values, from the first part that all
-        know whole.
+        With `key`, the table of that key; with `total`, by time, the table of the total over `keys`
+        or over all, as `totals`. By time, all keys have the same rows: from the first time of any
+        of them to the last, or, if a record has forgotten its first values, from the first part
+        that all know completely.
         """
         if key is not None and (keys is not None or total):
             raise QueryError(
@@ -112,7 +112,7 @@ class TablesByKey(ABC, Generic[Each, Total, One]):
         to: Moment | None = None,
         confidence: float = 0.95,
     ) -> Total:
-        """A table by time of the total over a group of keys, or over all."""
+        """A table by time of the total over a group of keys, or over all keys."""
         return self._totals(
             str(range_length_as_text(every)), AskedOfKeys(keys, from_, to, confidence)
         )
@@ -127,7 +127,7 @@ class TablesByKey(ABC, Generic[Each, Total, One]):
 
 
 class KeyedVerbs(TablesByKey[KeyedTable, TimeTable, TimeTable | Answers]):
-    """Questions about one key, about each of many, or about their total."""
+    """Queries about one key, about each of many, or about their total."""
 
     def query(
         self,
@@ -164,14 +164,14 @@ class KeyedVerbs(TablesByKey[KeyedTable, TimeTable, TimeTable | Answers]):
         from_: Moment | None = None,
         to: Moment | None = None,
     ) -> MovingSums:
-        """The sums of one key over a window that slides: see `Release.moving`."""
+        """The sums of one key over a sliding window: see `Release.moving`."""
         ends: dict[str, Any] = {"start": start, "end": end, "from_": from_, "to": to}
         windows = MovingWindows.named(over, every, **ends, confidence=confidence)
         return self.moved_over(windows, key)
 
     @abstractmethod
     def moved_over(self, windows: MovingWindows, key: Any) -> MovingSums:
-        """Moving sums of windows that were named before."""
+        """Moving sums over windows that `MovingWindows.named` made."""
 
     @abstractmethod
     def _queried(self, key: Any, start: Any, end: Any, asked: AskedOfKeys) -> Answer:
@@ -179,7 +179,7 @@ class KeyedVerbs(TablesByKey[KeyedTable, TimeTable, TimeTable | Answers]):
 
 
 class PlottedKeys(ABC):
-    """Pictures of one key or of several."""
+    """Plots of one key or of several."""
 
     def plot(
         self,
@@ -190,7 +190,7 @@ class PlottedKeys(ABC):
         confidence: float = 0.95,
         ax: Any = None,
     ) -> Any:
-        """Draw the moving average of one key, of `keys`, or of all if they are few.
+        """Plot the moving average of one key, of `keys`, or of all if they are few.
 
         A file draws one key with its level. Needs matplotlib. Draws on `ax`, or on new axes;
         returns the axes.
@@ -203,4 +203,4 @@ class PlottedKeys(ABC):
     def _plotted(
         self, key: Any, keys: Iterable[Any] | None, window: int | None, confidence: float, ax: Any
     ) -> Any:
-        """The axes of a picture."""
+        """The axes of a plot."""

@@ -1,4 +1,4 @@
-"""Answers about keys as they are now, for other threads to ask while more rows are released."""
+"""Read-only views of keys as of now, for other threads while more rows are released."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.record.record_view import RecordView
 
 
 class LazyKeyedView:
-    """A view of one key that is made when it is needed, by whichever thread that is.
+    """A view of one key, made on first use by any thread.
 
     It is made once, for all who hold it. `make` gives a record that nobody changes."""
 
@@ -26,7 +26,7 @@ class LazyKeyedView:
 
     @classmethod
     def of(cls, record: Record) -> LazyKeyedView:
-        """Make the view now, of a record that changes."""
+        """Make the view at once, from a record that will change."""
         view = RecordView(record)
         found = cls(lambda: view)
         found._found = view
@@ -61,7 +61,7 @@ class KeyedView(KeyedQueries):
         self._lock = lock
 
     def record(self, key: Any) -> Record:
-        """What was measured of one key."""
+        """The record of one key."""
         name = key_text(key)
         part = self._parts[name]
         if isinstance(part, QueryError):

@@ -1,4 +1,4 @@
-"""Keys whose values below 0 count: their lower ends.
+"""The lower caps of keys whose values below 0 count.
 
 Beside what `refined_state` has of every key; the names are those of `RefinementState`.
 """
@@ -16,7 +16,7 @@ from tidegate.state_as_bytes import State
 
 
 class LowerEnds:
-    """`FloorWatch` of every key, the least lower end, and whether values fell below the last."""
+    """Every key's `FloorWatch`, its least lower cap, and whether values last fell below it."""
 
     _COUNTS: ClassVar[tuple[str, ...]] = ("least_below", "fell", "cap", "length")
     _LEVELS: ClassVar[tuple[str, ...]] = ("home", "excess", "variance", "mean", "old", "fair")
@@ -29,18 +29,18 @@ class LowerEnds:
         }
 
     def grow(self, room: int) -> None:
-        """Room for more keys."""
+        """Make room for more keys."""
         for name, column in self.columns.items():
             self.columns[name] = with_room_for_keys(column, room, int(name == "least_below"))
 
     def of(self, code: int, below: int) -> dict[str, Any]:
-        """What `RefinementState.progress` says of the lower end of a key."""
+        """The lower cap's part of `RefinementState.progress` for a key."""
         found = {name: column[code].item() for name, column in self.columns.items()}
         own = {name: found.pop(name) for name in self._OWN}
         return {**own, "watch": {**found, "threshold": below}}
 
     def put(self, code: int, state: State) -> None:
-        """Put back what `of` gave."""
+        """Restore what `of` returned."""
         known = {**state["watch"], **{name: state[name] for name in self._OWN}}
         for name, column in self.columns.items():
             column[code] = known[name]
@@ -51,10 +51,10 @@ class LowerEnds:
             column[code] = int(name == "least_below")
 
     def state(self, start: int, end: int) -> dict[str, NDArray[Any]]:
-        """All that is needed to continue these keys."""
+        """The state to resume these keys from."""
         return {f"lower {name}": column[start:end] for name, column in self.columns.items()}
 
     def restore(self, codes: IntArray, state: State) -> None:
-        """Continue keys of a `state`."""
+        """Restore keys from a `state`."""
         for name, column in self.columns.items():
             column[codes] = state[f"lower {name}"]

@@ -1,4 +1,4 @@
-"""Counts, sums and means of events by key: of one key, of each in a table, of a group together.
+"""Counts, sums and means of events by key: for one key, for each in a table, for a group.
 
 Post-processing of two released streams of each key: sums, and numbers of events. Sums are answered
 alone here: with what the numbers tell (`record.record_given_counts`), each key would take 70 times
@@ -31,7 +31,7 @@ class KeyedMeansTable(TableByKey[MeansTable]):
         return f"{len(self):,} counts, sums and means of {len(self.parts):,} keys"
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The head, and the first rows: of each key alike, as far as there is room."""
+        """The header and the first rows of each key, as many as there is room for."""
         of_each = max(FEWEST, SHOWN // max(1, len(self.parts)))
         head: tuple[str, ...] = ("key",)
         rows: list[tuple[str, ...]] = []
@@ -46,7 +46,7 @@ class KeyedMeansTable(TableByKey[MeansTable]):
         return head, rows
 
     def _said(self) -> list[str]:
-        """What to fear of these answers, each thing once."""
+        """Warnings about these answers, each once."""
         found = [line for part in self.parts.values() for line in part.said]
         return list(dict.fromkeys(filter(None, (*found, self.note))))
 
@@ -60,7 +60,7 @@ class KeyedMeanQueries(TablesByKey[KeyedMeansTable, MeansTable, MeansTable], Mea
 
     @abstractmethod
     def _both(self, ask: Callable[[KeyedQueries, KeyedQueries], T]) -> T:
-        """Ask both streams; under the lock that guards them, if there is."""
+        """Call a function with both streams, under their lock if there is one."""
 
     def _asked(self, *where: Any, **how: Any) -> tuple[Answer, Answer]:
         def ask(sums: KeyedQueries, counts: KeyedQueries) -> tuple[Answer, Answer]:
@@ -100,7 +100,7 @@ class KeyedMeanQueries(TablesByKey[KeyedMeansTable, MeansTable, MeansTable], Mea
 
 
 def _group(sums: KeyedQueries, counts: KeyedQueries, keys: Iterable[Any] | None) -> list[str]:
-    """The same keys for both; None: all that both have measured."""
+    """The keys that both streams use; None: all that both have measured."""
     if keys is not None:
         return sums._group(keys)
     both = set(counts._active())

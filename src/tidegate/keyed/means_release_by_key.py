@@ -1,4 +1,4 @@
-"""Means of events by key in a program: `tidegate.keyed(tidegate.event_means(…), keys=…)`."""
+"""Means of events by key from Python: `tidegate.keyed(tidegate.event_means(…), keys=…)`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class KeyedMeans:
-    """Sums and numbers of one log's events, by key. Made by `keyed`; `start` it to release them.
+    """Sums and counts of one log's events, by key. Made by `keyed`; `start` it to release them.
 
     **Privacy**: an event has one key, and only the two streams of that key read it. Their budgets
     add up (sequential composition), keys are parallel, and every declared key has a row for every
@@ -38,7 +38,7 @@ class KeyedMeans:
 
     @property
     def guarantee(self) -> Guarantee:
-        """Derived: of both together."""
+        """The derived guarantee of both together."""
         return sequential(self.sums.guarantee, self.counts.guarantee)
 
     def start(self, randomness: Randomness | None = None) -> KeyedMeansRelease:
@@ -47,7 +47,7 @@ class KeyedMeans:
 
 
 class KeyedMeansRelease(PairOfReleases, KeyedMeanQueries):
-    """Sums and numbers of one log by key, at work. Made by `KeyedMeans.start`."""
+    """Running release of sums and counts of one log by key. Made by `KeyedMeans.start`."""
 
     def __init__(self, sums: Any, counts: Any) -> None:
         if not isinstance(sums, KeyedEventRelease) or not isinstance(counts, KeyedEventRelease):
@@ -61,12 +61,12 @@ class KeyedMeansRelease(PairOfReleases, KeyedMeanQueries):
 
     @property
     def dropped(self) -> int:
-        """How many events had a key that was not declared. For the operator: it is not private."""
+        """How many events had an undeclared key. For the operator: not private."""
         return int(self.counts.dropped)
 
     @handing_over
     def push(self, keys: Any, times: Any, values: Any) -> None:
-        """Take events of any keys. An event without a value counts as one of value 0."""
+        """Take events of any keys. An event without a value counts as an event of value 0."""
         keys, times = (list(one) if isinstance(one, Iterator) else one for one in (keys, times))
         self._change(
             lambda: self.sums.push(keys, times, values), lambda: self.counts.push(keys, times)
@@ -74,7 +74,7 @@ class KeyedMeansRelease(PairOfReleases, KeyedMeanQueries):
 
     @handing_over
     def advance(self, until: Moment) -> tuple[KeyedRows, KeyedRows]:
-        """Release every tick that is over, of all keys: the sums, and the numbers."""
+        """Release every tick that is over, for all keys: sums and counts."""
         return self._change(lambda: self.sums.advance(until), lambda: self.counts.advance(until))
 
     def _both(self, ask: Callable[[KeyedQueries, KeyedQueries], T]) -> T:

@@ -1,4 +1,4 @@
-"""Many streams' mixtures side by side, each with a θ of its own that is refined as it goes on.
+"""The mixtures of many streams in arrays, each with a θ of its own that is refined.
 
 What `RescaledRun` does, bit for bit. Where a stream is handed to a run of its own, a `RescaledRun`
 takes over (`stream_state`), and hands back (`restore_stream`).
@@ -44,7 +44,7 @@ _MOST_ROWS = 4096  # of the tables, unless more are in use
 
 
 class WarmUpSumsOfMixtures(NamedTuple):
-    """How the sums of warm-ups were measured, an entry for each stream: what records keep."""
+    """The layouts that measured the sums of warm-ups, one entry for each stream, for records."""
 
     layouts: list[Layout]
     numbers: list[int]
@@ -53,7 +53,7 @@ class WarmUpSumsOfMixtures(NamedTuple):
 
 
 class MixtureOfManyThresholds(MixtureOfManyStreams):
-    """`MixtureOfManyStreams` where each stream has its θ, and blocks of its own.
+    """`MixtureOfManyStreams` where each stream has its own θ and blocks.
 
     A stream has no open block before its first warm-up is over, and none while one is open.
 
@@ -85,14 +85,16 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     below: IntArray
     level: FloatArray
 
-    def __init__(self, truncated: float, perturber: RefinementTrees, ceiling: int) -> None:
-        super().__init__(1, truncated, perturber, ceiling)
+    def __init__(
+        self, truncated: float, perturber: RefinementTrees, ceiling: int, catch_up: float
+    ) -> None:
+        super().__init__(1, truncated, perturber, ceiling, catch_up=catch_up)
         self._share, self._trees = truncated, perturber
         self.filters: RescaledFiltersOfManyStreams = RescaledFiltersOfManyStreams(self._horizon)
         self.tables = LayoutTables()  # rows are given up here: not those that others look at
 
     def begin_again(self, code: int) -> None:
-        """Forget a stream: it is as one that has not begun, with no block open."""
+        """Reset a stream to its beginning, with no open block."""
         self._clear(code)
         self.threshold[code] = 1
 
@@ -107,7 +109,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     # -- blocks ----------------------------------------------------------------------------------
 
     def options_of(self, code: int) -> tuple[int, tuple[Layout, ...]]:
-        """The options for the open block of a stream, and the number of the first in records."""
+        """The options for a stream's open block, and the index of the first in records."""
         begun, age = int(self.begun[code]), int(self.begun[code] - self.warm_up_start[code])
         length = refinement_block_length(self._horizon, age, begun)
         part = self._trees.blocks[int(self.part[code])]
@@ -115,7 +117,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         return self._trees.group(part, length, int(self.threshold[code]), widest)
 
     def begin_blocks(self, codes: IntArray) -> None:
-        """The open blocks of these streams are complete: choose trees for the next ones."""
+        """After blocks of these streams: choose trees for the next ones."""
         position = self.position[codes]
         wraps = position % self._horizon == 0
         self.chunk[codes] += wraps
@@ -124,7 +126,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         self._begin(codes, position)
 
     def begin_phases(self, codes: IntArray, parts: IntArray) -> None:
-        """Phases of these streams begin here, whose blocks are measured with such parts of ε."""
+        """Begin phases of these streams, whose blocks get such shares of ε."""
         position = self.position[codes]
         self.part[codes], self.chunk[codes], self.begun[codes] = parts, 0, position
         self.number[codes] = position % self._horizon > 0  # block 0 begins a horizon
@@ -158,7 +160,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     # -- choices of θ ----------------------------------------------------------------------------
 
     def rescale(self, codes: IntArray, thresholds: IntArray) -> None:
-        """`RescaledRun.rescale`: go on in units of another θ."""
+        """`RescaledRun.rescale`: change to units of another θ."""
         self.filters.rescale(codes, ratios_of_streams(self.threshold[codes], thresholds))
         self.threshold[codes] = thresholds
         self._step_counts[codes], self._step_levels[codes] = FIRST_COUNTS, FIRST_LEVELS
@@ -166,15 +168,21 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         self.measured[codes] = 0.0
 
     def at_once(
-        self, codes: IntArray, count: int, noisy: IntArray, variances: FloatArray
+        self,
+        codes: IntArray,
+        count: int,
+        noisy: IntArray,
+        variances: FloatArray,
+        forecasts: FloatArray,
     ) -> FloatArray:
-        """`RescaledRun.at_once`: warm-ups of `count` values had these noisy sums.
+        """`RescaledRun.at_once`: warm-ups of `count` values had these noisy sums and `forecasts`.
 
         The variances of their noise are in θ², as `leaf_noise_path` has them.
         """
         theta = self.threshold[codes]
         facts = self.position[codes], variances, ratios_of_streams(noisy, theta), theta
-        return self.filters.at_once(codes, count, *facts)
+        catch_up = self._catching_up(count * forecasts, np.ones(codes.size, dtype=np.bool_))
+        return self.filters.at_once(codes, count, *facts, catch_up)
 
     def mean(self, codes: IntArray) -> FloatArray:
         """Expected levels, in units."""
@@ -182,7 +190,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         return levels * self.threshold[codes]
 
     def _keep_tables_small(self) -> None:
-        """Give up rows that no stream is at: lengths and thresholds come and go."""
+        """Drop table rows that no stream uses any more."""
         if len(self.tables) > _MOST_ROWS:
             used, places = np.unique(self.row, return_inverse=True)
             if 2 * used.size <= len(self.tables):
@@ -195,7 +203,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         return self.tables.cells[int(self.row[code])].tree
 
     def stream_state(self, code: int, *, held: int, measuring: bool) -> dict[str, Any]:
-        """What `RescaledRun.state` would give for a stream.
+        """`RescaledRun.state` for one stream.
 
         `held` values of an open warm-up have come; `measuring`: none is open, and a block is.
         """
@@ -221,7 +229,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     def restore_stream(
         self, code: int, state: State | None, *, threshold: int, position: int, warm_up_start: int
     ) -> None:
-        """Let a stream be where a `RescaledRun` is: between leaves. None: nothing is known yet."""
+        """Restore a stream from a `RescaledRun`, between leaves. None: nothing is known yet."""
         self.threshold[code], self.position[code] = threshold, position
         self.warm_up_start[code] = warm_up_start
         if state is None:
@@ -234,7 +242,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         self.filters.restore_stream(code, state)
 
     def restore_block(self, code: int, part: Fraction, blocks: State, level: float) -> None:
-        """Let the open block of a stream be that of a `RefinementTreesRun`."""
+        """Restore a stream's open block from a `RefinementTreesRun`."""
         self.part[code], self.level[code] = self._trees.blocks.index(part), level
         self.chunk[code], self.number[code] = blocks["chunk"], blocks["number"]
         self.choice[code], self.begun[code] = blocks["choice"], blocks["position"]
@@ -242,7 +250,7 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
         self._look_up(np.array([code]))
 
     def _look_up(self, codes: IntArray) -> None:
-        """What follows from θ, the options and the choice."""
+        """Look up what θ, the options and the choice determine."""
         for code in codes.tolist():
             self.first_option[code], options = self.options_of(code)
             layout = options[int(self.choice[code])]
@@ -254,11 +262,11 @@ class MixtureOfManyThresholds(MixtureOfManyStreams):
     # -- state -----------------------------------------------------------------------------------
 
     def restore(self, codes: IntArray, state: State) -> None:
-        """Continue streams of a `state`; `restore_places` is to follow for those with a block."""
+        """Restore streams from a `state`; `restore_places` must follow for those with a block."""
         self._restore_columns(codes, state)
 
     def restore_places(self, codes: IntArray) -> None:
-        """Let these streams be in the middle of their blocks."""
+        """Move these streams to their positions inside blocks."""
         self._look_up(codes)
         values = self.position[codes] - self.begun[codes]
         for same in alike_in_many_streams(self.row[codes]):

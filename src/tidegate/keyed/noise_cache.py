@@ -1,7 +1,7 @@
-"""Noise of many keys that was drawn and whose values have not come yet.
+"""Noise of many keys that is drawn before their values come.
 
-Of fixed methods the open grove of each key, and the next one if it was made ahead; of `adaptive`
-the open block, whose tree was chosen.
+For fixed methods it holds the open grove of each key, and the next one if it was made ahead; for
+`adaptive` the open block, whose tree was chosen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class GroveCache:
-    """Cached by code: the open grove, the rounding carried into it, the noise of its leaves.
+    """The open grove of each code, the rounding carried into it, the noise of its leaves.
 
     Even groves have one table and odd ones another, so nothing is moved when the next grove opens:
     keys in lock-step all do in one tick. Memory that is only zeros is not touched.
@@ -48,7 +48,7 @@ class GroveCache:
         )  # codes that lack their open grove, or their next one
 
     def grow(self, room: int) -> None:
-        """Room for more keys."""
+        """Make room for more keys."""
         more = room - self.carry.size
         for name in ("carry", "_grove", "_kept", "_made", "_carries"):
             old = getattr(self, name)
@@ -59,11 +59,11 @@ class GroveCache:
         self._noise = tables
 
     def expect(self, codes: IntArray) -> None:
-        """These keys begin: they need noise when their first block closes."""
+        """Expect noise for new keys when their first block closes."""
         self._waiting[0].add(codes)
 
     def make_ahead(self, blocks: int) -> None:
-        """Make noise that will be needed: rows that fill `blocks` blocks have been pushed.
+        """Make noise ahead, after rows that fill `blocks` blocks.
 
         A key needs its open grove within a block, and the next within a grove: never do all keys
         need noise at once that is not there. Next groves wait while a fleet begins; one that is
@@ -75,7 +75,7 @@ class GroveCache:
         self._make_next(some[self._made[some] == 1])
 
     def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
-        """The noise of one leaf for each key (no key twice), of the open grove, in order."""
+        """The noise of the next leaf of each of these distinct keys."""
         at, where = self._in_grove(leaves), _cached_in_a_row(codes)
         self._make_open(codes[self._lacks(where, at)])
         found: IntArray = self._noise[self._grove[where] & 1, codes, at].astype(np.int64)
@@ -84,7 +84,7 @@ class GroveCache:
         return found
 
     def take_in_order(self, codes: IntArray, leaves: IntArray) -> IntArray:
-        """The noise of several leaves of each key, key by key in their order."""
+        """The noise of several leaves of each key, key by key in order."""
         found: IntArray = np.empty(codes.size, dtype=np.int64)
         chunk, leaf = np.divmod(leaves, self._law.leaves)
         groves = chunk * self._a_chunk + leaf // self._leaves
@@ -108,7 +108,7 @@ class GroveCache:
         return leaves % self._law.leaves % self._leaves
 
     def _switch(self, codes: IntArray) -> None:
-        """The open grove of these keys is used up: the next one opens."""
+        """Open the next grove of these keys."""
         if not codes.size:
             return
         where = _cached_in_a_row(codes)
@@ -135,18 +135,18 @@ class GroveCache:
             self._made[codes] = 2
 
     def _carried(self, codes: IntArray | slice, groves: IntArray) -> FloatArray:
-        """What the groves before these carry on: nothing, where a horizon begins."""
+        """The carries into the next groves; 0 where a horizon begins."""
         return np.where(groves % self._a_chunk == 0, 0.0, self._carries[0, codes])
 
     def _put(self, codes: IntArray, groves: IntArray, carries: FloatArray) -> FloatArray:
-        """Make the noise of these groves; what they carry into the next."""
+        """Make the noise of these groves, and their carries."""
         rows, following = self._source.make(codes, *np.divmod(groves, self._a_chunk), carries)
         self._widen(rows)
         self._noise[groves & 1, codes] = rows
         return following
 
     def _widen(self, rows: IntArray) -> None:
-        """Take 64 bits for all noise from the first leaf on that needs them."""
+        """Change to 64 bits for all noise, from the first leaf that needs them."""
         small = self._noise.dtype == np.int32
         if small and rows.size and (rows.min() < _SMALL.min or rows.max() > _SMALL.max):
             self._noise = self._noise.astype(np.int64)
@@ -160,7 +160,7 @@ class GroveCache:
             queue.drop(code)
 
     def restore(self, codes: IntArray, closed: IntArray, carry: FloatArray) -> None:
-        """Resume keys that have closed this many blocks each; their noise is made again, ahead."""
+        """Restore keys that have closed this many blocks each; their noise is made again, ahead."""
         chunk, leaf = np.divmod(closed, self._law.leaves)
         self._grove[codes] = chunk * self._a_chunk + leaf // self._leaves
         self.carry[codes] = carry
@@ -168,7 +168,7 @@ class GroveCache:
         self.expect(codes)
 
     def kept(self, codes: IntArray, closed: IntArray, most: int) -> dict[str, NDArray[np.generic]]:
-        """Noise that is there for the next leaves of these keys, up to `most` of each.
+        """The noise at hand for the next leaves of these keys, at most `most` for each.
 
         Never for the last leaf of a grove: what is carried on is known when the grove is made.
         """
@@ -181,7 +181,7 @@ class GroveCache:
         return {"codes": codes.astype(np.int32), "counts": counts.astype(np.int16), "noise": noise}
 
     def restore_kept(self, codes: IntArray, closed: IntArray, kept: State) -> None:
-        """Take what `kept` gave, of keys that were restored at the same place."""
+        """Use what `kept` returned, for keys restored at the same place."""
         at, counts = self._in_grove(closed), kept["counts"].astype(np.int64)
         self._widen(kept["noise"])
         self._noise[self._places(codes, at, counts)] = kept["noise"]
@@ -189,7 +189,7 @@ class GroveCache:
         self._waiting[0].drop(codes)
 
     def _places(self, codes: IntArray, at: IntArray, counts: IntArray) -> tuple[IntArray, ...]:
-        """Where the noise of so many leaves of each key's open grove is, from `at` on."""
+        """The indices of the noise of this many leaves of each key's open grove, from `at` on."""
         halves = self._grove[codes] & 1
         return np.repeat(halves, counts), np.repeat(codes, counts), _cached_ranges(at, counts)
 
@@ -224,7 +224,7 @@ class TreeNoiseCache:
         self._waiting = WaitingKeys()
 
     def grow(self, room: int) -> None:
-        """Room for more keys."""
+        """Make room for more keys."""
         more = room - self._made.size
         self._sources += [None] * more
         for name in ("_noise", "_made"):
@@ -233,21 +233,21 @@ class TreeNoiseCache:
             setattr(self, name, np.concatenate((old, rest)))
 
     def expect(self, codes: IntArray) -> None:
-        """These keys began a block: they need its noise when its first leaf ends."""
+        """Expect noise for keys that began a block, when its first leaf ends."""
         self._made[codes] = False
         self._waiting.add(codes)
 
     def change(self, code: int, source: KeySource | None) -> None:
-        """The noise of a key comes from here from now on."""
+        """Take the noise of a key from this source from now on."""
         self._sources[code] = source
 
     def waiting(self, most: int) -> IntArray:
-        """Some keys that began a block and have no noise for it yet."""
+        """Some keys with a new block that has no noise yet."""
         some = self._waiting.served(most)
         return some[~self._made[some]]
 
     def missing(self, codes: IntArray) -> IntArray:
-        """Keys whose noise must be made before it is taken."""
+        """Keys whose noise must be made before it can be taken."""
         return codes[~self._made[codes]]
 
     def take(self, codes: IntArray, leaves: IntArray) -> IntArray:
@@ -255,11 +255,11 @@ class TreeNoiseCache:
         return self._noise[codes, leaves]
 
     def of_block(self, code: int, leaves: int) -> IntArray | None:
-        """The noise of the leaves of a key's open block; None: it is not made yet."""
+        """The noise of a key's open block; None: not made yet."""
         return self._noise[code, :leaves].copy() if self._made[code] else None
 
     def make(self, codes: IntArray, tree: Layout, chunks: IntArray, numbers: IntArray) -> None:
-        """Make the noise of blocks that are measured by the same tree, wherever they lie."""
+        """Make the noise of blocks with the same tree, at any places."""
         sources = self._sources_of(codes)
         _, first = adaptive_noise_place(tree, 0)
         trees = {
@@ -286,7 +286,7 @@ class TreeNoiseCache:
         return [source for code in codes.tolist() if (source := known[code]) is not None]
 
     def forget(self, code: int) -> None:
-        """A key ended: nothing of its noise is kept."""
+        """Forget the noise of a key that ended."""
         self._noise[code] = 0
         self._made[code] = False
         self._sources[code] = None

@@ -1,4 +1,4 @@
-"""Draw the noise of many keys together, bit for bit as each key's own stream would.
+"""Draw the noise of many keys together, with the bits of each key's own stream.
 
 Noise does not depend on data, so it may be made before it is needed.
 """
@@ -39,13 +39,13 @@ def _pads_of_keys(key: bytes) -> tuple[bytes, bytes]:
 
 
 def _hmac_of_keys(key: bytes, message: bytes) -> bytes:
-    """HMAC-SHA256 (RFC 2104)."""
+    """HMAC-SHA256 (RFC 2104) with many keys."""
     inner, outer = _pads_of_keys(key)
     return sha256(outer + sha256(inner + message).digest()).digest()
 
 
 class KeySource(NamedTuple):
-    """What draws the noise of one key: the key of its keystream, and a cipher with it.
+    """The source of one key's noise: the key of its keystream, and its cipher.
 
     To make a cipher takes some times as long as to draw a block of noise from it.
     """
@@ -66,10 +66,10 @@ class NoiseDraws:
     """Draws the noise of any nodes of any keys."""
 
     def sources(self, codes: IntArray) -> Iterator[KeySource]:
-        """What draws the noise of each of these keys, one after another.
+        """The noise sources of these keys.
 
-        A list of them would be so many objects at once that Python's collector runs in the ticks
-        in which noise is made, and now and then looks at all objects of the process.
+        An iterator, not a list: a list of so many new objects would start Python's garbage
+        collector while noise is made, and some of its runs visit all objects of the process.
         """
         raise AssertionError("each kind of release has its own")
 
@@ -101,7 +101,7 @@ class NoiseDraws:
 
 
 class PhaseNoiseDraws(NoiseDraws):
-    """Draws noise where every phase of a key has a keystream: `key` gives the present one."""
+    """Draws noise where every phase of a key has a keystream; `key` returns the present one."""
 
     def __init__(self, key: Callable[[int], bytes]) -> None:
         self._key = key
@@ -110,12 +110,12 @@ class PhaseNoiseDraws(NoiseDraws):
         return "<PhaseDraws>"
 
     def sources(self, codes: IntArray) -> Iterator[KeySource]:
-        """What draws the noise of each of these keys."""
+        """The noise sources of these keys."""
         return (KeySource.of(self._key(code)) for code in codes.tolist())
 
 
 class PhaseNoiseSecret(NamedTuple):
-    """What all keys of one phase of one key follow from."""
+    """The secret from which all noise keys of one phase of one key are derived."""
 
     id: bytes  # of its epoch: public
     root: bytes  # HKDF-Extract of the epoch's secret
@@ -132,7 +132,7 @@ SecretsOfPhases = list[PhaseNoiseSecret]
 
 
 class PhaseNoiseSecrets:
-    """The secrets of the phases of all keys, as `Epoch.of_key(key).child(number)` has them.
+    """The secrets of all keys' phases, equal to those of `Epoch.of_key(key).child(number)`.
 
     They are derived anew each time: HKDF-SHA256 (RFC 5869) in terms of HMAC, since what all keys
     share is computed once. `hmac.digest` gives the same bytes, but looks its hash up in every
@@ -160,7 +160,7 @@ class PhaseNoiseSecrets:
         return PhaseNoiseSecret(epoch, _hmac_of_keys(epoch, secret))
 
     def first_keys(self, codes: IntArray, purpose: bytes, identity: bytes) -> Iterator[bytes]:
-        """`of(code).key(purpose, identity)` of these keys: without calls, in 3/4 of the time.
+        """`of(code).key(purpose, identity)` for these keys, in 3/4 of the time of the calls.
 
         Fleets in lock-step need all of their first noise within a block: a third of such a tick.
         """
@@ -191,7 +191,7 @@ class PhaseNoiseSecrets:
 
 
 class KeyedNoiseDraws(NoiseDraws):
-    """Draws noise where a key has one keystream."""
+    """Draws noise where a key has a single keystream."""
 
     def __init__(self, epoch: Epoch, names: KeyNames, identity: bytes) -> None:
         self._secrets, self._identity = PhaseNoiseSecrets(epoch, names), identity
@@ -200,7 +200,7 @@ class KeyedNoiseDraws(NoiseDraws):
         return "<KeyedDraws>"
 
     def sources(self, codes: IntArray) -> Iterator[KeySource]:
-        """What draws the noise of each of these keys."""
+        """The noise sources of these keys."""
         keys = self._secrets.first_keys(codes, b"perturb", self._identity)
         return map(KeySource.of, keys)
 
@@ -214,7 +214,7 @@ class GroveNoise:
     def make(
         self, codes: IntArray, chunks: IntArray, groves: IntArray, carries: FloatArray
     ) -> tuple[IntArray, FloatArray]:
-        """Noise of one grove for each of these keys, a row for each; and the carries after it."""
+        """The noise of one grove for each of these keys, one row each; and the carries after it."""
         law = self._law
         size = max(1, _AT_ONCE // law.grove_leaves)
         rows: IntArray = np.empty((codes.size, law.grove_leaves), dtype=np.int64)
@@ -238,7 +238,7 @@ class GroveNoise:
 
 
 def first_noise_words(keys: Sequence[bytes], count: int) -> NDArray[np.uint64]:
-    """The first words that `Keystream.at` gives at the beginning, a row for each key."""
+    """The first words that `Keystream.at` gives at the beginning, one row for each key."""
     blocks = _noise_counter_blocks((0, 0), [(0, count, Fraction(1))])
     texts = [KeySource.of(key).encipher(blocks) for key in keys]
     words: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8")
@@ -246,7 +246,7 @@ def first_noise_words(keys: Sequence[bytes], count: int) -> NDArray[np.uint64]:
 
 
 def _noise_counter_blocks(place: tuple[int, int], levels: Sequence[Level]) -> bytes:
-    """The counter blocks of the words that all levels begin with; two words each."""
+    """The counter blocks of the first words of all levels; two words each."""
     chunk, tree = place
     found = []
     for level, count, _ in levels:

@@ -35,8 +35,8 @@ _MOST_VIEWS = 4096  # keys whose answers are kept ready
 class ObjectEngine:
     """Releases by code; a key has one from its first row on.
 
-    Of keys that rest (`rest`, and all after `restore`) only the state is kept, as bytes: about a
-    tenth of the memory. They are resumed when something is asked of them.
+    A key that rests (after `rest`, and every key after `restore`) is kept as the bytes of its
+    state: about a tenth of the memory. It is resumed on demand.
     """
 
     KIND: ClassVar[str] = "objects"
@@ -58,11 +58,11 @@ class ObjectEngine:
         self._written: dict[int, bytes] = {}  # states of releases that were not pushed to since
         self._brief = True  # whether those are
         self._counts: IntArray = np.zeros(0, dtype=np.int64)
-        self._views: dict[int, LazyKeyedView] = {}  # of keys that have not changed since
+        self._views: dict[int, LazyKeyedView] = {}  # states of keys that have not changed since
         self.answering = threading.RLock()  # held by who asks them
 
     def check_times(self, groups: KeyedRowGroups, times: Times | None, late: str) -> None:
-        """Refuse times that go back within a key; nothing is taken."""
+        """Refuse times that go back within a key; takes no rows."""
         if times is None and groups.codes.size:  # the same question for all keys
             groups = KeyedRowGroups(groups.codes[:1])
         for code, rows in groups.parts():
@@ -76,7 +76,7 @@ class ObjectEngine:
     def push(
         self, groups: KeyedRowGroups, numbers: NDArray[Any], times: Times | None, late: str
     ) -> KeyedReleased:
-        """Release checked rows, key by key; what comes out is in the order of the rows."""
+        """Release checked rows, key by key; results are in the order of the rows."""
         if self._columns is not None and self._columns.takes(groups):
             return self._push_columns(self._columns, groups, numbers, times, late)
         if times is None and self._alone and groups.once:
@@ -107,7 +107,7 @@ class ObjectEngine:
         times: Times | None,
         late: str,
     ) -> KeyedReleased:
-        """Push many rows of each key, same bits. A key enters the columns between leaves."""
+        """Push many rows of each key through arrays; a key enters them between leaves."""
         alone, parts, new = np.zeros(numbers.size, dtype=np.bool_), list(groups.parts()), []
         for code, rows in parts:
             release = self._noted(code)
@@ -139,7 +139,7 @@ class ObjectEngine:
         return out
 
     def _push_one_each(self, codes: IntArray, numbers: NDArray[Any]) -> KeyedReleased:
-        """One row for each key: a tick. The same bits without an array for each of them (law 1)."""
+        """Push one row for each key, without an array for each: the same bits."""
         lattice, counts = self._pipeline.lattice, self._changing_positions()
         found = KeyedReleased.empty(codes.size)
         rows = zip(codes.tolist(), lattice.units(numbers).tolist(), strict=True)
@@ -154,13 +154,13 @@ class ObjectEngine:
         return found
 
     def _changing(self, code: int) -> Release:
-        """The release of a key that is about to change by itself."""
+        """The release of a key before it changes without the arrays."""
         if self._columns is not None:
             self._columns.leave(code)
         return self._noted(code)
 
     def _noted(self, code: int) -> Release:
-        """The release of a key that is about to change: the state that was written is no more."""
+        """The release of a key before it changes: its written state becomes outdated."""
         release = self.releases.get(code) or self._release(code)
         self._resting.pop(code, None)
         self._written.pop(code, None)
@@ -191,7 +191,7 @@ class ObjectEngine:
         return release
 
     def rest(self, most: int) -> None:
-        """Keep releases of `most` keys, and of the others the state that was written last."""
+        """Keep the releases of `most` keys in memory, and the written states of the others."""
         for code in list(self.releases)[: max(0, len(self.releases) - most)]:
             if code in self._written:
                 if self._columns is not None:
@@ -208,12 +208,12 @@ class ObjectEngine:
             self._changing(code).finish()
 
     def positions(self) -> IntArray:
-        """How many rows of each key were released. Readers ask, too: nothing changes here."""
+        """The number of released rows of each key. Read-only, as readers call it too."""
         counts, keys = self._counts, len(self._names)
         return np.pad(counts, (0, max(0, keys - counts.size)))[:keys]
 
     def _changing_positions(self) -> IntArray:
-        """The positions of all keys, to be changed: with room for every key."""
+        """The positions of all keys, to be changed, with room for every key."""
         had = self._counts.size
         if had < len(self._names):
             self._counts = np.pad(self._counts, (0, max(len(self._names) - had, had)))
@@ -228,7 +228,7 @@ class ObjectEngine:
         return sum(not self._release(code).phases for code in {*self.releases, *self._resting})
 
     def record(self, code: int) -> Record | None:
-        """What was measured of a key; None: it has no rows."""
+        """The record of a key. None: it has no rows."""
         return self._release(code)._growing_record() if self._known(code) else None
 
     def view(self, code: int) -> LazyKeyedView | None:
@@ -256,7 +256,7 @@ class ObjectEngine:
         self._changing_positions()[code] = 0
 
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
-        """The state of the keys with these codes, of those that have one."""
+        """The states of the keys with these codes, if they have one."""
         found = np.array([code for code in range(start, end) if self._known(code)], dtype=np.int64)
         states = [self._state(code, brief=brief) for code in found.tolist()]
         return {
@@ -276,7 +276,7 @@ class ObjectEngine:
         return self._written[code]
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with the keys of a `state`."""
+        """Restore keys from a `state`."""
         ends, stored = np.cumsum(state["sizes"]), state["states"].tobytes()
         self._changing_positions()[state["codes"]] = state["counts"]
         for code, size, end in zip(state["codes"], state["sizes"], ends, strict=True):
@@ -284,7 +284,7 @@ class ObjectEngine:
 
 
 def _published_by_engine(release: Release, unit: int) -> tuple[float, float] | None:
-    """Release one checked value: what is published for it, and its level in units.
+    """Release one checked value; return its published value, and its level in units.
 
     None: it is held out. The level of a row is the forecast that is valid once the row is out.
     """

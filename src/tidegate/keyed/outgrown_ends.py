@@ -1,4 +1,4 @@
-"""Whether released sums of many keys have outgrown an end of what counts, or a level has moved.
+"""Whether released sums of many keys have outgrown a cap, or a level has moved.
 
 `CapWatch` and `FloorWatch` in arrays: most leaves and blocks have not, and that is noted. The few
 that may have are judged by a watch or a run of their key.
@@ -26,7 +26,7 @@ from tidegate.lattice import FloatArray, IntArray
 
 
 class OutgrownEnds(RefinedChoices):
-    """All keys in arrays, by code, and what their released sums say about their ends."""
+    """All keys in arrays, indexed by code, with what their released sums say about their caps."""
 
     def _full(
         self, codes: IntArray, mean: FloatArray, margin: FloatArray | float, cap: IntArray
@@ -39,7 +39,7 @@ class OutgrownEnds(RefinedChoices):
     def _fallen_below(
         self, lower: LowerEnds, codes: IntArray, mean: FloatArray, margin: FloatArray | float
     ) -> NDArray[np.bool_]:
-        """Whether these means lie below the lower ends."""
+        """Whether these means lie below the lower caps."""
         below, known = self.mixture.below[codes], lower.columns
         facts = known["home"][codes], known["fair"][codes], below
         least, full = outgrown_cap_rows(*facts, below, -mean)
@@ -48,7 +48,7 @@ class OutgrownEnds(RefinedChoices):
     def _end_two_sided(
         self, lower: LowerEnds, codes: IntArray, noisy: IntArray
     ) -> NDArray[np.bool_]:
-        """`_end_watched` of both ends: whether blocks say that one of them is outgrown."""
+        """`_end_watched` for both caps: whether blocks show that one is outgrown."""
         (mean, doubt), below = self._measured(codes, noisy), self.mixture.below[codes]
         above, lattice = self.mixture.cap[codes] - below, self._pipeline.lattice
         full = self._full(codes, mean, 0.0, above) & (above < lattice.top)
@@ -75,7 +75,7 @@ class OutgrownEnds(RefinedChoices):
     def _has_moved(
         self, lower: LowerEnds, codes: IntArray, level: FloatArray, doubt: FloatArray
     ) -> NDArray[np.bool_]:
-        """`level_has_moved` where values below 0 count: then a run says whether a window opens."""
+        """`level_has_moved` where values below 0 count; then a run decides about a window."""
         below = self.mixture.below[codes]
         above = self.mixture.threshold[codes] - below
         highest, lowest = self.home[codes] * above, -lower.columns["home"][codes] * below
@@ -98,7 +98,7 @@ class OutgrownEnds(RefinedChoices):
     def opens_window(
         self, codes: IntArray, level: FloatArray, doubt: FloatArray
     ) -> NDArray[np.bool_]:
-        """Whether blocks that end with the next value, at these levels, open a window.
+        """Whether blocks that end with the next value, with these levels, open a window.
 
         `RefinementState._opens_window`, which is asked before that value is taken.
         """
@@ -109,7 +109,7 @@ class OutgrownEnds(RefinedChoices):
         return found
 
     def _keep_due(self, codes: IntArray, moved: NDArray[np.bool_]) -> None:
-        """Keep, of keys whose level has moved, those for which a window is due."""
+        """Keep those keys whose level has moved and for which a window is due."""
         mixture = self.mixture
         for at in np.flatnonzero(moved).tolist():
             code = int(codes[at])
@@ -118,13 +118,13 @@ class OutgrownEnds(RefinedChoices):
             moved[at] = self._refinement.window_again(*facts) is not None
 
     def _measured(self, codes: IntArray, noisy: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Means of blocks that end with these leaves, and their standard errors."""
+        """The means of blocks that end with these leaves, and their standard errors."""
         mixture, row = self.mixture, self.mixture.row[codes]
         mean = ratios_of_streams(mixture.total[codes] + noisy, mixture.tables.length[row])
         return mean, mixture.tables.doubt[row]
 
     def _end_watched(self, codes: IntArray, noisy: IntArray) -> NDArray[np.bool_]:
-        """Whether blocks that end with these leaves say that a cap is full, together with others.
+        """Whether blocks that end with these leaves show, together with earlier ones, a full cap.
 
         If not, that is noted. Few blocks look full, and those are judged one by one.
         """

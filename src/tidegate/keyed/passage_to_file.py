@@ -1,4 +1,4 @@
-"""One keyed release on its way into its file: in memory, or durable and exactly once.
+"""Pass one keyed release into its file: in memory, or durably and exactly once.
 
 `tidegate.keyed.transfer` gives it the rows of a source, and the ticks that end; of several columns
 each has a passage of its own.
@@ -32,7 +32,7 @@ from tidegate.record.times.time_ranges_and_tables import Moment
 
 @dataclass(frozen=True)
 class KeyedTransferred:
-    """How far a keyed release has come.
+    """The progress of a keyed release.
 
     Attributes:
         read: rows that were taken, dropped ones included.
@@ -52,7 +52,7 @@ class KeyedTransferred:
 
 
 class KeyedPassage(ABC):
-    """A keyed release, its file, and public facts beyond its own (`more`).
+    """A keyed release, its file, and additional public facts (`more`).
 
     Attributes:
         behind: rows are read again that it has taken before.
@@ -69,7 +69,7 @@ class KeyedPassage(ABC):
 
     @abstractmethod
     def take(self, batch: Batch) -> None:
-        """Release rows of the source, and write them."""
+        """Release rows of the source and write them."""
 
     @abstractmethod
     def close_ticks(self, moment: Moment) -> None:
@@ -77,18 +77,18 @@ class KeyedPassage(ABC):
 
     @abstractmethod
     def complete(self) -> KeyedTransferred:
-        """The source is at its end: complete the file."""
+        """Complete the file at the end of the source."""
 
     @abstractmethod
     def fail(self, error: BaseException) -> None:
-        """After an error: complete the file with what may leave."""
+        """After an error, complete the file with the rows that may leave."""
 
     def show(self) -> bool:
-        """Write the facts about the rows so far; False: there are none, or they cannot be read."""
+        """Write the facts about the rows so far. False: there are none, or they cannot be read."""
         return self._sink is not None and self._sink.show(self._facts(complete=False))
 
     def abort(self) -> None:
-        """Let the file go; nothing happens to one that is complete."""
+        """Close the file without completing it; a complete file stays as it is."""
         if self._sink is not None:
             self._sink.abort()
 
@@ -113,7 +113,7 @@ class KeyedPassage(ABC):
 
 
 class PassageOnce(KeyedPassage):
-    """Of a new release without state. An existing file is replaced."""
+    """The passage of a new release without state. An existing file is replaced."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class PassageOnce(KeyedPassage):
         self._whole = uninterrupted if OutputTarget.to(output).regular else nullcontext
 
     def take(self, batch: Batch) -> None:
-        """Release rows, and write them."""
+        """Release rows and write them."""
         with self._whole():
             self._write(self._release.push_rows(batch.users, batch.values, batch.times, self._late))
 
@@ -156,7 +156,7 @@ class PassageOnce(KeyedPassage):
         return self._outcome(unmeasured)
 
     def fail(self, error: BaseException) -> None:
-        """What was released was paid for: the file holds it, and says that it is not complete."""
+        """Complete the file with what was released and charged; it says that it is not complete."""
         if not self._release.cut_short:
             with self._whole(), suppress(SinkError):  # the error that is under way says more
                 self._completed(complete=False)
@@ -178,7 +178,7 @@ _DIFFERS = (
 
 
 class DurablePassage(KeyedPassage):
-    """Of a `DurableKeyed`: rows that it took before are recognised, and passed over."""
+    """The passage of a `DurableKeyed`: rows that it took before are recognised and skipped."""
 
     _sink: TextKeyedSink | None = None
 
@@ -205,17 +205,17 @@ class DurablePassage(KeyedPassage):
 
     @property
     def behind(self) -> bool:  # type: ignore[override]  # of others it is always False
-        """Whether rows are read again that it has taken before."""
+        """Whether the source still repeats rows that were taken before."""
         return bool(self._skip)
 
     @property
     def ticks_over(self) -> int:
-        """How many ticks are released, of the key that has most."""
+        """The number of released ticks, of the key with most."""
         release = self._release
         return release.ticks_over if isinstance(release, KeyedEventRelease) else 0
 
     def take(self, batch: Batch) -> None:
-        """Recognise rows that were read before; commit the others, and write what is released."""
+        """Skip rows that were taken before; commit the others, and write what is released."""
         known = min(self._skip, len(batch))
         if known:
             self._recognise(batch.part(0, known))
@@ -234,7 +234,7 @@ class DurablePassage(KeyedPassage):
         self._close(self._release.ends_until(moment))
 
     def close_to(self, end: int) -> None:
-        """The same for the ticks before number `end`."""
+        """Release and commit the ticks before number `end`, in pieces."""
         if isinstance(self._release, KeyedEventRelease):
             self._close(self._release.ends_before(end))
 
@@ -256,7 +256,7 @@ class DurablePassage(KeyedPassage):
         return self._outcome(self._release.unmeasured())
 
     def fail(self, error: BaseException) -> None:
-        """Only what is committed may leave: not even a threshold of a push that was not."""
+        """Write only what is committed: nothing else may leave, not even a threshold."""
         failed = isinstance(error, TidegateError) and not isinstance(error, SinkError)
         if failed and self._state.settled:
             self._completed(complete=False)

@@ -1,4 +1,4 @@
-"""The picture of several keys: the moving average of each, with its error band."""
+"""Plot several keys: the moving average of each, with its error band."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def draw_keys(
     confidence: float,
     axes: Any,
 ) -> Any:
-    """Draw on these axes, or on new ones.
+    """Plot on these axes, or on new ones.
 
     Args:
         records: of each key that is drawn.
@@ -70,7 +70,7 @@ def draw_keys(
 
 
 def check_number_of_keys_to_plot(keys: int) -> None:
-    """Refuse more keys than a picture can show."""
+    """Refuse more keys than a plot can show."""
     if keys > MOST:
         raise QueryError(
             f"{keys:,} keys are too many for one picture: give key= for one, or keys= for up to "

@@ -1,4 +1,4 @@
-"""What choices of θ need of raw values, for many keys: the values of warm-ups.
+"""Raw values of many keys that choose θ: the values of warm-ups.
 
 They are secret, and are overwritten as soon as a choice was made.
 """
@@ -21,7 +21,7 @@ def with_room_for_keys(column: IntArray, room: int, fill: int = 0) -> IntArray:
 
 
 class HeldRawValues:
-    """`HoldOut` of many keys: a row of a table for each key whose warm-up is open.
+    """`HoldOut` for many keys: a table row for each key whose warm-up is open.
 
     Attributes:
         count, size: by key: values that came, and that the warm-up will have.
@@ -35,7 +35,7 @@ class HeldRawValues:
         self._free: list[int] = []
 
     def grow(self, room: int, size: int) -> None:
-        """Room for more keys, which begin with a warm-up of this size."""
+        """Make room for more keys, which begin with a warm-up of this size."""
         self.count, self.size = (
             with_room_for_keys(self.count, room),
             with_room_for_keys(self.size, room, size),
@@ -43,11 +43,11 @@ class HeldRawValues:
         self._row = with_room_for_keys(self._row, room, _NO_ROW)
 
     def begin(self, code: int, size: int) -> None:
-        """A warm-up of a key begins."""
+        """Begin a warm-up of a key."""
         self.count[code], self.size[code] = 0, size
 
     def add(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
-        """Values of keys (none twice), key by key: so many of each."""
+        """Hold values of distinct keys, key by key: this many of each."""
         after = self.count[codes] + counts
         self._make_room(codes, int(after.max()))
         rows, firsts = self._row[codes], np.cumsum(counts) - counts
@@ -77,13 +77,13 @@ class HeldRawValues:
         return _NONE if row == _NO_ROW else self._table[row, : self.count[code]].copy()
 
     def rows(self, codes: IntArray, count: int) -> IntArray:
-        """The first values of keys that have so many: a row for each."""
+        """The first values of keys that have this many: one row for each."""
         if not count:
             return np.zeros((codes.size, 0), dtype=np.int64)
         return self._table[self._row[codes], :count]
 
     def wipe(self, codes: int | IntArray) -> None:
-        """Forget the values of keys: they are not kept longer than needed."""
+        """Erase the values of keys: they are kept no longer than needed."""
         rows = np.atleast_1d(self._row[codes])
         rows = rows[rows != _NO_ROW]
         self._table[rows] = 0

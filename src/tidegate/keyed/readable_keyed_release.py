@@ -1,4 +1,4 @@
-"""`ReadableKeyed`: what can be read off a keyed release: public facts, and answers."""
+"""`ReadableKeyed`: the read-only side of a keyed release: public facts, and answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ReadableKeyed(KeyedQueries, PlottedKeys):
-    """The side of a `KeyedRelease` that is read: nothing here changes it, or tells a raw value."""
+    """The read-only side of a `KeyedRelease`: nothing here changes it or shows a raw value."""
 
     specification: Keyed
     _pipeline: Pipeline
@@ -49,22 +49,22 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The settings of the stream of each key."""
+        """The settings of each key's stream."""
         return self._pipeline
 
     @property
     def keys(self) -> list[str]:
-        """All keys: declared, or seen so far."""
+        """All keys: declared ones, or those seen so far."""
         return list(self._names.names)
 
     @property
     def position(self) -> int:
-        """How many rows have been released, of all keys."""
+        """The number of released rows, over all keys."""
         return 0 if self._engine is None else int(self._engine.positions().sum())
 
     @property
     def seen(self) -> int:
-        """How many rows have been taken: released, held out and dropped ones."""
+        """The number of rows taken: released, held out and dropped."""
         return self._seen
 
     @property
@@ -74,24 +74,24 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
 
     @property
     def dropped(self) -> int:
-        """How many rows had a key that was not declared. For the operator: it is not private."""
+        """How many rows had an undeclared key. For the operator: not private."""
         return self._dropped
 
     @property
     def threshold(self) -> float | None:
-        """The shared θ, in the unit of the data; None: it is not chosen yet, or not shared."""
+        """The shared θ, in the unit of the data. None: not chosen yet, or not shared."""
         with self._ownership.lock:
             self._ownership.check()  # one that a cut-short push chose was never handed out
             return None if self._ends is None else self._ends.above * self._pipeline.lattice.step
 
     @property
     def cut_short(self) -> bool:
-        """Whether a push is under way or was interrupted: nothing more can be asked then."""
+        """Whether a push is under way or was interrupted: nothing can be queried then."""
         return self._ownership.cut_short
 
     @property
     def clock(self) -> Clock | None:
-        """The zone of the times, and how they are written; None: rows have none so far."""
+        """Zone and text form of the times; None: no row has had a time so far."""
         return self._clock
 
     @property
@@ -101,11 +101,11 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised to every row."""
+        """The guarantee for every row."""
         return cost(self.specification.guarantee, simulation=self._epoch.simulation)
 
     def record(self, key: Any) -> Record:
-        """What was measured of a key, ready for queries; it stays as it is (`Release.record`)."""
+        """A copy of the record of a key, ready for queries (`Release.record`)."""
         with self._ownership.lock:
             return RecordView(self._record(key))
 
@@ -122,7 +122,7 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
             return found
 
     def view(self, keys: Iterable[Any] | None = None) -> KeyedView:
-        """Answers about these keys, or all that have rows, as of now: while more is released.
+        """Read-only answers about these keys, or all with rows, as of now: while more is released.
 
         Takes some microseconds a key; the answers are worked out by whoever asks for them.
         """
@@ -143,7 +143,7 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
         return found or QueryError(f"key {name!r} has no released rows")
 
     def released_keys(self) -> list[tuple[str, int, list[Phase]]]:
-        """Each key that has released rows: its name, how many, and its thresholds."""
+        """Each key with released rows: its name, their number, and its thresholds."""
         with self._ownership.lock:  # it wakes keys that rest: never while another thread pushes
             self._ownership.check()
             if self._engine is None:
@@ -153,13 +153,13 @@ class ReadableKeyed(KeyedQueries, PlottedKeys):
             return [(names[code], counts[code], self._engine.phases(code)) for code in found]
 
     def counts(self) -> IntArray:
-        """How many rows of each key were released, in the order of `keys`."""
+        """The number of released rows of each key, in the order of `keys`."""
         if self._engine is None:
             return np.zeros(len(self._names), dtype=np.int64)
         return self._engine.positions().copy()
 
     def unmeasured(self) -> int:
-        """How many keys have rows, and nothing measured: their warm-up or hold-out is open."""
+        """How many keys have rows but an open warm-up or hold-out."""
         with self._ownership.lock:
             self._ownership.check()
             return 0 if self._engine is None else self._engine.unmeasured()

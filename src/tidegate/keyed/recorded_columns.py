@@ -1,4 +1,4 @@
-"""Columns beside releases that keep their past: pushes of many rows a key go through arrays.
+"""Arrays beside releases that keep their records: large pushes go through the arrays.
 
 While a key is in the columns, what its release knows of the present is old; `settle` brings it up
 to date before anybody asks. Records are written as rows are released.
@@ -29,11 +29,11 @@ _MANY, _MOST_KEYS = 64, 1 << 12
 
 
 class RecordedColumns(RefinedColumns):
-    """Columns whose keys have a `Release` each, which keeps the record."""
+    """Arrays for keys that each have a `Release`, which keeps the record."""
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: KeyNames) -> None:
         super().__init__(pipeline, epoch, names)
-        self._releases: dict[int, Release] = {}  # of the keys that are in the columns
+        self._releases: dict[int, Release] = {}  # codes of the keys that are in the arrays
         self._runs: dict[int, RefinementRun] = {}  # theirs: phases and segments are up to date
         self._old: set[int] = set()  # whose release is not
 
@@ -41,7 +41,7 @@ class RecordedColumns(RefinedColumns):
         return code in self._releases
 
     def takes(self, groups: KeyedRowGroups) -> bool:
-        """Whether rows go through arrays: many of each key, or their keys are there already."""
+        """Whether rows go through the arrays: many of each key, or their keys are there already."""
         if groups.codes.size >= _MANY * groups.present.size:
             return groups.codes.size > 0 and len(self._names) <= _MOST_KEYS
         return all(code in self for code in groups.present.tolist())
@@ -53,7 +53,7 @@ class RecordedColumns(RefinedColumns):
         return 0 if blocks is None or blocks.at_leaf_start else blocks.perturber.room
 
     def enter(self, code: int, release: Release) -> None:
-        """Take a key into the columns; its release is between leaves."""
+        """Copy a key into the arrays; its release must be between leaves."""
         if len(self._names) > self.measuring.size:
             self.grow(len(self._names))
         run = _recorded_run_of(release)
@@ -61,30 +61,30 @@ class RecordedColumns(RefinedColumns):
         self.put_back(code, run)
 
     def measuring_keys(self) -> set[int]:
-        """The keys in the columns that have no open warm-up."""
+        """The keys in the arrays without an open warm-up."""
         return {code for code in self._releases if self.measuring[code]}
 
     def settle(self, code: int) -> None:
-        """Bring the release of a key up to date."""
+        """Update the release of a key from the arrays."""
         if code in self._old:
             self._hand_over(code, self.run(code))
-            self._old.remove(code)  # last: whoever asks may be interrupted anywhere
+            self._old.remove(code)  # last: the caller may be interrupted anywhere
 
     def settle_past(self, code: int) -> None:
-        """Bring what the record of a key reads up to date: a tenth of what `settle` takes."""
+        """Update only what the record of a key reads: a tenth of the work of `settle`."""
         if code in self._old:
             self._past(code)
             self._releases[code]._run = self._runs[code]
 
     def leave(self, code: int) -> None:
-        """The release of a key is asked to go on by itself, or is given up."""
+        """Take a key out of the arrays: its release continues without them, or ends."""
         if code in self._releases:
             self.settle(code)
             del self._releases[code], self._runs[code]
             self.drop(code)
 
     def push_rows(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
-        """Release rows of keys that are in the columns; the rows are in units."""
+        """Release rows of keys in the arrays; the rows are in units."""
         keys = groups.present.tolist()
         self._old.update(keys)
         found = self.push(groups, units)

@@ -1,7 +1,7 @@
-"""The array engine for `adaptive` without a hold-out: every key refines a θ of its own.
+"""The array engine for `adaptive` without a hold-out: every key refines its own θ.
 
-Rows and bits are those of `object_engine`: a law test compares them. Of the past only the public
-thresholds of each key are kept, so nothing can be asked here.
+Rows and bits are those of `object_engine`: a law test compares them. Only the public thresholds of
+each key's past are kept, so there are no queries here.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tidegate.run.two_sided_caps import Ends
 
 
 class BriefRefinedColumns(RefinedColumns):
-    """Columns that keep of the past when each phase began, and with which θ."""
+    """Columns that keep, of the past, only where each phase began and its θ."""
 
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: KeyNames) -> None:
         super().__init__(pipeline, epoch, names)
         self.phases: dict[int, tuple[tuple[int, ...], ...]] = {}  # number, start, both ends
 
     def _past(self, code: int) -> Past:
-        """The open block, or what stands for an open warm-up; all that a run needs to go on."""
+        """The open block, or a stand-in for an open warm-up: all that a run needs to resume."""
         mixture, method = self.mixture, self._pipeline.method
         number, theta = int(self.phase[code]), int(mixture.threshold[code])
         if not self.measuring[code]:
@@ -70,7 +70,7 @@ class BriefRefinedColumns(RefinedColumns):
             self._add_phase(code)
 
     def _add_phase(self, code: int) -> None:
-        """Forget phases as `PhasedRun` does."""
+        """Add a phase and drop old ones, as `PhasedRun` does."""
         mixture, number = self.mixture, int(self.phase[code])
         new = number, int(self.phase_start[code]), *self.ends(code)
         known = [*self.phases.get(code, ()), new]
@@ -81,7 +81,7 @@ class BriefRefinedColumns(RefinedColumns):
 
 
 class RefinedArrayEngine(ArrayEngineBase):
-    """All keys in arrays, by code."""
+    """All keys in arrays, indexed by code."""
 
     KIND: ClassVar[str] = "refined columns"
 
@@ -97,7 +97,7 @@ class RefinedArrayEngine(ArrayEngineBase):
 
     @property
     def position(self) -> IntArray:  # type: ignore[override]
-        """How many rows of each key were released."""
+        """The number of released rows of each key."""
         return self._columns.mixture.position
 
     def _grow(self) -> None:
@@ -141,7 +141,7 @@ class RefinedArrayEngine(ArrayEngineBase):
         """Do nothing: arrays are small."""
 
     def state(self, brief: bool, start: int, end: int) -> dict[str, Any]:
-        """All that the keys with these codes need to go on; the noise is made again."""
+        """The state to resume the keys with these codes from; noise is made again."""
         self._grow()
         phases = [self._columns.phases.get(code, ()) for code in range(start, end)]
         if not self._pipeline.lower:  # the lower end is 0
@@ -155,7 +155,7 @@ class RefinedArrayEngine(ArrayEngineBase):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on with the keys of a `state`."""
+        """Restore keys from a `state`."""
         self._grow()
         first = state["start"]
         mine = np.arange(first, first + state["position"].size)

@@ -1,4 +1,4 @@
-"""Choices of θ of many keys at once: the ends of warm-ups and of windows.
+"""Choose θ for many keys at once: at the ends of warm-ups and of windows.
 
 warm-ups │ values ─ counts ─ θ ─ noisy sums ─ filters ┐
 windows  │ counts ─────────── θ ─ filters rescaled ───┴ phases: shares, noise, trees, records
@@ -45,12 +45,12 @@ BoolArray = NDArray[np.bool_]
 
 
 class RefinedChoices(RefinedKeyRuns):
-    """All keys in arrays, by code, and what ends with a choice of θ."""
+    """All keys in arrays, indexed by code, with what ends in a choice of θ."""
 
     # -- warm-ups --------------------------------------------------------------------------------
 
     def end_warm_ups(self, codes: IntArray, units: IntArray) -> tuple[FloatArray, FloatArray]:
-        """`RefinementRun._end_warm_up` of keys whose warm-ups end with these values.
+        """`RefinementRun._end_warm_up` for keys whose warm-ups end with these values.
 
         All have as many values, and all are first ones, or none is. Gives values and levels.
         """
@@ -83,7 +83,7 @@ class RefinedChoices(RefinedKeyRuns):
             raw.fill(0)  # not kept longer than needed
         self.held.wipe(codes)
         self.measuring[codes] = True
-        totals = mixture.at_once(codes, count, sums.noisy, variances)
+        totals = mixture.at_once(codes, count, sums.noisy, variances, self.published[codes])
         if not first:
             for at in np.flatnonzero(~kept).tolist():
                 facts = sums.noisy.item(at) / count, sums.doubts.item(at) / count
@@ -104,7 +104,7 @@ class RefinedChoices(RefinedKeyRuns):
     def _right_caps(
         self, codes: IntArray, thetas: IntArray, stage: TailQuantile, evidence: int
     ) -> BoolArray:
-        """Whether the old θ stays: its cap was full, and not too low after all."""
+        """Whether the old θ stays: its cap was full, but turned out high enough."""
         most = [KEEP * stage.extrapolation * cap for cap in self.watch_cap[codes].tolist()]
         near = [theta <= each for theta, each in zip(thetas.tolist(), most, strict=True)]
         home = ALIKE * self.home[codes] * self.mixture.threshold[codes]
@@ -112,7 +112,7 @@ class RefinedChoices(RefinedKeyRuns):
         return np.array(near, dtype=np.bool_) & (self.watch_mean[codes] <= home) & knew
 
     def _keep_floors(self, codes: IntArray, thetas: IntArray) -> None:
-        """`CapWatch.least_after`."""
+        """`CapWatch.least_after` for many keys."""
         highest, floors = self.watch_highest[codes], self.floor[codes]
         least = np.where(highest > self.watch_cap[codes], np.maximum(highest, thetas), 1)
         self.floor[codes] = np.maximum(floors, least)
@@ -126,7 +126,7 @@ class RefinedChoices(RefinedKeyRuns):
     def _warm_up_sums(
         self, codes: IntArray, values: IntArray, share: Fraction, secrets: SecretsOfPhases
     ) -> tuple[WarmUpSumsOfMixtures, FloatArray]:
-        """Noisy sums of warm-ups, capped at θ; and the variances of their noise, in θ².
+        """Noisy sums of warm-ups, capped at θ; and their noise variances, in θ².
 
         Privacy: as `noisy_sum`. Values are capped here, next to the noise.
         """
@@ -151,7 +151,7 @@ class RefinedChoices(RefinedKeyRuns):
     # -- windows ---------------------------------------------------------------------------------
 
     def choose_again(self, codes: IntArray) -> None:
-        """`RefinementRun._choose_again` of keys whose windows ended with a block."""
+        """`RefinementRun._choose_again` for keys whose windows ended with a block."""
         mixture, lattice = self.mixture, self._pipeline.lattice
         level, doubt = mixture.measured[codes], mixture.doubt[codes]
         self._next_phases(codes)
@@ -188,7 +188,7 @@ class RefinedChoices(RefinedKeyRuns):
         self.published[codes] = mixture.prediction[codes]
 
     def open_windows(self, codes: IntArray) -> None:
-        """Blocks open windows, and their last values were taken.
+        """Open windows for keys whose last block asks for one.
 
         θ stays, in a phase of its own, and can only rise (`OutgrownEnds.opens_window`).
         """
@@ -217,7 +217,7 @@ class RefinedChoices(RefinedKeyRuns):
         secrets: SecretsOfPhases,
         codes: IntArray,
     ) -> IntArray:
-        """θ of each key, from counts."""
+        """θ of each key, chosen from counts."""
         pipeline, lattice = self._pipeline, self._pipeline.lattice
         identities = {
             number: phase_choice_identity(pipeline, number, stage.holdout)

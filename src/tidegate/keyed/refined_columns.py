@@ -1,4 +1,4 @@
-"""Keys of a refined release in arrays: inside blocks and warm-ups all of them move on together.
+"""Keys of a refined release in arrays: inside blocks and warm-ups they advance together.
 
 What is rare goes through a `RefinementRun` of the one key: the last value of a leaf that outgrows
 its cap, of a block of a climb, and of a warm-up or a window, unless those of several keys end
@@ -43,12 +43,12 @@ _PLAIN, _CHOOSING, _OPENING, _ALONE = range(4)
 
 
 class RefinedColumns(OutgrownEnds):
-    """All keys in arrays, by code. The past of a key is kept by whoever uses them (`_past`)."""
+    """All keys in arrays, indexed by code. A subclass keeps the past of each key (`_past`)."""
 
     # -- rows ------------------------------------------------------------------------------------
 
     def push(self, groups: KeyedRowGroups, units: IntArray) -> KeyedReleased:
-        """Release the rows, given in lattice units; values and levels are in the unit of the data.
+        """Release rows in lattice units; values and levels are in the unit of the data.
 
         As many rounds as the busiest key has cells in them.
         """
@@ -103,7 +103,7 @@ class RefinedColumns(OutgrownEnds):
         )
 
     def _inside(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
-        """Rows that end neither a cell nor a warm-up: so many of each key, key by key."""
+        """Release rows that end neither a cell nor a warm-up, key by key."""
         mixture, measuring = self.mixture, self.measuring[codes]
         mixture.position[codes] += counts
         if not measuring.all():
@@ -123,11 +123,11 @@ class RefinedColumns(OutgrownEnds):
             self.raw[codes] += np.add.reduceat(capped, np.cumsum(counts) - counts)
 
     def _raised(self, codes: IntArray, units: IntArray) -> IntArray:
-        """Values counted from the lower end of their key, which is as low as they count."""
+        """Values counted from the lower cap of their key; values under it become 0."""
         return units if self.lower is None else raised_values(units, self.mixture.below[codes])
 
     def _count(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
-        """Let values of open windows count for the next choice of θ."""
+        """Count values of open windows for the next choice of θ."""
         opened = self.windows.size[codes] > 0
         if opened.all():
             self.windows.add(codes, counts, units)
@@ -138,7 +138,7 @@ class RefinedColumns(OutgrownEnds):
     # -- ends ------------------------------------------------------------------------------------
 
     def _end(self, codes: IntArray, units: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Last rows of cells and warm-ups, one of each key: what they publish, and the levels."""
+        """Release the last row of a cell or warm-up for each key: values, and levels."""
         values, levels = np.empty(codes.size), np.empty(codes.size)
         alone = ~self.measuring[codes]
         together = np.flatnonzero(~alone)
@@ -163,7 +163,7 @@ class RefinedColumns(OutgrownEnds):
         return values, levels
 
     def _warm_ups_alike(self, codes: IntArray, ending: IntArray) -> Iterator[IntArray]:
-        """Warm-ups that end together, in pieces."""
+        """End warm-ups together, in pieces."""
         some = codes[ending]
         if self.lower is not None:  # both ends are chosen key by key
             return
@@ -172,7 +172,7 @@ class RefinedColumns(OutgrownEnds):
                 yield from np.array_split(ending[same], -(-same.size // _AT_ONCE))
 
     def _closing(self, codes: IntArray, units: IntArray) -> tuple[IntArray, NDArray[np.int8]]:
-        """Noisy sums of the leaves that end with these rows; and what else happens then.
+        """The noisy sums of the leaves that end with these rows; and which rows need more work.
 
         Nothing is taken yet. Sums of cells with which no leaf ends are 0.
         """
@@ -223,7 +223,7 @@ class RefinedColumns(OutgrownEnds):
     def _end_cells(
         self, codes: IntArray, units: IntArray, sums: IntArray, kind: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Cells end with these rows, and that is all that happens; or windows end, or open."""
+        """End cells with these rows, and windows that end or open with them."""
         mixture = self.mixture
         self._count(codes, np.ones(codes.size, dtype=np.int64), units)
         leaves = mixture.leaves(codes)

@@ -1,4 +1,4 @@
-"""One key of a refined release in arrays, handed to a `RefinementRun` and put back.
+"""One key of a refined release in arrays, converted to a `RefinementRun` and back.
 
 A run takes what is rare: ends of warm-ups and windows, and leaves that outgrow an end.
 """
@@ -30,30 +30,30 @@ from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen_threshold
 
 
 class RefinedKeyRuns(RefinedState):
-    """All keys in arrays, by code, and each as a run."""
+    """All keys in arrays, indexed by code, each available as a run."""
 
     def keys_of(self, code: int) -> PhaseKeys:
-        """What keys the noise of a key."""
+        """The noise keys of a key."""
         return PhaseKeys(self._pipeline, self._epoch.of_key(self._names.names[code]), 0)
 
     def _key(self, code: int) -> bytes:
-        """What keys the noise of the present phase of a key."""
+        """The noise key of a key's present phase."""
         share, start = 1 - self._trees.blocks[self.mixture.part[code]], int(self.phase_start[code])
         identity = phase_noise_identity(self._pipeline, self.ends(code), start, share=str(share))
         return self._secrets.of(code, int(self.phase[code])).key(b"perturb", identity)
 
     def ends(self, code: int) -> Ends:
-        """Both ends of what counts of a key."""
+        """Both caps of a key."""
         below = int(self.mixture.below[code])
         return Ends(int(self.mixture.threshold[code]) - below, below)
 
     def _watch(self, code: int) -> dict[str, Any]:
-        """`CapWatch` of a key, as plain data."""
+        """The `CapWatch` of a key, as plain data."""
         found = {name: getattr(self, column)[code].item() for name, column in self._WATCH.items()}
         return {**found, "threshold": self.ends(code).above}
 
     def run(self, code: int) -> RefinementRun:
-        """A run at the place of a key."""
+        """A run with the state of a key."""
         run = RefinementRun(self.keys_of(code), state=self.progress(code), past=self._past(code))
         if self.measuring[code]:
             perturber = run.open_blocks.perturber
@@ -63,7 +63,7 @@ class RefinedKeyRuns(RefinedState):
         return run
 
     def progress(self, code: int) -> dict[str, Any]:
-        """What `RefinementRun.progress` would give for a key."""
+        """`RefinementRun.progress` for a key."""
         mixture, measuring = self.mixture, bool(self.measuring[code])
         held, phase, window = int(self.held.count[code]), int(self.phase[code]), None
         if self.windows.size[code]:
@@ -100,7 +100,7 @@ class RefinedKeyRuns(RefinedState):
         }
 
     def _block(self, code: int) -> dict[str, Any]:
-        """`RefinementTreesRun.state` of a key."""
+        """`RefinementTreesRun.state` for a key."""
         mixture = self.mixture
         cells = mixture.tables.cells[int(mixture.row[code])]
         leaf, begun = int(mixture.cell[code]) // cells.per_leaf, int(mixture.begun[code])
@@ -115,7 +115,7 @@ class RefinedKeyRuns(RefinedState):
         }
 
     def put_back(self, code: int, run: RefinementRun) -> None:
-        """Let a key be where a run is: in a warm-up, or at the beginning of a leaf."""
+        """Set a key to the state of a run, in a warm-up or at the beginning of a leaf."""
         state, mixture = run.progress(), self.mixture
         self.phase[code], self.phase_start[code] = state["number"], state["start"]
         self.evidence[code], self.floor[code] = state["evidence"], state["floor"]
@@ -163,7 +163,7 @@ class RefinedKeyRuns(RefinedState):
             self.windows.begin(code, stage.holdout, stage.candidates(lattice), known)
 
     def finish(self, code: int) -> None:
-        """End the open warm-up of a key from the values that came; nothing if none have."""
+        """End the open warm-up of a key with the values so far; do nothing without values."""
         if not self.measuring[code] and self.held.count[code]:
             run = self.run(code)
             run.finish()
@@ -172,12 +172,12 @@ class RefinedKeyRuns(RefinedState):
     # -- levels ------------------------------------------------------------------------------------
 
     def _settle(self, codes: IntArray, highest: FloatArray) -> None:
-        """`CapWatch.settle`: θ was chosen when levels were at most these, in units."""
+        """`CapWatch.settle` for many keys, with levels in units."""
         self.home[codes] = np.maximum(0.0, highest) / self.mixture.threshold[codes]
         self.excess[codes] = self.variance[codes] = 0.0
 
     def _fallen(self, codes: IntArray) -> list[int]:
-        """`RefinementState._fallen` of each key."""
+        """`RefinementState._fallen` for each key."""
         epsilon, lattice = self._trees.epsilon, self._pipeline.lattice
         found: IntArray = np.zeros(codes.size, dtype=np.int64)
         thetas, evidence = self.mixture.threshold[codes], self.evidence[codes]
@@ -193,7 +193,7 @@ class RefinedKeyRuns(RefinedState):
         return [int(one) for one in found]
 
     def _begin_climbs(self, codes: IntArray) -> None:
-        """Keys whose θ has fallen so low that released sums raise it."""
+        """Begin to climb for keys whose θ has fallen so low that released sums raise it."""
         lattice, thetas = self._pipeline.lattice, self.mixture.threshold[codes].tolist()
         low = np.array([refinement_climbs_from(lattice, theta) for theta in thetas], dtype=np.bool_)
         new = (self.evidence[codes] > 0) & (self.floor[codes] == 1) & self._refinement.windows

@@ -38,7 +38,7 @@ from tidegate.state_as_bytes import State
 
 
 def refined_state_fits(pipeline: Pipeline, *, shared: bool) -> bool:
-    """Whether columns can run this pipeline: without a cycle, one θ a key."""
+    """Whether arrays can run this pipeline: no cycle, one θ per key."""
     return (
         not shared
         and type(pipeline.reselect) is Refinement
@@ -51,7 +51,7 @@ def refined_state_fits(pipeline: Pipeline, *, shared: bool) -> bool:
 
 
 class RefinedState:
-    """All keys in arrays, by code. The past of a key is kept by whoever uses them (`_past`)."""
+    """All keys in arrays, indexed by code. A subclass keeps the past of each key (`_past`)."""
 
     _COUNTS: ClassVar[tuple[str, ...]] = (
         "raw", "phase", "phase_start", "evidence", "floor", "watch_cap", "watch_length",
@@ -85,12 +85,13 @@ class RefinedState:
     def __init__(self, pipeline: Pipeline, epoch: Epoch, names: KeyNames) -> None:
         trees: Any = pipeline.measurer
         self._pipeline, self._epoch, self._names, self._trees = pipeline, epoch, names, trees
-        if not isinstance(pipeline.reselect, Refinement):
+        estimator = pipeline.estimator
+        if not isinstance(pipeline.reselect, Refinement) or not isinstance(estimator, Mixture):
             raise AssertionError("the pipeline was checked")
         self._refinement = pipeline.reselect
         self._restarts = self._refinement.restarts
         self.mixture = MixtureOfManyThresholds(
-            pipeline.estimator.allowance, trees, pipeline.ceiling
+            estimator.allowance, trees, pipeline.ceiling, estimator.caught_up
         )
         leaves = max(shape[-1] for shape in trees.shapes(trees.horizon))
         self._secrets = PhaseNoiseSecrets(epoch, names)
@@ -109,7 +110,7 @@ class RefinedState:
             setattr(self, name, np.zeros(0))
 
     def grow(self, room: int) -> None:
-        """Room for more keys, each at its beginning: with a warm-up."""
+        """Make room for more keys, each at the beginning of a warm-up."""
         self.mixture.grow(room)
         self._noise.grow(room)
         self.held.grow(room, self._pipeline.warm_up)
@@ -122,27 +123,27 @@ class RefinedState:
     # -- what users of the columns keep ------------------------------------------------------------
 
     def _past(self, code: int) -> Past:
-        """Phases and segments that a run of this key continues from."""
+        """The phases and segments to resume a run of this key from."""
         raise AssertionError("whoever uses the columns keeps the past")
 
     def _keep_past(self, code: int, run: RefinementRun) -> None:
-        """Keep phases and segments after a run of this key has gone on."""
+        """Keep the phases and segments of a run of this key."""
         raise AssertionError("whoever uses the columns keeps the past")
 
     def _note_phases(
         self, codes: IntArray, secrets: SecretsOfPhases, warm_ups: WarmUpSumsOfMixtures | None
     ) -> None:
-        """Phases of these keys begin; with a warm-up whose sum was measured, if there was one."""
+        """Note new phases of these keys, each with its measured warm-up if there was one."""
         raise AssertionError("whoever uses the columns keeps the past")
 
     def _note_leaves(self, codes: IntArray, sums: IntArray) -> None:
-        """Leaves ended with these noisy sums."""
+        """Note the noisy sums of ended leaves."""
 
     def _note_blocks(self, codes: IntArray) -> None:
-        """These keys began a block in the phase that they are in."""
+        """Note that these keys began a block in their present phase."""
 
     def _key(self, code: int) -> bytes:
-        """What keys the noise of the present phase of a key."""
+        """The noise key of a key's present phase."""
         raise AssertionError("`refined_key_runs` knows")
 
     def drop(self, code: int) -> None:
@@ -160,7 +161,7 @@ class RefinedState:
     # -- state -----------------------------------------------------------------------------------
 
     def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue these keys; the noise is made again."""
+        """The state to resume these keys from; noise is made again."""
         held = [np.zeros(0, dtype=np.int64), *map(self.held.of, range(start, end))]
         return {
             **{name: getattr(self, name)[start:end] for name in (*self._COUNTS, *self._LEVELS)},
@@ -175,7 +176,7 @@ class RefinedState:
         }
 
     def restore(self, codes: IntArray, state: State) -> None:
-        """Continue keys of a `state`."""
+        """Restore keys from a `state`."""
         state = {"watch_highest": 0, **state}  # states before 0135 have none
         for name in (*self._COUNTS, *self._LEVELS, "measuring"):
             getattr(self, name)[codes] = state[name]

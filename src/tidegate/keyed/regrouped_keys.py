@@ -1,4 +1,4 @@
-"""Move keys between keyed releases of one epoch: for who spreads keys over several engines."""
+"""Move keys between keyed releases of one epoch, for spreading keys over several engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.ownership import Ownership
 def regrouped_keys(
     releases: Sequence[KeyedRelease], count: int, place: Callable[[str], int]
 ) -> list[KeyedRelease]:
-    """The keys of several releases in `count` new ones, which go on bit for bit.
+    """The keys of several releases in `count` new ones, which continue bit for bit.
 
     The noise of a key follows from the epoch and the key alone, so it does not matter which other
     keys share its engine. The old releases must not be used afterwards: two copies of a key would
@@ -55,7 +55,7 @@ def regrouped_keys(
 
 
 def _moved_to_group(state: dict[str, Any], code: int) -> dict[str, Any]:
-    """The state of one key under another code: engines in columns tell the first, others each."""
+    """The state of one key under another code, for array engines and for the object engine."""
     if "start" in state:
         return {**state, "start": code}
     return {**state, "codes": np.full_like(state["codes"], code)}

@@ -1,4 +1,4 @@
-"""`ReleasedMeansByKey`: the files of one run with --mean and --by, for count, sum and mean."""
+"""`ReleasedMeansByKey`: the files of a run with --mean and --by, queried together."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReleasedMeansByKey(ChosenColumn, KeyedMeanQueries):
 
     @property
     def names(self) -> list[str]:
-        """The columns, the count last."""
+        """The names of the columns; the count is last."""
         return list(self._files)
 
     @property
@@ -59,7 +59,7 @@ class ReleasedMeansByKey(ChosenColumn, KeyedMeanQueries):
         return self._files[name]
 
     def of(self, column: str) -> ReleasedMeansByKey:
-        """The same for the means of another column."""
+        """The same files, for the means of another column."""
         self._check_column(column)
         return ReleasedMeansByKey(self._files, column)
 
@@ -68,6 +68,6 @@ class ReleasedMeansByKey(ChosenColumn, KeyedMeanQueries):
 
     @property
     def ends(self) -> Ends:
-        """Between which public bounds an event counts: means lie there too."""
+        """The public bounds of an event's value, which also bound every mean."""
         lattice = self._files[self.title].pipeline.lattice
         return float(lattice.lower), float(lattice.bound)

@@ -1,4 +1,4 @@
-"""From a source with keys through a keyed release into a file.
+"""Transfer a source with keys through a keyed release into a file.
 
 `transfer_keyed` does it once; `transfer_durably`, with durable state, exactly once whatever happens
 in between; `transfer_keyed_columns` several columns at once. A file is pushed in large pieces,
@@ -38,7 +38,7 @@ Until = Moment | Callable[[], Moment] | None
 
 
 def gathered_for_transfer(source: Source) -> Iterator[Batch]:
-    """The batches of a source; those of a file in larger pieces, since nobody waits for them.
+    """The batches of a source; small batches of a file are joined into larger ones.
 
     What is released does not depend on it. Rows before a bad one come before its error.
     """
@@ -77,11 +77,11 @@ def _joined_for_transfer(batches: list[Batch]) -> Batch:
 
 
 class _FollowingTransfer:
-    """What happens while a followed source has nothing new: ticks end, and facts are written.
+    """The work while a followed source has nothing new: closing ticks, writing facts.
 
     Args:
         source: it is followed if it can say that it is idle.
-        until: a clock, of events whose ticks end as it goes on.
+        until: for events, a clock that says which ticks are over.
         passages: of each column; the clock is read once for all.
     """
 
@@ -109,7 +109,7 @@ class _FollowingTransfer:
                 passage.close_ticks(moment)
 
     def finish(self) -> None:
-        """The source is at its end: close the last ticks."""
+        """Close the last ticks at the end of the source."""
         last = self._until() if callable(self._until) else self._until
         if last is not None:
             self._close(last)
@@ -146,7 +146,7 @@ def _keyed_transferred(
 
 
 def _level(passages: Sequence[KeyedPassage]) -> None:
-    """Close the ticks that one column had closed before a kill, and the next one had not.
+    """Close the ticks that only some columns had closed before a kill.
 
     No event came in between. One that comes now is late in all columns then, or in none.
     """
@@ -171,12 +171,12 @@ def transfer_keyed(
     progress: Callable[[int], None] | None = None,
     until: Until = None,
 ) -> KeyedTransferred:
-    """Read a source to its end, release it with a new release, and write what was released.
+    """Read a source to its end, release it with a new release, and write the result.
 
     The source has keys (`open_source(by=…)`). An existing file is replaced. After an error, or
     Ctrl-C, the file is completed with what was released, which was paid for; its metadata says so.
-    Of events, the ticks that are over `until` then are released at the end; `until` may be a clock,
-    for a source that follows a file: then ticks are released as it goes on.
+    For events, the ticks that are over at `until` are released at the end. For a source that
+    follows a file, `until` may be a clock: then ticks are released as time passes.
     """
     passage = PassageOnce(release, output, format=format, late=late)
     return _keyed_transferred(source, [passage], _alone, progress, until)[0]
@@ -192,10 +192,10 @@ def transfer_durably(
     progress: Callable[[int], None] | None = None,
     until: Until = None,
 ) -> KeyedTransferred:
-    """The same with durable state; rows that were read before are recognised, and passed over.
+    """`transfer_keyed` with durable state; rows that were read before are recognised and skipped.
 
-    Of events, the ticks that are over `until` then are released at the end; a clock as in
-    `transfer_keyed`.
+    For events, the ticks that are over at `until` are released at the end; it may be a clock, as
+    in `transfer_keyed`.
 
     Whatever the moment of a crash: open the state again and make the same call, and every row is in
     the output once, with the noise that it had.
@@ -213,7 +213,7 @@ def transfer_means_by_key(
     progress: Callable[[int], None] | None = None,
     until: Moment | Callable[[], Moment],
 ) -> dict[str, KeyedTransferred]:
-    """The same for sums and the number of one log's events: each goes to a file of its own.
+    """`transfer_keyed` for sums and the count of one log's events: a file for each.
 
     A clock is read once for all, so that they have the same ticks; each event is in all of them, or
     late in all, after a kill too.

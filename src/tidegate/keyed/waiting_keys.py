@@ -1,4 +1,4 @@
-"""Keys that wait for noise to be made ahead."""
+"""A queue of keys that wait for noise."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class WaitingKeys:
-    """Codes that wait, in the order in which they came."""
+    """Codes that wait, in order of arrival."""
 
     def __init__(self) -> None:
         self._parts: deque[IntArray] = deque()  # not one array: each part would copy it
 
     def add(self, codes: IntArray) -> None:
-        """Let these wait, too."""
+        """Add these codes."""
         if codes.size:
             self._parts.append(codes)
 
     def served(self, most: int) -> IntArray:
-        """The first of them, which no longer wait."""
+        """Remove the first codes and return them."""
         found = [_NONE]
         while most and self._parts:
             part = self._parts.popleft()
@@ -34,6 +34,6 @@ class WaitingKeys:
         return np.concatenate(found)
 
     def drop(self, codes: int | IntArray) -> None:
-        """Let these wait no longer."""
+        """Remove these codes."""
         parts = [part[~np.isin(part, codes)] for part in self._parts]
         self._parts = deque(part for part in parts if part.size)

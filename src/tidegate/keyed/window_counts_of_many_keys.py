@@ -1,4 +1,4 @@
-"""Counts of the windows of many keys, for later choices of θ: values that exceed each candidate."""
+"""Window counts of many keys, for later choices of θ: how many values exceed each candidate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ONE = np.int32(1)  # of the type of what it is added to: numpy takes 40 times a
 
 
 class WindowCounts:
-    """`SelectionCounts` of many keys, of values from 0 on: the counts of open windows.
+    """`SelectionCounts` for many keys, of values from 0 on: the counts of open windows.
 
     A value counts in full at all candidates before the last one that it exceeds, and in part there:
     two numbers are added for each value, whatever the candidates.
@@ -42,18 +42,18 @@ class WindowCounts:
         self._parts: IntArray = np.zeros((0, most), dtype=np.int64)
 
     def grow(self, room: int) -> None:
-        """Room for more keys, without a window."""
+        """Make room for more keys, without windows."""
         for name in ("size", "taken", "_grid", "_whole", "_parts"):
             setattr(self, name, with_room_for_keys(getattr(self, name), room))
 
     def begin(self, code: int, size: int, candidates: IntArray, known: State) -> None:
-        """A window of a key begins, or continues from what `SelectionCounts` knows."""
+        """Begin a window of a key, or resume it from `SelectionCounts`."""
         self.begin_empty(np.array([code]), size, candidates)
         self.taken[code] = known["taken"]
         self._parts[code, : candidates.size] = known["counts"]  # counts add up
 
     def begin_empty(self, codes: IntArray, size: int, candidates: IntArray) -> None:
-        """Windows of keys begin, all with the same candidates."""
+        """Begin windows of keys, all with the same candidates."""
         self.wipe(codes)
         self.size[codes] = size
         self._grid[codes] = next(
@@ -61,7 +61,7 @@ class WindowCounts:
         )
 
     def add(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
-        """Values of keys with a window (none twice), key by key: so many of each."""
+        """Count values of distinct keys with a window, key by key: this many of each."""
         self.taken[codes] += counts
         grids = self._grid[codes]
         if codes.size == units.size:
@@ -77,15 +77,15 @@ class WindowCounts:
             np.add.at(self._whole.reshape(-1), at, _ONE)
 
     def counts(self, code: int) -> IntArray:
-        """What `TailQuantile.above` gives for the values so far."""
+        """`TailQuantile.above` of the values so far."""
         return self._all_counts(np.array([code]))
 
     def rows(self, codes: IntArray, candidates: int) -> IntArray:
-        """The same for keys that have so many candidates: a row for each."""
+        """`counts` for keys with this many candidates: one row for each."""
         return added_up(self._whole[codes, :candidates], self._parts[codes, :candidates])
 
     def wipe(self, codes: int | IntArray) -> None:
-        """Forget the counts of keys: they are not kept longer than needed."""
+        """Erase the counts of keys: they are kept no longer than needed."""
         self._whole[codes] = 0
         self._parts[codes] = 0
         self.taken[codes] = self.size[codes] = 0
@@ -93,7 +93,7 @@ class WindowCounts:
     # -- state -----------------------------------------------------------------------------------
 
     def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue the windows of these keys.
+        """The state to resume the windows of these keys from.
 
         Counts take as many bits as the longest window can need, whatever was counted.
         """
@@ -112,13 +112,13 @@ class WindowCounts:
         return added_up(self._whole[codes], self._parts[codes])[self._of_grid(codes)]
 
     def _of_grid(self, codes: IntArray) -> NDArray[np.bool_]:
-        """Which entries of the rows of these keys belong to their candidates."""
+        """A mask of the entries that belong to candidates, in the rows of these keys."""
         sizes = np.array([len(grid) for grid in self._grids])[self._grid[codes]]
         found: NDArray[np.bool_] = np.arange(self._parts.shape[1]) < sizes[:, np.newaxis]
         return found
 
     def restore(self, codes: IntArray, state: State) -> None:
-        """Continue the windows of a `state`."""
+        """Restore the windows of a `state`."""
         self.size[codes], self.taken[codes] = state["window"], state["taken"]
         self._grid[codes] = state["grid"]
         opened = codes[self.size[codes] > 0]
@@ -139,7 +139,7 @@ _NARROWED = [
 
 
 class TwoSidedWindowCounts(WindowCounts):
-    """`SelectionCounts` of many keys where values below 0 count.
+    """`SelectionCounts` for many keys where values below 0 count.
 
     Candidates are compared with sizes of values. Besides, each shape of each scale that a candidate
     leads to counts what it would cut (`two_sided_caps.outside_caps`): a value is cut by all scales
@@ -155,7 +155,7 @@ class TwoSidedWindowCounts(WindowCounts):
         self._known_parts: dict[tuple[int, int, int], IntArray] = {}
 
     def grow(self, room: int) -> None:
-        """Room for more keys, without a window."""
+        """Make room for more keys, without windows."""
         super().grow(room)
         self._factor = with_room_for_keys(self._factor, room)
         rest = np.zeros((room - len(self._cut), *self._cut.shape[1:]), dtype=np.int32)
@@ -164,7 +164,7 @@ class TwoSidedWindowCounts(WindowCounts):
     def begin_two_sided(
         self, code: int, size: int, candidates: IntArray, known: State, factor: Fraction
     ) -> None:
-        """`begin` of a window whose candidates lead to scales that are larger by this factor."""
+        """`begin`, for a window whose scales are this factor larger than its candidates."""
         self.begin(code, size, candidates, known)
         self._begin_factor(code, factor)
         cut = known["outside"].reshape(candidates.size, len(SHAPES)).T
@@ -178,7 +178,7 @@ class TwoSidedWindowCounts(WindowCounts):
         self._factor[code] = self._factors.index(factor)
 
     def add(self, codes: IntArray, counts: IntArray, units: IntArray) -> None:
-        """Values of keys with a window (none twice), key by key: so many of each."""
+        """Count values of distinct keys with a window, key by key: this many of each."""
         super().add(codes, counts, np.abs(units))
         kinds = self._grid[codes] * len(self._factors) + self._factor[codes]
         owners, rows = np.repeat(codes, counts), np.repeat(kinds, counts)
@@ -195,7 +195,7 @@ class TwoSidedWindowCounts(WindowCounts):
                 np.add.at(self._cut.reshape(-1), at, np.int32(1))
 
     def _scale_parts(self, grid: int, factor: int, eighths: int) -> IntArray:
-        """So many eighths of the scale that each candidate leads to."""
+        """A number of eighths of the scale of each candidate."""
         found = self._known_parts.get((grid, factor, eighths))
         if found is None:
             times = self._factors[factor]
@@ -206,19 +206,19 @@ class TwoSidedWindowCounts(WindowCounts):
         return found
 
     def outside(self, code: int) -> IntArray:
-        """What each shape of each scale would cut, scale by scale."""
+        """How many values each shape of each scale would cut, scale by scale."""
         size = len(self._grids[int(self._grid[code])])
         cut = self._cut[code, :, :size].astype(np.int64)
         found: IntArray = cut[:, ::-1].cumsum(axis=1)[:, ::-1].T.reshape(-1)
         return found
 
     def wipe(self, codes: int | IntArray) -> None:
-        """Forget the counts of keys: they are not kept longer than needed."""
+        """Erase the counts of keys: they are kept no longer than needed."""
         super().wipe(codes)
         self._cut[codes] = 0
 
     def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue the windows of these keys."""
+        """The state to resume the windows of these keys from."""
         opened = np.flatnonzero(self.size[start:end]) + start
         factors = [self._factors[at] for at in self._factor[opened].tolist()]
         pairs = [(one.numerator, one.denominator) for one in factors]
@@ -229,7 +229,7 @@ class TwoSidedWindowCounts(WindowCounts):
         }
 
     def restore(self, codes: IntArray, state: State) -> None:
-        """Continue the windows of a `state`."""
+        """Restore the windows of a `state`."""
         super().restore(codes, state)
         opened = codes[self.size[codes] > 0]
         self._cut[opened] = state["cut"].reshape(opened.size, *self._cut.shape[1:])

@@ -1,4 +1,4 @@
-"""The budget ledger: what each source was charged, when, and what is left of a cap.
+"""The budget ledger: what each source was charged, when, and how much of a cap is left.
 
     charge → cap checked → line appended → fsync ║ only now: release
 

@@ -1,4 +1,4 @@
-"""Totals of ledger entries, without files; and entries that cost nothing: caps, remarks."""
+"""Totals of ledger entries, without files; and entries without a cost: caps, notes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidegate.ledger.errors import CapExceeded
 
 
 class Account:
-    """The entries of a ledger, with totals by source and what is left of the cap."""
+    """The entries of a ledger, with totals by source and what is left of caps."""
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
@@ -38,31 +38,31 @@ class Account:
 
     @property
     def entries(self) -> list[Entry]:
-        """All entries as they were written, the first being the `Opening`."""
+        """All entries in order; the first is the `Opening`."""
         return list(self._entries)
 
     @property
     def count(self) -> int:
-        """How many entries there are. With `head`, the anchor to keep elsewhere."""
+        """The number of entries. With `head` it makes an anchor to store elsewhere."""
         return len(self._entries)
 
     @property
     def cap(self) -> Fraction | None:
-        """How much ε any one source may spend, unless it has a cap of its own; None: no limit."""
+        """How much ε any source may spend, unless it has its own cap. None: no limit."""
         return self._cap
 
     @property
     def caps(self) -> dict[str, Fraction]:
-        """Sources with a cap of their own."""
+        """Sources with their own caps."""
         return dict(self._caps)
 
     def cap_of(self, source: str) -> Fraction | None:
-        """How much ε this source may spend; None: no limit."""
+        """How much ε this source may spend. None: no limit."""
         return self._caps.get(source, self._cap)
 
     @property
     def sources(self) -> list[str]:
-        """The sources that were charged, in order of their first charge."""
+        """The charged sources, in order of their first charge."""
         return list(self._charges)
 
     @property
@@ -71,18 +71,18 @@ class Account:
         return frozenset(self._disjoint)
 
     def charges(self, source: str | None = None) -> list[Charge]:
-        """Charges in order of writing; a charge that was ended has its end."""
+        """Charges in order; a charge that was closed has its end."""
         if source is not None:
             return list(self._charges.get(source, {}).values())
         every = [charge for name in self.sources for charge in self.charges(name)]
         return sorted(every, key=lambda charge: charge.sequence)
 
     def ranges(self, source: str) -> list[composition.ChargedRange]:
-        """The charged positions, cut into ranges to which the same charges apply."""
+        """The charged positions, divided into ranges with the same charges."""
         return composition.composed_ranges(self.charges(source))
 
     def total(self, source: str | None = None) -> Guarantee:
-        """What a source has spent; None: all of them, added up unless declared disjoint."""
+        """The total charged to a source. None: to all, added up unless declared disjoint."""
         if source is not None:
             return composition.total_by_composition(self.charges(source))
         return composition.total_of_sources(
@@ -91,7 +91,7 @@ class Account:
         )
 
     def left(self, source: str) -> Fraction | None:
-        """What the source may still spend at its most expensive position; may be negative."""
+        """The rest of a source's cap at its most charged position; may be negative."""
         cap = self.cap_of(source)
         return None if cap is None else cap - composition.spent(self.charges(source))
 
@@ -107,7 +107,7 @@ class Account:
             if not isinstance(charge, Charge) or entry.end < charge.start:
                 raise ValueError("only charges are closed, after their start")
             if self._charges[charge.source][charge.sequence].end is not None:
-                raise ValueError("what has an end keeps it")
+                raise ValueError("a charge that has an end keeps it")
             self._charges[charge.source][charge.sequence] = replace(charge, end=entry.end)
             self._spent.pop(charge.source, None)
         elif isinstance(entry, CapChange):
@@ -140,7 +140,7 @@ class Account:
     def _spent_with(
         self, source: str, part: str, start: int, end: int | None, epsilon: Fraction
     ) -> Fraction:
-        """The total of the source with a new charge. The sum can only rise where that applies."""
+        """The source's total with a new charge, which can only raise the sum where it applies."""
         new = composition.ComposedAmount(part, start, end, epsilon)
         meeting = [
             composition.ComposedAmount(one.part, max(start, one.start), one.end, one.epsilon)
@@ -180,7 +180,7 @@ class WritableAccount(Account, ABC):
         """Append an entry, durably."""
 
     def set_cap(self, epsilon: Number, note: str = "", *, source: str | None = None) -> None:
-        """Change how much ε any one source may spend, or `source` alone, from now on.
+        """Change how much ε any source, or `source` alone, may spend from now on.
 
         A source that has spent more already is refused every further charge.
         """
@@ -192,7 +192,7 @@ class WritableAccount(Account, ABC):
             self._append("cap", {"epsilon": str(wanted), **named}, note)
 
     def declare(self, source: str, *, disjoint: bool, note: str = "") -> None:
-        """Declare that a source has no value in common with any other, or take that back.
+        """Declare that a source shares no value with any other, or withdraw that.
 
         The total over all sources then takes the larger cost instead of the sum. Where users are
         protected, it must have no user in common with any other either.
@@ -202,6 +202,6 @@ class WritableAccount(Account, ABC):
             self._append("source", {"source": source, "disjoint": bool(disjoint)}, note)
 
     def remark(self, note: str) -> None:
-        """Append a note, which costs nothing."""
+        """Append a note without a cost."""
         with self._writing:
             self._append("note", {}, note)

@@ -21,7 +21,7 @@ from tidegate.ledger.entries import Charge
 
 
 class ChargedRange(NamedTuple):
-    """Positions [start, end) to which the same charges apply; `end` None: without end."""
+    """Positions [start, end) with the same charges; `end` None: no end."""
 
     start: int
     end: int | None
@@ -50,7 +50,7 @@ Costing = TypeVar("Costing", "ComposedAmount", Charge)
 
 
 def composed_by_part(charges: Collection[Costing]) -> list[list[Costing]]:
-    """The charges that can meet at one value: of one part each, with those of no part.
+    """The charges that can apply to one value: those of one part, and those without a part.
 
     Parts of a source have no value in common. A value of part p is read by what was charged to p
     and by what was charged to all, so the source has spent the maximum over its parts.
@@ -63,7 +63,7 @@ def composed_by_part(charges: Collection[Costing]) -> list[list[Costing]]:
 
 
 class ComposedAmount(NamedTuple):
-    """ε on the positions [start, end) of a part of a source; all parts, if it is empty."""
+    """ε on the positions [start, end) of a part of a source; of all parts if it is empty."""
 
     part: str
     start: int
@@ -72,24 +72,24 @@ class ComposedAmount(NamedTuple):
 
 
 def amounts_of(charges: Iterable[Charge]) -> list[ComposedAmount]:
-    """What these charges cost, and where."""
+    """The costs of these charges, with their positions."""
     return [ComposedAmount(one.part, one.start, one.end, one.epsilon) for one in charges]
 
 
 def most_spent(amounts: Collection[ComposedAmount]) -> Fraction:
-    """The ε at the most expensive position of the most expensive part."""
+    """The ε at the most charged position of the most charged part."""
     return max(
         composed_peak([one[1:] for one in together]) for together in composed_by_part(amounts)
     )
 
 
 def spent(charges: Iterable[Charge]) -> Fraction:
-    """The ε of a source at its most expensive position."""
+    """The ε of a source at its most charged position."""
     return most_spent(amounts_of(charges))
 
 
 def total_by_composition(charges: Collection[Charge]) -> Guarantee:
-    """What a source has spent.
+    """The total that a source has spent.
 
     ε and δ are maximised separately, as in `parallel`: an upper bound.
     """
@@ -116,7 +116,7 @@ def total_by_composition(charges: Collection[Charge]) -> Guarantee:
 
 
 def composed_ranges(charges: Iterable[Charge]) -> list[ChargedRange]:
-    """The charged positions, cut wherever a charge begins or ends."""
+    """The charged positions, divided wherever a charge begins or ends."""
     begins: dict[int, list[Charge]] = {}
     ends: dict[int, list[Charge]] = {}
     for charge in charges:

@@ -44,7 +44,7 @@ class Opening(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Charge(Entry):
-    """A guarantee given on the positions [start, end) of a source; `end` None: without end.
+    """A guarantee for the positions [start, end) of a source; `end` None: no end.
 
     `part`: read were only values of this part of the source; parts have no value in common. Empty:
     values of any part.
@@ -60,12 +60,12 @@ class Charge(Entry):
 
     @property
     def epsilon(self) -> Fraction:
-        """ε, exact: `chargeable` saw to it."""
+        """The exact ε, which `chargeable` has checked."""
         return cast("Fraction", self.guarantee.epsilon)
 
     @property
     def delta(self) -> Fraction:
-        """δ, exact."""
+        """The exact δ."""
         return cast("Fraction", self.guarantee.delta)
 
 
@@ -87,7 +87,7 @@ class CapChange(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declaration(Entry):
-    """Whether a source has no value in common with any other source."""
+    """Whether a source shares values with other sources."""
 
     source: str
     disjoint: bool
@@ -95,7 +95,7 @@ class Declaration(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note(Entry):
-    """A remark without a cost."""
+    """A note without a cost."""
 
 
 def entry_facts_of_charge(
@@ -107,7 +107,7 @@ def entry_facts_of_charge(
     guarantee: Guarantee,
     part: str = "",
 ) -> dict[str, Any]:
-    """The fields of a charge, as they are written."""
+    """The fields of a charge in the form of entries."""
     return {
         "source": source,
         "epoch": epoch,
@@ -197,7 +197,7 @@ _DECODERS: dict[str, Callable[..., Entry]] = {
 
 
 def chargeable(guarantee: Guarantee) -> Guarantee:
-    """The guarantee with exact numbers; `SettingError` if it cannot be charged."""
+    """The guarantee with exact numbers; a `SettingError` if it cannot be charged."""
     if not isinstance(guarantee, Guarantee):
         raise SettingError("guarantee", f"must be a Guarantee, not {type(guarantee).__name__}")
     if not guarantee.holds:
@@ -215,18 +215,18 @@ def chargeable(guarantee: Guarantee) -> Guarantee:
 
 
 def system_time() -> datetime:
-    """The time of the system."""
+    """The current time."""
     return datetime.now(UTC)
 
 
 def entry_time_text(moment: datetime) -> str:
-    """A time as entries have it."""
+    """A time in the form of entries."""
     if moment.tzinfo is None:
         raise SettingError("clock", "must say its time zone, for example datetime.now(UTC)")
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def check_entry_text(name: str, text: object) -> None:
-    """Refuse a name that would not be readable."""
+    """Refuse a name with unreadable characters."""
     if not isinstance(text, str) or not text or not text.isprintable():
         raise SettingError(name, "must be printable text, and not empty")

@@ -30,7 +30,7 @@ class LedgerError(RefusedError):
 
 
 class CapExceeded(RefusedError):  # noqa: N818  # what happened, as its callers say it
-    """A charge was refused because of the cap. Nothing was written, nothing may be released.
+    """A charge was refused because of the cap. Nothing was written; nothing may be released.
 
     Attributes:
         source: whose budget it is.

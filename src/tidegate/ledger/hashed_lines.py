@@ -39,7 +39,7 @@ class HashedLine(NamedTuple):
 
 
 def key_of_hashed_lines(key: object) -> bytes | None:
-    """The key of the chain, derived: the user's key may also seal other things."""
+    """The derived key of the chain: the user's key may also seal other things."""
     if key is None:
         return None
     if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
@@ -48,7 +48,7 @@ def key_of_hashed_lines(key: object) -> bytes | None:
 
 
 class HashedLines(ABC):
-    """A chain of lines, kept somewhere. Read it first, then append.
+    """A chain of lines in some store. Read it first, then append.
 
     Attributes:
         path: where it is, for messages.
@@ -72,15 +72,15 @@ class HashedLines(ABC):
 
     @abstractmethod
     def _write(self, line: bytes) -> None:
-        """Keep a new line, which ends in a newline, durably."""
+        """Store a new line, which ends in a newline, durably."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it; nothing can be appended afterwards."""
+        """Close the store; nothing can be appended afterwards."""
 
     @property
     def unfinished(self) -> bool:
-        """Whether the last append was cut short."""
+        """Whether the last append was interrupted."""
         return False
 
     def repair(self) -> str:
@@ -103,7 +103,7 @@ class HashedLines(ABC):
         return HashedLine(whole, digest)
 
     def _check_header(self, line: bytes) -> None:
-        """Check the kind of file first: a wrong hash says less."""
+        """Check the kind of the file first: its error says more than a wrong hash."""
         if not line.startswith(b'{"sequence":1,'):
             raise LedgerError(self.path, FOREIGN, 1)
         try:

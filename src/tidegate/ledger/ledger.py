@@ -105,7 +105,7 @@ class Ledger(WritableAccount, Closed, NotCopied):
         read_only: bool = False,
         clock: Clock = system_time,
     ) -> Ledger:
-        """Verify a ledger that is kept in another place than a file: see `open`."""
+        """Verify a ledger in a store other than a file: see `open`."""
         try:
             wanted = None if cap is None else positive("cap", cap)
             ledger = cls(chain, clock)
@@ -177,7 +177,7 @@ class Ledger(WritableAccount, Closed, NotCopied):
         part: str = "",
         note: str = "",
     ) -> Charge:
-        """Charge a guarantee to the positions [start, end) of a source, durably. Then release.
+        """Charge a guarantee to the positions [start, end) of a source, durably, before releasing.
 
         Args:
             source: the name of the data; the same name wherever the same values are used.
@@ -223,7 +223,7 @@ class Ledger(WritableAccount, Closed, NotCopied):
             self._check_cap(source, charges, part)
 
     def close_charge(self, charge: Charge, end: int, note: str = "") -> Charge:
-        """Give a charge without end its end; return the charge as it is now.
+        """Set the end of a charge that has none; return the changed charge.
 
         Only the caller knows which positions were read: `end` must come after all of them. When a
         new phase begins there, close the old charge first: a crash in between releases nothing.
@@ -256,7 +256,7 @@ class Ledger(WritableAccount, Closed, NotCopied):
     def head(self) -> str:
         """The hash of the last entry, which covers all before it.
 
-        Of the same entries as `count`, also when an append was interrupted: the two are an anchor.
+        It covers the same entries as `count`, also after an interrupted append: both are an anchor.
         """
         return self._entries[-1].hash if self._entries else self._chain.head
 
@@ -278,5 +278,5 @@ class Ledger(WritableAccount, Closed, NotCopied):
     # -- closing ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release the lock. What was charged is on the disk already."""
+        """Release the lock. All charges are on the disk already."""
         self._chain.close()

@@ -1,4 +1,4 @@
-"""The file of a ledger: a line an entry, synced when it is written."""
+"""The file of a ledger: one line per entry, synced as it is written."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class LedgerFile(HashedLines, InheritedFile):
         self._size = len(data) - self.torn
 
     def _is_whole(self, tail: bytes) -> bool:
-        """Whether a last line without newline is an entry; False: the beginning of one.
+        """Whether a last line without newline is an entry. False: the beginning of one.
 
         Some file systems leave zeros where a power cut came before the data.
         """
@@ -84,7 +84,7 @@ class LedgerFile(HashedLines, InheritedFile):
 
     @property
     def unfinished(self) -> bool:
-        """Whether the last append was cut short."""
+        """Whether the last append was interrupted."""
         return bool(self.torn) or not self._ended
 
     # -- writing ---------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class LedgerFile(HashedLines, InheritedFile):
             self._file.close()
 
     def disown(self) -> None:
-        """In a forked process: the lock belongs to the parent."""
+        """Leave the lock to the parent; called in the forked process."""
         self._file.close()
 
 

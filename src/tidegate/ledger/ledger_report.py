@@ -1,4 +1,4 @@
-"""The report of a ledger: charges, what each range costs, totals; as plain data and as text."""
+"""The report of a ledger: charges, cost of each range, totals; as plain data and as text."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _reported_cost(guarantee: Guarantee) -> dict[str, str]:
 
 
 def _reported_overall(book: Ledger) -> dict[str, str] | None:
-    """All sources together; None if they cannot be added."""
+    """The total over all sources. None: they cannot be added."""
     try:
         return _reported_cost(book.total())
     except SettingError:  # other units or models
@@ -88,7 +88,7 @@ def _reported_overall(book: Ledger) -> dict[str, str] | None:
 
 
 def report_as_text(report: dict[str, Any]) -> str:
-    """The charges, what each range costs, and totals, as tables."""
+    """The charges, the cost of each range, and totals, as tables."""
     if not report["charges"]:
         parts = ["Nothing was charged yet."]
     else:
@@ -137,7 +137,7 @@ def _reported_ranges(report: dict[str, Any]) -> str:
 
 
 def _reported_totals(report: dict[str, Any]) -> str:
-    """The most that any position of a source costs."""
+    """The highest cost at any position of a source."""
     cap = report["cap"]
     name = "no cap" if cap is None else f"left of {_ledger_number(cap)}"
     rows = [

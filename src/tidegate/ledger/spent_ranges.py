@@ -1,4 +1,4 @@
-"""`spent_ranges`: rows of a source, cut where charges begin or end, and what each has spent."""
+"""`spent_ranges`: rows of a source, divided where charges begin or end, with their costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.ledger.entries import Charge
 
 
 class SpentRange(NamedTuple):
-    """Rows [start, end) to which the same charges apply; `end` None: without end."""
+    """Rows [start, end) with the same charges; `end` None: no end."""
 
     start: int
     end: int | None
@@ -22,7 +22,7 @@ class SpentRange(NamedTuple):
 
 
 def spent_ranges(charges: Sequence[Charge]) -> list[SpentRange]:
-    """The charged rows, cut wherever a charge begins or ends, and what a row of each has spent.
+    """The charged rows, divided wherever a charge begins or ends, with the cost of a row in each.
 
     One sweep over the cuts, however many charges lie on each other. A value belongs to one part of
     the source: what counts is the part that has spent most, and what was charged to all parts. It
@@ -56,7 +56,7 @@ def spent_ranges(charges: Sequence[Charge]) -> list[SpentRange]:
 
 
 def dearest_charges(found: SpentRange, charges: Sequence[Charge]) -> list[Charge]:
-    """The charges that meet at one value of the range: of the part that has spent most."""
+    """The charges that apply to one value of the range: of the part that has spent most."""
     here = [
         one
         for one in charges

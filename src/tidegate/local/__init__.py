@@ -1,3 +1,3 @@
-"""The local model: every value is perturbed where it is born, and no server is trusted."""
+"""The local model: every value is perturbed on the device where it arises; no server is trusted."""
 
 from __future__ import annotations

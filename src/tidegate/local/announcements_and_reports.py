@@ -49,7 +49,7 @@ _QUESTIONS: dict[str, type[TailQuestion | ValueQuestion | WaveQuestion]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
-    """A question of a round, and what answering it costs. Public, and the same for many devices.
+    """A question of a round, and the cost of answering it. Public, and the same for many devices.
 
     Attributes:
         round: an opaque name; a device answers a round once.
@@ -89,7 +89,7 @@ class Announcement:
     lower: Fraction = Fraction(0)
 
     def plain(self) -> dict[str, Any]:
-        """As plain data."""
+        """The announcement as plain data."""
         return {
             "tidegate": VERSION,
             "kind": "announcement",
@@ -104,17 +104,17 @@ class Announcement:
         }
 
     def json(self) -> str:
-        """One line of text."""
+        """The announcement as one line of text."""
         return written_json(self.plain())
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all of it, by which a device recognises an announcement."""
+        """SHA-256 of the whole announcement, by which a device recognises it."""
         return canonical_digest(self.plain())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Announcement:
-        """Parse what `json()` gave; raises `MessageError`."""
+        """Parse what `json()` returned; raises `MessageError`."""
         plain = read_canonical_json(text, "announcement", 9, optional="lower")
         with naming_json_message("announcement"):
             return cls(
@@ -133,7 +133,7 @@ class Announcement:
         bound: Fraction,
         resolution: Fraction | None,
     ) -> None:
-        """Refuse what asks for more than `epsilon`, or about values beyond the bounds.
+        """Refuse questions that cost more than `epsilon`, or ask about values beyond the bounds.
 
         The weights are checked in integers against the ε that is announced, and that against the
         device's own: who made the table need not be trusted. (Tables that could not be drawn from,
@@ -166,24 +166,24 @@ class Announcement:
 
 
 class AskedQuestion(Protocol):
-    """What a slot asks: an announcement, or a place in a rotation."""
+    """The question of a slot: an announcement, or a place in a rotation."""
 
     @property
     def question(self) -> Question:
-        """What is asked."""
+        """The question itself."""
 
     @property
     def phase(self) -> str:
-        """What it is for."""
+        """The purpose of the question."""
 
     @property
     def epsilon(self) -> Fraction:
-        """What it costs."""
+        """The cost of an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A device's answer.
+    """A device's answer to an announcement.
 
     Attributes:
         round, phase, epsilon, slot: those of the announcement.
@@ -208,7 +208,7 @@ class Report:
     report: int
 
     def plain(self) -> dict[str, Any]:
-        """As plain data."""
+        """The report as plain data."""
         return {
             "tidegate": VERSION,
             "kind": "report",
@@ -221,12 +221,12 @@ class Report:
         }
 
     def json(self) -> str:
-        """One line of text."""
+        """The report as one line of text."""
         return written_json(self.plain())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
-        """Parse what `json()` gave; raises `MessageError`."""
+        """Parse what `json()` returned; raises `MessageError`."""
         if (fields := report_from_canonical_json(text, WORDS)) is not None:
             return cls(**fields)
         plain = read_canonical_json(text, "report", 8)
@@ -238,7 +238,7 @@ class Report:
             )
 
     def problem(self, announced: Sequence[Announcement]) -> str | None:
-        """Why this report answers none of these announcements (`report_checks.REASONS`), or None.
+        """The reason (`report_checks.REASONS`) why this report answers none of these, or None.
 
         `announced` are the announcements of the open round, in the order of their slots.
         """
@@ -249,7 +249,7 @@ class Report:
         return self.problem_with(announced[self.slot])
 
     def problem_with(self, asked: AskedQuestion) -> str | None:
-        """Why this report does not answer what was asked in its slot, or None."""
+        """The reason why this report does not answer the question of its slot, or None."""
         if not 0 <= self.report < asked.question.reports:
             return "domain"
         if self.phase != asked.phase:
@@ -258,7 +258,7 @@ class Report:
 
 
 def parsed_report(message: Report | str | bytes) -> Report | str:
-    """The report, read strictly, or the reason to reject it. Needs no lock: nothing is compared."""
+    """The strictly parsed report, or the reason to reject it. Needs no lock: it reads no state."""
     try:
         return Report.from_json(message.json() if isinstance(message, Report) else message)
     except MessageError as error:
@@ -266,7 +266,7 @@ def parsed_report(message: Report | str | bytes) -> Report | str:
 
 
 def question_from_plain(plain: object) -> Question:
-    """The question from the plain data that `plain()` gave; an error names a malformed field."""
+    """The question from what `plain()` returned; an error names a malformed field."""
     if not isinstance(plain, Mapping):
         raise SettingError("question", "must be an object")
     read: Mapping[str, Any] = plain

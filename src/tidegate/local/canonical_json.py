@@ -1,4 +1,4 @@
-"""Messages as text: JSON in one spelling, read so strictly that two readers cannot differ."""
+"""Messages as text: JSON in one spelling, parsed so strictly that two readers cannot differ."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MessageError(TidegateError, ValueError):
 
 
 def written_json(plain: Mapping[str, Any]) -> str:
-    """One line of text."""
+    """A message as one line of text."""
     return _ENCODER.encode(plain)
 
 
@@ -78,7 +78,7 @@ def read_canonical_json(text: object, kind: str, fields: int, optional: str = ""
 
 
 def _pairs_of_json(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Two readers may differ on which of two equal names counts: refuse both."""
+    """Refuse two equal names in an object: two readers may differ on which one counts."""
     plain = dict(pairs)
     if len(plain) != len(pairs):
         raise MessageError("a name occurs twice")
@@ -90,13 +90,13 @@ def _json_constant(_: str) -> NoReturn:
 
 
 def _number_in_json(text: str) -> int | float:
-    """A number is a double, as in JavaScript: 3.0 is 3 there, and 2**53 + 1 is 2**53."""
+    """A number as a double, as in JavaScript: 3.0 is 3 there, and 2**53 + 1 is 2**53."""
     number = float(text)
     return int(number) if number.is_integer() else number
 
 
 def _whole_number_in_json(text: str) -> int | float:
-    """The number of a text without a fraction: up to 15 characters, every double is exact."""
+    """A number from a text without a fraction: up to 15 characters, every double is exact."""
     return int(text) if len(text) <= 15 else _number_in_json(text)
 
 
@@ -109,7 +109,7 @@ _DECODER = json.JSONDecoder(
 
 
 class naming_json_message:  # noqa: N801  # reads as a verb in `with`
-    """Errors about a field say which message it is in."""
+    """Add the name of the message to errors about its fields."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -137,7 +137,7 @@ def common_json_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def json_field(plain: Mapping[str, Any], name: str) -> Any:
-    """A field that must be there."""
+    """A required field."""
     if name not in plain:
         raise SettingError(name, "is missing")
     return plain[name]
@@ -152,7 +152,7 @@ def json_name(plain: Mapping[str, Any], name: str) -> str:
 
 
 def exact_json_fraction(plain: Mapping[str, Any], name: str) -> Fraction:
-    """A fraction greater than 0 in its one spelling; short, so that a sum of many stays small."""
+    """A positive fraction in its one spelling; short, so that sums of many stay short."""
     value = json_field(plain, name)
     number = json_fraction(value) if isinstance(value, str) else None
     if number is None:
@@ -163,7 +163,7 @@ def exact_json_fraction(plain: Mapping[str, Any], name: str) -> Fraction:
 
 
 def lower_json_fraction(plain: Mapping[str, Any], name: str) -> Fraction:
-    """A fraction below 0 in its one spelling; 0 if the field is not there."""
+    """A negative fraction in its one spelling; 0 if the field is missing."""
     if name not in plain:
         return Fraction(0)
     value = plain[name]
@@ -200,7 +200,7 @@ def finite_json_number(value: object, name: str, largest: float) -> float:
 
 @lru_cache(maxsize=64)  # millions of reports say the same epsilon
 def json_fraction(text: str) -> Fraction | None:
-    """A fraction greater than 0 in its one spelling, of at most 18 digits; None: it is none."""
+    """A positive fraction in its one spelling, with at most 18 digits. None: it is not one."""
     if not EXACT.fullmatch(text):
         return None
     number = Fraction(text)
@@ -216,7 +216,7 @@ _WRITTEN = re.compile(
 
 
 def report_from_canonical_json(text: object, outputs: int) -> dict[str, Any] | None:
-    """The fields of a valid report as Tidegate's devices spell it, read by one pattern.
+    """The fields of a valid report in the spelling of Tidegate's devices, read by one pattern.
 
     Servers read millions of them. None: it is spelled otherwise, or not valid (its answer must be
     below `outputs`), and is read field by field, which says what is wrong. Both give the same.

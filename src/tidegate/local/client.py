@@ -1,4 +1,4 @@
-"""The device's side: it trusts nobody, checks what it is asked, and answers a round once.
+"""`Client`: the device's side: it trusts nobody, checks questions, and answers each round once.
 
     announcement → known round? → checks → draw → memory ║ report
                                            value         ║ one column of a public table
@@ -114,17 +114,17 @@ class Client:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What every single value is promised; the device as a whole has `lifetime`."""
+        """The guarantee for every single value; the device as a whole has `lifetime`."""
         return cost(Guarantee(epsilon=self.epsilon, model="local"), simulation=self._simulation)
 
     @property
     def ledger(self) -> tuple[Pin, ...]:
-        """Every report so far: when, in which round, at what cost."""
+        """Every report so far: its time, round and cost."""
         return self.memory.pins
 
     @property
     def left(self) -> Fraction:
-        """How much of `lifetime` was not spent."""
+        """The unspent part of `lifetime`."""
         return self.lifetime - self.memory.spent
 
     def report(
@@ -136,7 +136,7 @@ class Client:
         token: str | None = None,
         patience: float = 10.0,
     ) -> DeliveredReport:
-        """Answer the open round of a service's task, and send what waits for it.
+        """Answer the open round of a service's task, and send waiting reports for it.
 
         Args:
             url: of the task: `https://host/v1/tasks/ID`.
@@ -155,7 +155,7 @@ class Client:
     def deliver(
         self, url: str, *, token: str | None = None, patience: float = 10.0
     ) -> list[DeliveredReport]:
-        """Send the reports of a task of which nobody has said that they arrived."""
+        """Send the reports of a task that are not acknowledged."""
         return report_delivery.deliver_to(self, report_delivery.DeliveryTask(url, token, patience))
 
     def answer(
@@ -237,13 +237,13 @@ class Client:
         return self.name or self._keyed("client", name)[:32]
 
     def sent(self, name: str) -> Report | None:
-        """The report of a round, to send it again; None if there was none."""
+        """The report of a round, for sending it again; None if there was none."""
         pin = self.memory.pin(name)
         return None if pin is None else _client_report(pin)
 
     @property
     def unacknowledged(self) -> tuple[Report, ...]:
-        """The reports of which nobody has said that they arrived, to send them again.
+        """The reports that are not acknowledged, for sending them again.
 
         The same reports: sending one twice costs and tells nothing more.
         """
@@ -260,7 +260,7 @@ class Client:
         return _client_report(known)
 
     def _steps(self, value: object, resolution: Fraction) -> int:
-        """The value in whole steps. Says that it is wrong, never what it is."""
+        """The value in whole steps. An error does not show the value."""
         number = one_number(value)
         if number is None:
             raise InputError("the value is not a number: nothing was reported")
@@ -271,7 +271,7 @@ class Client:
         return Lattice(self.bound, resolution, self.lower).unit(number)
 
     def _words(self, asked: Announcement) -> Words:
-        """Fresh words for one report."""
+        """Fresh random words for one report."""
         return fresh_words(self._randomness.new_epoch(), bytes.fromhex(asked.digest))
 
     def _keyed(self, purpose: str, text: str) -> str:
@@ -280,7 +280,7 @@ class Client:
 
 
 def _parsed_by_client(announcement: Announcement | str | bytes) -> Announcement:
-    """Parse it as if it had come over the wire: an object may have been made by hand."""
+    """Parse an announcement as if it came over the network: an object may be made by hand."""
     if isinstance(announcement, Announcement):
         announcement = announcement.json()
     return Announcement.from_json(announcement)

@@ -18,7 +18,7 @@ from tidegate.record.record import record_confidence
 # Columns of the running sums. A report that is published w times counts w² in the second moments.
 _COLUMNS = 6
 _ESTIMATE, _OFFSET, _SQUARED, _FIRST, _SECOND, _WORST = range(_COLUMNS)
-# Of a state file. A threshold comes with a survey, of which there is one in many positions.
+# The most that a state file may hold. Each threshold needs a survey, so they are rare.
 _MOST_THRESHOLDS = 1 << 20
 _HUGE = 1e100
 # The variance of a range is estimated from its reports; this many reports' worth of the worst case
@@ -38,7 +38,7 @@ def noise_variance_collected(
     second: Numbers,
     worst: Numbers,
 ) -> Numbers:
-    """The variance of a sum of reports, from the reports themselves (see `CollectedSums`).
+    """The noise variance of a sum of reports, estimated from the reports (see `CollectedSums`).
 
     Args:
         count: how many there are.
@@ -54,7 +54,7 @@ def noise_variance_collected(
 
 
 class CollectedSums:
-    """What was published, position by position, and what its noise adds up to.
+    """The published positions, and the sums of their noise variances.
 
     The variance of a report depends on the value v behind it, which nobody knows. A range of
     published reports y with mean m has Σ w²(y − m)² with expectation Σ w²·(Var(y | v) + (v − m)²):
@@ -77,11 +77,11 @@ class CollectedSums:
 
     @property
     def count(self) -> int:
-        """How many positions were published."""
+        """The number of published positions."""
         return self.sums.count
 
     def begin(self, threshold: float, lowest: float = 0.0) -> None:
-        """Cut values from here on at `threshold`, and at `lowest` below 0."""
+        """Set the caps of later values: `threshold`, and `lowest` below 0."""
         self.thresholds.append((self.count, threshold, lowest))
 
     def push(
@@ -161,7 +161,7 @@ class CollectedSums:
         return variance
 
     def _caps(self, begin: IntArray, end: IntArray) -> FloatArray:
-        """Where values of each range were cut: a row of `Answers.caps`."""
+        """The caps of the values of each range: a row of `Answers.caps`."""
         caps = np.tile((np.inf, -np.inf, 0.0, -np.inf, np.inf, 0.0), (begin.size, 1))
         stops = [start for start, *_ in self.thresholds[1:]] + [self.count]
         stops = stops[: len(self.thresholds)]  # none while the first is still to be chosen
@@ -195,7 +195,7 @@ class CollectedSums:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> CollectedSums:
-        """The sums that a state file holds."""
+        """The sums from a state file."""
         collected = cls()
         collected.sums = RunningSums.from_plain(plain["sums"])
         if collected.sums.totals.size != _COLUMNS or len(plain["thresholds"]) > _MOST_THRESHOLDS:

@@ -74,7 +74,7 @@ class Memory(Closed, NotCopied):
 
     @classmethod
     def open(cls, path: str | Path, *, moved: bool = False) -> Memory:
-        """The memory in this file; a new one if there is none.
+        """The memory in this file; a new one if the file does not exist.
 
         Args:
             path: of the file. The folder must exist.
@@ -124,13 +124,13 @@ class Memory(Closed, NotCopied):
 
     @property
     def unacknowledged(self) -> tuple[Pin, ...]:
-        """The reports of which nobody has said that they arrived, in the order of reporting."""
+        """The reports that are not acknowledged, in the order of reporting."""
         return tuple(pin for pin in self.pins if pin.round not in self._acknowledged)
 
     @property
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Held by whoever looks up a round and answers it: threads and clients take turns.
+        """A lock to hold while looking up a round and answering it.
 
         Raises:
             DeviceMemoryError: in a forked process, where waiting could last for ever.
@@ -145,11 +145,11 @@ class Memory(Closed, NotCopied):
         return self._rounds.get(name)
 
     def knows(self, event: str) -> bool:
-        """Whether a value of this (digested) name was reported on."""
+        """Whether a value with this (digested) name was reported."""
         return event in self._events
 
     def check(self) -> None:
-        """Refuse if nothing more can be remembered: then nothing more may be reported."""
+        """Refuse if nothing more can be stored: then nothing more may be reported."""
         self._check_usable()
         if len(self._rounds) >= MOST_ROUNDS:
             raise DeviceMemoryError(
@@ -163,12 +163,12 @@ class Memory(Closed, NotCopied):
             self._ownership.check()
 
     def add(self, pin: Pin, lifetime: Fraction | None = None) -> None:
-        """Remember a report. When this returns, it may be sent; if it raises, it may not.
+        """Store a report. When this returns, it may be sent; if it raises, it may not.
 
         Args:
             pin: what is to be sent.
-            lifetime: refuse to spend more than this in all; None: no limit. Whoever has looked
-                before cannot be sure: a signal handler may have answered in between.
+            lifetime: refuse to spend more than this in all; None: no limit. Checked here, since a
+                signal handler may have answered after an earlier check.
 
         Whatever interrupts it, nothing more is reported from this memory: what the disk holds is
         not known then, and is read when the memory is opened again.
@@ -188,7 +188,7 @@ class Memory(Closed, NotCopied):
                 self._ownership.done()
 
     def acknowledge(self, name: str) -> None:
-        """Remember, durably, that the report of a round arrived."""
+        """Note, durably, that the report of a round arrived."""
         with self.turn:
             self._check_usable()
             if name in self._acknowledged:
@@ -211,7 +211,7 @@ class Memory(Closed, NotCopied):
         return None
 
     def close(self) -> None:
-        """Let others open it."""
+        """Close the memory, so that others can open it."""
         self._closed = True
         try:
             with self.turn:
@@ -236,7 +236,7 @@ class Memory(Closed, NotCopied):
 
 
 def _parsed_device_memory(plain: Any) -> tuple[dict[str, int], bytes, list[Pin], list[str]]:
-    """Identity, key, pins and acknowledged rounds of a file's content, or an error of Python's."""
+    """Identity, key, pins and acknowledged rounds from a file's content; may raise any error."""
     identity = {name: plain[name] for name in ("inode", "generation") if name in plain}
     if "inode" not in identity or set(plain) - {"acknowledged", *identity} != {
         "tidegate",
@@ -261,7 +261,7 @@ def _parsed_device_memory(plain: Any) -> tuple[dict[str, int], bytes, list[Pin],
 
 
 def _short_memory_sum(spent: Fraction) -> Fraction:
-    """Rounded up where denominators chosen by a server would make the sum ever longer."""
+    """A sum, rounded up where denominators chosen by a server would make it ever longer."""
     if spent.denominator <= _FINEST:
         return spent
     return Fraction(-(-spent.numerator * _FINEST // spent.denominator), _FINEST)

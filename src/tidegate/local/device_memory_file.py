@@ -1,4 +1,4 @@
-"""The file of a device's memory: its lines, its lock, and how it is replaced as a whole.
+"""The file of a device's memory: its lines, its lock, and replacing it as a whole.
 
     new file, locked → written → fsync → renamed over the old one → fsync of the folder
 
@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tidegate._atomic_files import InheritedFile
+from tidegate._atomic_files import InheritedFile, sync, try_lock, write_at
 from tidegate.errors import RefusedError
 
 _ATTEMPTS = 10
@@ -36,7 +36,7 @@ _GENERATION = 0x80087601 if struct.calcsize("l") == 8 else 0x80047601  # Linux: 
 
 
 def _identity_of_memory_file(descriptor: int) -> dict[str, int]:
-    """The number of an inode and, where the file system has one, the generation of its use."""
+    """The inode number and, where the file system has one, its generation."""
     found = {"inode": os.fstat(descriptor).st_ino}
     if sys.platform == "linux":
         import fcntl
@@ -75,7 +75,7 @@ class MemoryFile(InheritedFile):
         self.guard()
 
     def exists(self) -> bool:
-        """Lock the file if there is one.
+        """Lock the file if it exists.
 
         Raises:
             DeviceMemoryError: if it is in use, has a second name, or cannot be written.
@@ -91,16 +91,16 @@ class MemoryFile(InheritedFile):
             self._lock(self._file)
             if self._is_in_place():
                 self._refuse_links()
-                # Whoever wrote it may have been killed before its new name was on the disk.
+                # Its writer may have been killed before the new name was on the disk.
                 with self._explained(f"cannot use {self.path}"):
-                    os.fsync(self._folder)
+                    sync(self._folder)
                 return True
             os.close(self._file)  # it was replaced between opening and locking
             self._file = _CLOSED
         raise self._in_use()
 
     def read(self) -> Any:
-        """The JSON object; a ValueError if there is none."""
+        """The JSON object; a ValueError if the file does not hold one."""
         with self._explained(f"cannot read {self.path}"):
             size = os.fstat(self._file).st_size
             if size > self._longest:
@@ -112,11 +112,11 @@ class MemoryFile(InheritedFile):
 
     @property
     def identity(self) -> dict[str, int]:
-        """What tells this file from its copies."""
+        """What distinguishes this file from its copies."""
         return _identity_of_memory_file(self._file)
 
     def create(self, plain: Mapping[str, Any]) -> None:
-        """Begin the file, unless another process is about to: they meet at the draft's lock."""
+        """Create the file, unless another process is doing so: the draft's lock decides."""
         with self._explained(f"cannot use {self.path}"):
             new = os.open(self._draft, _OPEN | os.O_CREAT, 0o600, dir_fd=self._folder)
             with self._closing(new):
@@ -126,7 +126,7 @@ class MemoryFile(InheritedFile):
                 self._write(new, plain)
 
     def rewrite(self, plain: Mapping[str, Any]) -> None:
-        """Write a new version. When this returns it is on the disk; if it raises, nobody knows."""
+        """Write a new version. When this returns it is on the disk; if it raises, perhaps."""
         with self._explained(f"nothing was reported: {self.path} could not be written"):
             if not self._is_in_place():
                 raise DeviceMemoryError(
@@ -142,7 +142,7 @@ class MemoryFile(InheritedFile):
                 self._write(new, plain)
 
     def close(self) -> None:
-        """Let others open it."""
+        """Close the file, so that others can open it."""
         file, self._file = self._file, _CLOSED
         folder, self._folder = self._folder, _CLOSED
         for descriptor in (file, folder):
@@ -150,28 +150,25 @@ class MemoryFile(InheritedFile):
                 os.close(descriptor)
 
     def disown(self) -> None:
-        """In a forked process: it may not write, and must not keep the file locked."""
+        """Refuse writes, and do not keep the file locked; called in the forked process."""
         self.close()
 
     def _write(self, new: int, plain: Mapping[str, Any]) -> None:
-        """Fill the draft, which is open and locked, and give it the file's name."""
+        """Fill the open and locked draft, and rename it to the file's name."""
         whole = {**plain, **_identity_of_memory_file(new)}
         text = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode("ascii")
         os.ftruncate(new, 0)
-        done = 0
-        while done < len(text):
-            # At an offset: a forked process that got here too writes the same once more.
-            done += os.pwrite(new, text[done:], done)
-        os.fsync(new)
+        write_at(new, text, 0)  # a forked process that got here too writes the same once more
+        sync(new)
         os.rename(self._draft, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         old, self._file = self._file, new
         if old != _CLOSED:
             os.close(old)
-        os.fsync(self._folder)
+        sync(self._folder)
 
     @contextmanager
     def _closing(self, new: int) -> Iterator[None]:
-        """A draft that did not become the file is closed: nobody should wait for its lock."""
+        """Close a draft that did not become the file: nobody should wait for its lock."""
         try:
             yield
         except BaseException:
@@ -181,16 +178,16 @@ class MemoryFile(InheritedFile):
 
     def _lock(self, descriptor: int) -> None:
         try:
-            import fcntl  # here, so that the package can be imported where there is none
+            held = try_lock(descriptor)
         except ImportError:
             raise DeviceMemoryError(f"cannot use {self.path}: files are not locked here") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise self._in_use() from None
+            held = False
+        if not held:
+            raise self._in_use()
 
     def _is_in_place(self) -> bool:
-        """Whether the name that was given, and the name in the folder, both lead to this file."""
+        """Whether the given name, and the name in the folder, both lead to this file."""
         try:
             given = os.stat(self._given)  # noqa: PTH116
         except FileNotFoundError:
@@ -199,7 +196,7 @@ class MemoryFile(InheritedFile):
         return here and self._leads_to(self._name, self._file)
 
     def _leads_to(self, name: str, file: int | None = None) -> bool:
-        """Whether a name in the folder leads to this open file; None: to any."""
+        """Whether a name in the folder leads to this open file; None: to any file."""
         try:
             found = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:

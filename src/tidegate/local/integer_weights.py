@@ -1,4 +1,4 @@
-"""Tables of integer weights: rounded toward privacy, their privacy loss checked, drawn from.
+"""Tables of integer weights: rounding toward privacy, checking the privacy loss, drawing.
 
 A device that draws its report with probability weight/total from a row that its value chooses is
 ε-locally private if no report is more than e^ε times likelier under one row than under another:
@@ -45,7 +45,7 @@ def _least_weight(largest: int, shrinkage: int) -> int:
 
 
 def drawn_weight(total: int, words: Callable[[], int]) -> int:
-    """A uniform integer below `total` ≤ 2**32: words that are not below it are thrown away."""
+    """A uniform integer below `total` ≤ 2**32, by rejection of larger words."""
     while True:
         word = words()
         if word < total:
@@ -79,7 +79,7 @@ def coin_weights(epsilon: Fraction) -> tuple[int, int]:
 
 
 def check_weight_loss(columns: Iterable[tuple[int, int]], epsilon: Fraction) -> None:
-    """Refuse weights whose (least, largest) in some column differ by more than e^ε.
+    """Refuse weights with a column whose (least, largest) differ by more than e^ε.
 
     >>> check_weight_loss([(1, 2), (2, 2)], Fraction(7, 10))  # e^0.7 = 2.01
     >>> check_weight_loss([(1, 2)], Fraction(69, 100))
@@ -99,7 +99,7 @@ Rows = tuple[tuple[int, ...], ...]
 
 
 def whole_weights(probabilities: FloatArray, epsilon: Fraction) -> Rows:
-    """Weights near 2**32·`probabilities` whose rows add up to 2**32 and whose loss is at most ε.
+    """Integer weights near 2**32·`probabilities`: rows add up to 2**32, the loss is at most ε.
 
     The largest weight of a column is rounded down, and no weight of the column may be less than
     ⌈largest·e^(−ε)⌉ or more than the largest: that alone bounds the loss. What a row then lacks,
@@ -126,7 +126,7 @@ def whole_weights(probabilities: FloatArray, epsilon: Fraction) -> Rows:
 
 
 def _settle_weights(row: IntArray, least: IntArray, largest: IntArray) -> None:
-    """Make the row add up to 2**32, in place, beginning where there is most room."""
+    """Make the row add up to 2**32, in place, starting where there is most room."""
     lacking = WORDS - int(row.sum())
     room = largest - row if lacking > 0 else row - least
     for column in np.argsort(-room, kind="stable"):

@@ -1,4 +1,4 @@
-"""The messages of the local model as JSON Schema, made from the limits that the readers check.
+"""JSON Schema for the messages of the local model, built from the limits that parsers check.
 
 A schema says what a message looks like. The readers refuse more: fractions that are not in lowest
 terms, rows of different totals, names that occur twice, and, on the device, whatever costs too
@@ -26,7 +26,7 @@ _MOST_WHOLE = 1 << 53
 
 
 def schemas() -> dict[str, Any]:
-    """One schema for all messages: `$defs` has each by its kind.
+    """One schema for all messages: `$defs` has one entry for each kind.
 
     >>> sorted(schemas()["$defs"])[:3]
     ['announcement', 'outcomes', 'question']

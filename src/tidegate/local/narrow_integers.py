@@ -1,4 +1,4 @@
-"""Whole numbers as bytes, each as narrow as the largest of them allows."""
+"""Integers as bytes, each as narrow as the largest of them allows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def narrowed_integers(numbers: IntArray) -> bytes:
 
 
 def widened_integers(data: bytes, count: int) -> IntArray:
-    r"""The `count` numbers of which `narrowed_integers` made these bytes.
+    r"""The inverse of `narrowed_integers`, for `count` numbers.
 
     Raises:
         ValueError: if it did not.

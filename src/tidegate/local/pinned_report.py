@@ -1,4 +1,4 @@
-"""`Pin`: what a device reported in a round, kept so that no value is answered twice."""
+"""`Pin`: a device's report in a round, stored so that no value is reported twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Pin:
-    """A line of the local ledger: what was reported in a round, and what it cost.
+    """An entry of the local ledger: what was reported in a round, and its cost.
 
     Attributes:
         round, phase, slot, epsilon: of the announcement that was answered.
@@ -43,7 +43,7 @@ class Pin:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Pin:
-        """The pin that a file holds; a ValueError if it is none."""
+        """The pin from a file; a ValueError if it is malformed."""
         if set(plain) != {item.name for item in fields(cls)}:
             raise ValueError("other fields")
         digests = {name: plain[name] for name in ("digest", "event")}

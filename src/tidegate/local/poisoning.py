@@ -30,7 +30,7 @@ from tidegate.local.questions import TailQuestion, ValueQuestion
 
 @dataclass(frozen=True, kw_only=True)
 class PoisoningBound:
-    """What a fraction of malicious clients can do to range sums, in units of the data.
+    """The effect of a fraction of malicious clients on range sums, in units of the data.
 
     Attributes:
         fraction: of the positions of a range.
@@ -50,20 +50,20 @@ class PoisoningBound:
     least: float = 0.0
 
     def expected(self, length: int) -> float:
-        """How far the expected sum over `length` positions moves at most."""
+        """The largest shift of the expected sum over `length` positions."""
         return self.amplification * self.by_lying(length)
 
     def sure(self, length: int) -> float:
-        """How far the sum moves at most, whatever the honest clients draw."""
+        """The largest shift of the sum, whatever the honest clients draw."""
         return self.fraction * length * (self.highest - self.lowest)
 
     def by_lying(self, length: int) -> float:
-        """How far it moves at most if they only lie about their values."""
+        """The largest shift if malicious clients only lie about their values."""
         return self.fraction * length * (self.threshold - self.least)
 
     @property
     def amplification(self) -> float:
-        """How many times as far arbitrary reports move a sum as lies about values do."""
+        """How many times further arbitrary reports shift a sum than lies about values."""
         farthest = max(self.highest - self.least, self.threshold - self.lowest)
         return farthest / (self.threshold - self.least)
 
@@ -71,7 +71,7 @@ class PoisoningBound:
 def poisoning_bound_of(
     question: ValueQuestion, fraction: float, step: float = 1.0
 ) -> PoisoningBound:
-    """The bound for reports to this question."""
+    """The bound for reports that answer this question."""
     return PoisoningBound(
         fraction=_checked_poisoning(fraction),
         threshold=question.threshold * step,

@@ -1,4 +1,4 @@
-"""Which question of a round a client is asked, if questions are assigned by name.
+"""Which question of a round a client answers, if questions are assigned by name.
 
 In rotation nothing stops a client from answering another question than the one it was handed. By
 name, both sides compute which is its own: a public hash of round and name. It depends on no value,
@@ -45,7 +45,7 @@ def announced(
     resolution: Fraction,
     first: int = 0,
 ) -> tuple[Announcement, ...]:
-    """The announcements of a round with these slots, counted from `first`."""
+    """The announcements of a round with these slots, numbered from `first`."""
     return tuple(
         Announcement(
             round=name,
@@ -62,7 +62,7 @@ def announced(
 
 
 def of_one_round(announcements: Iterable[Announcement]) -> tuple[Announcement, ...]:
-    """All announcements of one round by their slots, or a `MessageError`.
+    """All announcements of one round by slot, or a `MessageError`.
 
     They are read one by one: a server that sends many is refused after a few.
     """

@@ -1,4 +1,4 @@
-"""Reject reports, one by one or in arrays, and say why.
+"""Reject reports, one by one or in arrays, with a reason.
 
 A single report is checked by `messages.parsed` and `Report.problem`.
 """
@@ -35,7 +35,7 @@ REASONS = {
 
 
 class RejectedError(TidegateError, ValueError):
-    """A report was not taken. `reason` is one of `REASONS`."""
+    """A report was rejected. `reason` is one of `REASONS`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -47,15 +47,15 @@ class RejectedError(TidegateError, ValueError):
 
 @dataclass(frozen=True)
 class Received:
-    """What became of some reports.
+    """The outcomes of some reports.
 
     Attributes:
         accepted: how many were taken.
         rejected: how many were not, by reason.
-        rejected_at: which: from the place among those given, counted from 0, to the reason. Of the
-            first 10,000 that were rejected.
-        codes: what became of each of those given, a byte each: 0, or 1 more than the place of
-            the reason in `REASONS`.
+        rejected_at: the reason for each rejected report, by its index among the given ones; for
+            the first 10,000 that were rejected.
+        codes: the outcome of each given report, a byte each: 0, or 1 plus the index of the reason
+            in `REASONS`.
         shuffled: of reports that went through a shuffler: what each of them costs in the central
             model, for information (see `shuffle.amplified`).
     """
@@ -67,7 +67,7 @@ class Received:
     codes: bytes = field(default=b"", repr=False)
 
     def outcome(self, place: int) -> str:
-        """What became of the report at this place: "accepted", or the reason why not.
+        """The outcome of the report at this index: "accepted", or the reason of its rejection.
 
         A "duplicate" was taken before, so its device may forget it; "late" will never be taken.
 
@@ -86,7 +86,7 @@ def code(outcome: str) -> bytes:
 
 
 def has_closed(name: str, current: str) -> bool:
-    """Whether a round of this name was before the current one, in the same collection.
+    """Whether this collection has closed a round of this name.
 
     >>> has_closed("5f.1.0", "5f.2.0"), has_closed("5f.3.0", "5f.2.0"), has_closed("5f", "5f.2.0")
     (True, False, False)
@@ -100,7 +100,7 @@ def has_closed(name: str, current: str) -> bool:
 def admitted(
     slots: IntArray, reports: IntArray, announced: Sequence[Announcement], left: int | None
 ) -> tuple[IntArray, IntArray, Counter[str]]:
-    """Sort the reports of one round: those to take, at most `left`, and the others by reason."""
+    """Sort the reports of one round: those to accept, at most `left`, and the others by reason."""
     domains = np.array([asked.question.reports for asked in announced])
     rejected = Counter[str]()
     if not _all_reports_inside(slots, reports, domains):
@@ -114,7 +114,7 @@ def admitted(
 
 
 def _all_reports_inside(slots: IntArray, reports: IntArray, domains: IntArray) -> bool:
-    """Almost always so, and quick to see, piece by piece in a processor's cache."""
+    """Whether all reports are in range: nearly always true, and fast to check piece by piece."""
     for piece in question_slices(slots.size):
         if slots[piece].min() < 0 or slots[piece].max() >= len(domains):
             return False

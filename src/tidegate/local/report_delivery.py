@@ -1,4 +1,4 @@
-"""How a device's report reaches a service over HTTP.
+"""Deliver a device's report to a service over HTTP.
 
 Requests are made with the standard library: bounded, and without redirects.
 
@@ -33,7 +33,7 @@ _UNAUTHORIZED = (401, 403)
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What a service answered."""
+    """The status, headers and body of a response."""
 
     status: int
     body: bytes
@@ -45,7 +45,7 @@ class HttpAnswer:
         return self.status in _BUSY
 
     def expected(self, status: int) -> HttpAnswer:
-        """This answer, if it has the status."""
+        """This response, if it has the status; else an error."""
         if self.status == status:
             return self
         if self.status in _UNAUTHORIZED:
@@ -69,7 +69,7 @@ def http_call(
     key: str | None = None,
     more: Mapping[str, str] | None = None,
 ) -> HttpAnswer:
-    """Make one request; raises `OSError` if there is no answer.
+    """Make one request; raises `OSError` if there is no response.
 
     `key`: a second request with it is the same request. `more`: further headers.
 
@@ -118,7 +118,7 @@ class UnreachableError(TidegateError):
 
 
 class NotAskedError(TidegateError):
-    """The service asks nobody else at the moment: nothing was drawn or spent.
+    """The service asks nobody else at present: nothing was drawn or spent.
 
     Attributes:
         seconds: how long to wait before asking again.
@@ -131,7 +131,7 @@ class NotAskedError(TidegateError):
 
 @dataclass(frozen=True)
 class DeliveredReport:
-    """What became of a report.
+    """The outcome of a report.
 
     Attributes:
         round: of the report.
@@ -144,7 +144,7 @@ class DeliveredReport:
 
     @property
     def taken(self) -> bool:
-        """Whether the service has it."""
+        """Whether the service accepted it."""
         return self.outcome in ("accepted", "duplicate")
 
 
@@ -175,7 +175,7 @@ class DeliveryTask:
         return message.round
 
     def announcement(self, name: str, client: str) -> bytes | None:
-        """What a device of this name is asked; None: the round has just closed."""
+        """The question for a device of this name. None: the round has just closed."""
         path = f"/announcement?round={quote(name, safe='')}&client={quote(client, safe='')}"
         answer = self._called("GET", path, longest=LONGEST["announcement"])
         if answer.status == _NOTHING:
@@ -183,7 +183,7 @@ class DeliveryTask:
         return None if answer.status == _CONFLICT else answer.expected(_OK).body
 
     def send(self, reports: list[Report]) -> list[str]:
-        """What became of each."""
+        """Send reports; return the outcome of each."""
         body = "\n".join(report.json() for report in reports).encode()
         answer = self._called("POST", "/reports", body, longest=LONGEST["outcomes"])
         outcomes = outcomes_from_json(answer.expected(_OK).body)
@@ -206,7 +206,7 @@ def deliver_patiently(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> HttpAnswer:
-    """Try again while the service cannot be reached or is busy, ever more rarely."""
+    """Retry, at growing intervals, while the service is unreachable or busy."""
     deadline, wait = clock() + patience, _FIRST_WAIT
     while True:
         try:
@@ -226,7 +226,7 @@ def deliver_patiently(
 
 
 def report_to(client: Client, task: DeliveryTask, value: object, event: str) -> DeliveredReport:
-    """Answer the open round of a task, and send all that waits for it."""
+    """Answer the open round of a task, and send all waiting reports."""
     name = task.open_round()
     if client.sent(name) is None:
         announcement = task.announcement(name, client.name_in(name))
@@ -249,7 +249,7 @@ def report_to(client: Client, task: DeliveryTask, value: object, event: str) -> 
 
 
 def deliver_to(client: Client, task: DeliveryTask) -> list[DeliveredReport]:
-    """Send the reports of a task of which nobody has said that they arrived."""
+    """Send the reports of a task that are not acknowledged."""
     waiting = [one for one in client.unacknowledged if one.round.startswith(f"{task.id}.")]
     delivered: list[DeliveredReport] = []
     for start in range(0, len(waiting), _AT_ONCE):

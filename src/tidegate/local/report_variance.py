@@ -1,4 +1,4 @@
-"""Choose the table that a report of the stream is drawn from; its noise."""
+"""Choose the table for the stream's reports; the noise of a table."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def largest_report_variance(question: ValueQuestion) -> float:
 
 
 def worst_report_variance(question: ValueQuestion) -> FloatArray:
-    """The largest variance of a report, and of cut values: half of them at either end."""
+    """The largest variance of a report, and of capped values: half of them at either cap."""
     return np.array([largest_report_variance(question), (question.span / 2) ** 2])
 
 
 def expected_variance(question: ValueQuestion, *, both_sides: bool = False) -> float:
-    """The variance on [−1, 1] of a report of typical data: most values far below the threshold.
+    """The variance on [−1, 1] of a report of typical data, most of it far below the threshold.
 
     Values thin out as e^(−6v/θ), except for one in a hundred that is cut at θ. If values lie on
     `both_sides` of 0, they thin out to both.

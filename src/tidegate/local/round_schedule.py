@@ -1,4 +1,4 @@
-"""`RoundSchedule`: which round comes next: a survey, the stream, or a survey within it.
+"""`RoundSchedule`: which round comes next: a survey, the stream, or a survey within the stream.
 
     survey │ stream, with the survey's last questions in between │ stream │ survey in between │ …
              └───────────── `rest` positions without questions ──────────┘
@@ -48,7 +48,7 @@ Reporter = Callable[[int], ValueQuestion]
 
 @dataclass(frozen=True)
 class RoundRepetition:
-    """The threshold is chosen again and again, since the stream may have changed.
+    """The settings for choosing the threshold again, since the stream may have changed.
 
     Attributes:
         survey: asked within the stream, from its first round on, each time as if it were new.
@@ -61,7 +61,7 @@ class RoundRepetition:
 
 @dataclass(frozen=True)
 class RoundOpening:
-    """A round to open.
+    """The next round to open.
 
     Attributes:
         questions: asked in rotation.
@@ -78,7 +78,7 @@ class RoundOpening:
 
 @dataclass(frozen=True)
 class RoundSchedule:
-    """Which round comes next.
+    """Decides which round comes next.
 
     Attributes:
         survey: how the threshold is chosen first.
@@ -91,14 +91,14 @@ class RoundSchedule:
     again: RoundRepetition | None = None
 
     def complete(self, tallies: Sequence[SurveyTally], *, repeated: bool) -> bool:
-        """Whether the present survey has asked all that it wanted to."""
+        """Whether the present survey has all its answers."""
         survey = self.again.survey if repeated and self.again is not None else self.survey
         return survey.next_round(tallies) is None
 
     def opening(
         self, tallies: Sequence[SurveyTally], decision: SurveyDecision | None, *, repeated: bool
     ) -> RoundOpening:
-        """The round after these.
+        """The round that follows these.
 
         Args:
             tallies: of the rounds of the present survey.
@@ -126,7 +126,7 @@ class RoundSchedule:
 
 
 def _rounds_in_turns(value: ValueQuestion, asked: SurveyRound) -> tuple[Question, ...]:
-    """Each question of a survey after questions for the value.
+    """Mix the questions of a survey into questions for values.
 
     In this order every device that is asked otherwise has a report before it that stands for it.
     """
@@ -168,7 +168,7 @@ _EPSILONS = tuple(Fraction(one) for one in ("1/5", "1/2", "1", "2", "4"))
 
 
 def first_scheduled_survey(topl: Topl) -> Survey:
-    """How the threshold is chosen first."""
+    """The survey that chooses the first threshold."""
     if topl.threshold is not None:
         steps = max(1, round(topl.threshold / topl.resolution))
         return GivenThresholdSurvey(steps, -min(steps, topl.lattice.bottom))
@@ -193,7 +193,7 @@ def first_scheduled_survey(topl: Topl) -> Survey:
 
 
 def later_scheduled_surveys(topl: Topl) -> RoundRepetition | None:
-    """How the threshold is chosen again; None: it stays."""
+    """The surveys that choose the threshold again. None: it stays."""
     if not topl.keep_asking or topl.scheme != ADAPTIVE or topl.threshold is not None:
         return None
     period = max(topl.horizon, _PERIOD * asked_in_first_round(topl))
@@ -205,7 +205,7 @@ def later_scheduled_surveys(topl: Topl) -> RoundRepetition | None:
 
 
 def asked_in_first_round(topl: Topl) -> int:
-    """How many devices are asked for the threshold before the stream begins."""
+    """How many devices answer about the threshold before the stream begins."""
     if topl.holdout is not None:
         return topl.holdout
     if topl.scheme != ADAPTIVE:
@@ -214,7 +214,7 @@ def asked_in_first_round(topl: Topl) -> int:
 
 
 def refuse_hopeless_rounds(topl: Topl) -> None:
-    """Refuse a fleet that is too small for any answer: public settings alone show it."""
+    """Refuse a fleet that is too small for any answer, judged by public settings."""
     if topl.fleet is None:
         return
     needed = least_survey_fleet(topl.epsilon, topl.survey_epsilon)
@@ -231,14 +231,14 @@ def refuse_hopeless_rounds(topl: Topl) -> None:
 
 
 def check_round_is_announceable(topl: Topl) -> None:
-    """Refuse numbers with too many digits: no device could read them in an announcement."""
+    """Refuse numbers with too many digits for the parser of announcements."""
     for name in ("epsilon", "threshold_epsilon", "bound", "resolution"):
         if getattr(topl, name) is not None:
             exact_json_fraction({name: str(getattr(topl, name))}, name)
 
 
 def _asking_in_round(topl: Topl, rounds: tuple[PlannedSurvey, ...]) -> Survey:
-    """One-bit questions about the tail, on both sides of 0 if values lie there."""
+    """One-bit questions about the tail, on both sides of 0 if values may be negative."""
     above = TailSurvey(
         epsilon=topl.survey_epsilon,
         stream_epsilon=topl.epsilon,

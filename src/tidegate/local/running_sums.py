@@ -1,4 +1,4 @@
-"""Running sums of an endless stream in bounded memory: exact at ever rarer marks."""
+"""Running sums of an endless stream in bounded memory: exact at marks that become ever sparser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.local.canonical_json import whole_field
 
 # At most this many marks (an even number); half of them, once there were as many positions.
 CAPACITY = 1 << 16
-# So many neighbours are added up first where no mark falls between them: sums of rows are several
+# This many neighbours are added up first where no mark falls between them: sums of rows are several
 # times as fast as running sums.
 _UNIT = 64
 _MOST_COLUMNS = 64
@@ -60,7 +60,7 @@ class RunningSums:
         return totals
 
     def push(self, increments: FloatArray) -> None:
-        """What each position adds: one row for each column of the sums."""
+        """Add the numbers of each position: one row for each column of the sums."""
         start, length = 0, increments.shape[1]
         while start < length:
             if self.count == self.capacity * self.spacing:
@@ -76,7 +76,7 @@ class RunningSums:
         self._kept[: self._marks] = half
 
     def _add(self, increments: FloatArray) -> None:
-        """Positions up to the next change of the spacing: a multiple of all units before it."""
+        """Add positions up to the next change of the spacing: a multiple of all earlier units."""
         unit = min(self.spacing, _UNIT)
         settled = self.count - self._waiting.shape[1]
         self.count += increments.shape[1]
@@ -107,13 +107,13 @@ class RunningSums:
         return low + (past / np.maximum(length, 1))[:, None] * (high - low)
 
     def _at(self, mark: IntArray) -> FloatArray:
-        """The sums before each mark: none before the first, all before one that is to come."""
+        """The sums before each mark: 0 before the first, all sums before a future one."""
         totals = self.totals
         known = self._kept[np.clip(mark[:, 0] - 1, 0, self.capacity - 1)]
         return np.where(mark == 0, 0.0, np.where(mark > self._marks, totals, known))
 
     def cut(self, positions: IntArray) -> tuple[IntArray, IntArray]:
-        """How far each position is from the mark before it, and how far that is from the next."""
+        """The distance of each position from the mark before it, and of that mark from the next."""
         start = positions // self.spacing * self.spacing
         length = np.minimum(start + self.spacing, self.count) - start
         return positions - start, length
@@ -131,7 +131,7 @@ class RunningSums:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> RunningSums:
-        """The sums that a state file holds."""
+        """The sums from a state file."""
         columns = len(plain["settled"])
         capacity = whole_field(plain, "capacity", 2, CAPACITY)
         spacing = whole_field(plain, "spacing", 1, 1 << 50)
@@ -167,7 +167,7 @@ def _unit_sums(increments: FloatArray, unit: int) -> FloatArray:
 
 
 def _running_sums_as_text(numbers: FloatArray) -> str:
-    """Base 64 of all bytes: half a million numbers as digits would take half a second."""
+    """The bytes in base 64: half a million numbers as digits would take half a second."""
     return b64encode(numbers.astype("<f8").tobytes()).decode("ascii")
 
 

@@ -1,4 +1,4 @@
-"""`Server`: announcements out, reports in, one of each client and round.
+"""`Server`: announcements out, reports in; one report for each client and round.
 
     report → well formed? → of the open round? → in the domain? → first of its client? ║ collection
 
@@ -42,7 +42,7 @@ _MOST_NAMED = 10_000  # rejected reports of which a call says where they were
 
 
 class Server(Closed, NotCopied):
-    """A collection and its checks: made by `Topl.server()`. Threads may share it, and take turns.
+    """A collection and its checks: made by `Topl.server()`. Threads may share it, one at a time.
 
     Args:
         collection: fresh, made from `settings`.
@@ -121,7 +121,7 @@ class Server(Closed, NotCopied):
             raise ServerStateError(f"{self.path} is damaged") from None
 
     def _reload(self) -> None:
-        """Take over what another process has written, such as a round that it closed."""
+        """Take over what another process has written, such as a closed round."""
         self._load(self._settings, self.by_name)
         self._open_round()
 
@@ -191,7 +191,7 @@ class Server(Closed, NotCopied):
         return Received(accepted, rejected, rejected_at=rejected_at, codes=bytes(codes))
 
     def collect_shuffled(self, shuffled: Shuffled, delta: Number = "1/1000000000") -> Received:
-        """Take the reports of a shuffler, which has taken one report of each client.
+        """Take the reports of a shuffler, which has accepted one report of each client.
 
         An array at once: all of it is one transaction, on the disk when this returns. A hundred
         thousand reports a call are enough to hide what that costs.
@@ -267,7 +267,7 @@ class Server(Closed, NotCopied):
 
     @property
     def threshold(self) -> float | None:
-        """θ, in units of the data; None until it was chosen."""
+        """θ, in units of the data; None before it is chosen."""
         with self._store.committed:
             return self.collection.threshold
 
@@ -282,7 +282,7 @@ class Server(Closed, NotCopied):
             return self.collection.queries(starts, ends, confidence)
 
     def poisoning_bound(self, fraction: float) -> PoisoningBound:
-        """How far a fraction of malicious clients can move a range sum, at the largest θ so far."""
+        """How far a fraction of malicious clients can shift a sum, at the largest θ so far."""
         with self._store.committed:
             self._store.whole(self.collection.settle)
             used = np.array([one[1:] for one in self.collection.collected.thresholds])
@@ -296,5 +296,5 @@ class Server(Closed, NotCopied):
     # -- the file --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Everything accepted is on the disk already."""
+        """Close the file; everything accepted is on the disk already."""
         self._store.close()

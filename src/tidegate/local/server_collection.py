@@ -1,4 +1,4 @@
-"""The server's state: which questions are open, what was answered, what is published.
+"""The server's state: open questions, answers, published sums.
 
 One state machine serves the simulation and the real server. It knows no clients and no messages:
 only slots (places in the rotation of the open round) and reports (column numbers). Its memory
@@ -35,7 +35,7 @@ THRESHOLD, STREAM = "threshold", "stream"
 
 @dataclass(frozen=True)
 class Slot:
-    """A place in the rotation: the question, what it is for, and what it may cost."""
+    """A place in the rotation: the question, its purpose, and its cost."""
 
     question: Question
     phase: str
@@ -43,7 +43,7 @@ class Slot:
 
 
 class ServerCollection:
-    """Rounds of a survey, then the stream.
+    """The rounds of a survey, then the stream.
 
     `slots` is the rotation of the open round: the device that is n-th to be asked gets slot n mod
     len(slots), whatever its value is. `receive` takes reports to these slots, in any order, at
@@ -96,12 +96,12 @@ class ServerCollection:
 
     @property
     def threshold(self) -> float | None:
-        """θ, in units of the data; None until it was chosen."""
+        """θ, in units of the data; None before it is chosen."""
         return None if self.decision is None else self.decision.threshold * self._step
 
     @property
     def advice(self) -> str | None:
-        """What the user should be told about the threshold, if anything."""
+        """Advice about the threshold for the user; may be empty."""
         chosen = self.decision
         if chosen is None or not chosen.mostly_prior:
             return None
@@ -113,12 +113,12 @@ class ServerCollection:
 
     @property
     def collected(self) -> CollectedSums:
-        """What was published."""
+        """The published sums."""
         self.settle()
         return self._collected
 
     def settle(self) -> None:
-        """Add up the reports that wait, all at once; the split changes nothing."""
+        """Add up the waiting reports together; the split changes nothing."""
         if not self._waiting:
             return
         worth, repeats = map(np.concatenate, zip(*self._waiting, strict=True))
@@ -128,11 +128,11 @@ class ServerCollection:
 
     @property
     def left(self) -> int | None:
-        """How many reports the open round still takes; None if it never closes."""
+        """How many more reports the open round takes; None if it never closes."""
         return None if self.participants is None else self.participants - self.taken
 
     def _open(self, tallies: list[SurveyTally], *, repeated: bool) -> None:
-        """The next round: all that can fail happens before anything changes."""
+        """Open the next round: whatever can fail happens before anything changes."""
         opening = self.schedule.opening(tallies, self.decision, repeated=repeated)
         slots = tuple(self._slot(question) for question in opening.questions)
         collected = self.collected  # the reports of the round before are in
@@ -163,7 +163,7 @@ class ServerCollection:
     # --------------------------------------------------------------------------- receiving
 
     def receive(self, slots: IntArray, reports: IntArray) -> FloatArray:
-        """Take reports to slots of the open round; gives what is published for them.
+        """Take reports to slots of the open round; return what is published for them.
 
         During the survey before the stream nothing is published: the answer is empty.
 
@@ -215,7 +215,7 @@ class ServerCollection:
         self._open([*self.tallies, tally], repeated=self.repeated)
 
     def _publish(self, value: ValueQuestion, is_value: Any, reports: IntArray) -> FloatArray:
-        """Publish each report at its position, and again for devices after it that sent none."""
+        """Publish each report at its position, and repeat it for following devices without one."""
         if len(self.slots) == 1:
             worth = np.repeat(value.decoded[reports], self.copies)
             repeats = np.tile(np.arange(self.copies), len(reports))
@@ -248,7 +248,7 @@ class ServerCollection:
     # ------------------------------------------------------------------------------- state
 
     def plain(self) -> dict[str, Any]:
-        """All of its state as plain data; holds no raw values, only reports added up."""
+        """The whole state as plain data; it has no raw values, only sums of reports."""
         return {
             "round": self.round,
             "participants": self.participants,
@@ -264,7 +264,7 @@ class ServerCollection:
         }
 
     def restore(self, plain: Mapping[str, Any]) -> None:
-        """Resume from `plain`; `self` was just made from the same settings.
+        """Restore from `plain`; `self` must be new, with the same settings.
 
         Raises:
             SnapshotError: if this is not such a state; then nothing has changed.

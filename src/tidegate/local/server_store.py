@@ -10,7 +10,7 @@ The state of the collection is written when a round closes and now and then, and
 accepted reports are kept as they came: so a single report costs a small write, and loading replays
 at most `_MOST_REPORTS` of them, within a second.
 
-Of the clients of the open round the disk holds a digest each, which takes 24 bytes.
+Each client of the open round is stored as a digest of 24 bytes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ COMMIT;
 
 
 class ServerStore:
-    """The file of one collection; without a path, the same in memory."""
+    """The file of one collection; without a path, in memory."""
 
     def __init__(self, path: Path | None, *, create: bool) -> None:
         self.path = path
@@ -105,27 +105,27 @@ class ServerStore:
             raise ServerStateError(f"{self._name} is no state of a server, or of another version")
 
     def _checked_generation(self) -> int:
-        """How often the file was changed: by this another process's changes are noticed."""
+        """The number of changes of the file, which reveals those of another process."""
         generation = self.fact("generation")
         if type(generation) is not int:
             raise self._damaged()
         return generation
 
     def close(self) -> None:
-        """Everything committed is on the disk."""
+        """Close the file; everything committed is on the disk."""
         self._closed = True
         self._database.close()
 
     @property
     def turn(self) -> AbstractContextManager[Any]:
-        """The lock of the store, for `with`; refuses in a forked process, where it might hang."""
+        """The lock of the store, for `with`; refuses in a forked process, where it could hang."""
         with refused_as(ServerStateError):
             return self._ownership.lock
 
     @property
     @contextmanager
     def committed(self) -> Iterator[None]:
-        """A context that refuses if memory may be ahead of the file: none of that is given out."""
+        """A context that refuses if memory may be ahead of the file, which must not be shown."""
         with self.turn:
             with refused_as(ServerStateError):
                 self._ownership.check()
@@ -134,7 +134,7 @@ class ServerStore:
     @property
     @contextmanager
     def latest(self) -> Iterator[None]:
-        """As `committed`, and with what another process may have written meanwhile."""
+        """Like `committed`, after reading what another process has written."""
         with self.turn:
             if self.path is not None and self.fact("generation") != self._generation:
                 with self.transaction():
@@ -143,18 +143,18 @@ class ServerStore:
                 yield
 
     def whole(self, change: Callable[[], None]) -> None:
-        """Change memory, whole; or refuse from then on, until the file is opened again."""
+        """Change memory as a whole; after a failure, refuse until the file is opened again."""
         self._ownership.whole(change)
 
     # -- reading ---------------------------------------------------------------------------------
 
     def fact(self, name: str) -> Any:
-        """What is stored under a name; None: nothing."""
+        """The bytes stored under a name; None: nothing."""
         rows = self._rows_of("SELECT value FROM facts WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
     def plain(self, name: str) -> Any:
-        """What is stored under a name as JSON, parsed."""
+        """The parsed JSON stored under a name."""
         text = self.fact(name)
         try:
             return None if text is None else json.loads(text)
@@ -162,14 +162,14 @@ class ServerStore:
             raise self._damaged() from None
 
     def kept(self, name: str, kind: type[Kept]) -> Kept:
-        """What is stored under a name as JSON; refuses if it is missing or of another type."""
+        """The parsed JSON stored under a name; refuses if it is missing or of another type."""
         value = self.plain(name)
         if type(value) is not kind:
             raise self._damaged()
         return value
 
     def journal(self) -> tuple[IntArray, IntArray]:
-        """Slots and reports since the state was written, in the order of acceptance."""
+        """Slots and reports since the state was written, in order of acceptance."""
         slots, reports = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for count, *columns in self._rows_of(
             "SELECT count, slots, reports FROM journal ORDER BY number LIMIT ?", (_MOST_ROWS,)
@@ -194,7 +194,7 @@ class ServerStore:
         return Counter(counts)
 
     def _rows_of(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """All at once: a damaged row is an error only when it is fetched."""
+        """All rows at once: a damaged row raises only when it is fetched."""
         try:
             return self._database.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -204,7 +204,7 @@ class ServerStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing. After a failure this object refuses everything: memory may be ahead."""
+        """A transaction. After a failure this object refuses everything: memory may be ahead."""
         if self._closed:
             raise ServerStateError(f"{self._name} is closed: open it")
         if self._place is not None:
@@ -232,7 +232,7 @@ class ServerStore:
             self._ownership.done()
 
     def _catch_up(self) -> None:
-        """Another process has written: that counts, unless the file is older than before."""
+        """Load what another process has written, unless the file is older than before."""
         self._generation, before = self._checked_generation(), self._generation
         if self._generation < before:
             raise ServerStateError(f"{self._name} was replaced by an older copy: open it again")
@@ -246,17 +246,17 @@ class ServerStore:
         self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
 
     def is_new(self, client: str) -> bool:
-        """Remember a client of the open round; False if it is known."""
+        """Add a client of the open round; False if it is known."""
         name = hashlib.blake2b(client.encode(), digest_size=16).digest()
         added = self._database.execute("INSERT OR IGNORE INTO seen VALUES (?)", (name,))
         return added.rowcount == 1
 
     def forget_clients(self) -> None:
-        """The round is closed."""
+        """Forget the clients: the round is closed."""
         self._database.execute("DELETE FROM seen")
 
     def append(self, slots: IntArray, reports: IntArray) -> None:
-        """Accepted reports. Without a file there is nobody to read them again."""
+        """Append accepted reports to the journal; without a file, do nothing."""
         if self.path is None:
             return
         for start in range(0, len(slots), _MOST_IN_ROW):
@@ -278,11 +278,11 @@ class ServerStore:
 
     @property
     def state_is_old(self) -> bool:
-        """Whether loading would have to replay many reports."""
+        """Whether loading would replay many reports."""
         return self._waiting >= _MOST_REPORTS or self._rows >= _MOST_ROWS
 
     def write_state(self, state: Mapping[str, Any]) -> None:
-        """The state that includes all of the journal, which is dropped."""
+        """Write the state with the whole journal applied, and drop the journal."""
         self.set_facts({"state": state})
         self._database.execute("DELETE FROM journal")
         self._waiting = self._rows = 0

@@ -1,4 +1,4 @@
-"""Where a server's file is, and the ways in which it cannot be used."""
+"""The place of a server's file, and the errors if it cannot be used."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tidegate.errors import RefusedError, TidegateError
 
 
 class ServerStateError(RefusedError):
-    """The server's file cannot be used: damaged, of other settings, or changed by another."""
+    """The server's file cannot be used: damaged, of other settings, or changed by others."""
 
 
 class ServerStorageError(TidegateError):
-    """The disk did not take it: full, or failing. What was committed before is intact."""
+    """The disk did not store it: full, or failing. Earlier commits are intact."""
 
 
 class ServerStorePlace:
-    """Where the file is: what SQLite has open must stay there, or accepted reports are lost.
+    """The file's place: what SQLite has open must stay there, or accepted reports are lost.
 
     A second hard link is refused: SQLite would give each name a log of its own.
     """
@@ -35,7 +35,7 @@ class ServerStorePlace:
         self.check()
 
     def check(self) -> None:
-        """Refuse unless the name that was given still leads to the file, and no other does."""
+        """Refuse unless the given name, and no other, leads to the file."""
         try:
             now = self._given.stat()
         except OSError:

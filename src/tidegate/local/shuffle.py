@@ -32,7 +32,7 @@ _LEAST_DELTA = Fraction(1, 10**100)
 
 @dataclass(frozen=True)
 class Shuffled:
-    """Reports of one round in random order, without names: arrays of whole numbers.
+    """Reports of one round in random order, without names: arrays of integers.
 
     >>> Shuffled("r1", np.array([0, 0]), np.array([1.5, 2]))
     Traceback (most recent call last):
@@ -60,7 +60,7 @@ class Shuffled:
 
 
 class Shuffler:
-    """Collects the reports of one round, one from each client, and gives them away mixed.
+    """Collects the reports of one round, one from each client, and returns them shuffled.
 
     Where questions go by name, the server cannot see any more whether a report is to the right
     one: tell the shuffler how many `slots` there are, so that it does (see
@@ -110,7 +110,7 @@ class Shuffler:
         return True
 
     def release(self) -> Shuffled:
-        """All of them in random order; the shuffler forgets them and their senders."""
+        """All reports in random order; the shuffler forgets them and their senders."""
         pairs = np.array(list(self._reports.values()), dtype=np.int64).reshape(-1, 2)
         words = self._randomness.new_epoch().keystream("local/shuffle", b"").at()
         keys: Any = words.take(len(pairs))
@@ -167,7 +167,7 @@ def amplified(epsilon: Number, reports: int, delta: Number) -> Guarantee:
 
 
 def least_hidden(epsilons: Sequence[Fraction], counts: IntArray, delta: Number) -> Guarantee | None:
-    """What the report costs that hides least among those to its own question; None: no reports."""
+    """The amplified guarantee of the reports that are hidden least; None: no reports."""
     promises = [
         amplified(epsilon, int(count), delta)
         for epsilon, count in zip(epsilons, counts, strict=True)

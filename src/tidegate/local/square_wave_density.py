@@ -1,4 +1,4 @@
-"""The density behind reports of Square Wave: expectation-maximisation, O(bins) a step.
+"""The density behind reports of Square Wave: expectation-maximisation, O(bins) per step.
 
 A report falls into cell c with probability low + (high − low)·[i ≤ c ≤ i + 2·half] if the value is
 in bin i. So the matrix of these probabilities is a constant plus a band of ones, and both products
@@ -48,7 +48,7 @@ def estimate_density(
     steps: int = _STEPS,
     progress: Progress | None = None,
 ) -> WaveDensity:
-    """The density under which the reports are likeliest (EM), or a smoothed one (EMS).
+    """The maximum-likelihood density of the reports (EM), or a smoothed one (EMS).
 
     Starts from equal shares. **Stopping rule**: a step changes the log-likelihood of all reports by
     less than `gain` (10⁻³·e^ε if not given), or `steps` were made. The rule matters: what is left
@@ -126,7 +126,7 @@ class _DensityStep:
 
 
 def _smooth_density(shares: FloatArray) -> FloatArray:
-    """Averaged by (1, 2, 1)/4; at both ends by the part of it that is inside, (2, 1)/3."""
+    """Average with weights (1, 2, 1)/4; at both ends with those inside, (2, 1)/3."""
     smooth: FloatArray = 2 * shares
     smooth[1:] += shares[:-1]
     smooth[:-1] += shares[1:]

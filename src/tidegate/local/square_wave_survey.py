@@ -1,4 +1,4 @@
-"""ToPL's own way to a threshold: one round of Square Wave, its density, the error it predicts."""
+"""ToPL's own survey: one round of Square Wave, its density, the predicted error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Objective(Enum):
 
 @dataclass(frozen=True)
 class SquareWaveThreshold:
-    """A chosen threshold, and what it was chosen from.
+    """A chosen threshold, and the facts of its choice.
 
     Attributes:
         threshold: θ in steps.
@@ -65,7 +65,7 @@ def square_wave_threshold(
     gain: float | None = None,
     progress: Progress | None = None,
 ) -> SquareWaveThreshold:
-    """Estimate the density, prune it, and take the threshold of the least predicted error.
+    """Estimate the density, prune it, and choose the threshold of least predicted error.
 
     With `smoothing` it is the paper's "SW" (EMS, not pruned), otherwise its "SW-W" (EM, pruned).
     Post-processing of reports: no privacy is spent here.
@@ -115,7 +115,7 @@ def best_wave_threshold(
     horizon: int,
     objective: Objective = Objective.CORRECTED,
 ) -> int:
-    """The upper end of the bin, in steps, at which the predicted error is least.
+    """The upper end of the bin, in steps, with the least predicted error.
 
     Args:
         question: its bins are the candidates.
@@ -148,7 +148,7 @@ _BINS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class SquareWaveSurvey:
-    """All devices of the hold-out report their value by Square Wave.
+    """Every device of the hold-out reports its value by Square Wave.
 
     Attributes:
         epsilon: what such a report may cost.
@@ -170,17 +170,17 @@ class SquareWaveSurvey:
 
     @cached_property
     def question(self) -> WaveQuestion:
-        """1,024 bins as in the paper; no more than there are values."""
+        """1,024 bins as in the paper, or fewer if there are fewer values."""
         return square_wave(self.top, self.epsilon, min(_BINS, self.top + 1))
 
     def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
-        """One round."""
+        """The only round."""
         if tallies:
             return None
         return SurveyRound(questions=(self.question,), participants=self.holdout)
 
     def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
-        """The threshold of the least predicted error; nothing is added to reports."""
+        """The threshold of least predicted error; nothing is added to reports."""
         chosen = square_wave_threshold(
             self.question,
             np.array(tallies[0].counts[0]),

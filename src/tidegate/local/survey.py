@@ -24,13 +24,13 @@ from tidegate.local.questions import Question
 
 # The posterior range of the threshold within which data, not the prior, chose it.
 TRUSTED_SPAN = 4.0
-# Of reports, positions or steps in a state file: beyond, they would not be exact as floats.
+# The most reports, positions or steps in a state file: larger numbers are not exact as floats.
 MOST = 1 << 53
 
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyRound:
-    """Questions to ask in strict rotation, until `participants` devices have answered.
+    """Questions in strict rotation, until `participants` devices have answered.
 
     Attributes:
         questions: none of them asks for the value itself. None at all: a part of the stream in
@@ -52,7 +52,7 @@ class SurveyRound:
 class SurveyTally:
     """The result of a round: `counts[slot][report]` devices gave that report to that question.
 
-    Of a part of the stream in which nobody was asked it is empty.
+    It is empty for a part of the stream without questions.
     """
 
     questions: tuple[Question, ...]
@@ -67,13 +67,13 @@ class SurveyTally:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SurveyTally:
-        """The tally that a state file holds."""
+        """The tally from a state file."""
         questions = tuple(question_from_plain(one) for one in plain["questions"])
         return cls(questions=questions, counts=survey_counts_of(plain["counts"], questions))
 
 
 def survey_counts_of(rows: Any, questions: Sequence[Question]) -> tuple[tuple[int, ...], ...]:
-    """Rows of a state file: how often each report to each of these questions was given."""
+    """Rows of a state file: how often each report to each question was given."""
     if [len(row) for row in rows] != [question.reports for question in questions]:
         raise SettingError("counts", "must have one number for every report of every question")
     return tuple(tuple(whole_json_number(one, "counts", 0, MOST) for one in row) for row in rows)
@@ -81,7 +81,7 @@ def survey_counts_of(rows: Any, questions: Sequence[Question]) -> tuple[tuple[in
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyDecision:
-    """A threshold, and what is known about it; all in steps of the resolution.
+    """A threshold and the facts known about it, in steps of the resolution.
 
     Attributes:
         threshold: values are cut at this.
@@ -98,17 +98,17 @@ class SurveyDecision:
 
     @property
     def lowest(self) -> int:
-        """Smaller values are cut at this: 0, or below it."""
+        """The lower cap: 0, or below it."""
         return 0 if self.below is None else -self.below.threshold
 
     @property
     def added(self) -> float:
-        """What is added to every report: what both cuts are expected to take."""
+        """What is added to every report: the expected loss at both caps."""
         return self.offset - (0.0 if self.below is None else self.below.offset)
 
     @property
     def mostly_prior(self) -> bool:
-        """Whether the reports left the best threshold open by more than a factor of 4.
+        """Whether the reports leave the best threshold uncertain by more than a factor of 4.
 
         On the side that decides about the noise, if there are two.
         """
@@ -124,7 +124,7 @@ class SurveyDecision:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SurveyDecision:
-        """The decision that a state file holds."""
+        """The decision from a state file."""
         low, high = (finite_json_number(plain[name], name, math.inf) for name in ("low", "high"))
         return cls(
             threshold=whole_field(plain, "threshold", 1, MOST),
@@ -139,20 +139,20 @@ class Survey(Protocol):
     """The server's side of choosing a threshold."""
 
     def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
-        """What to ask after these rounds; None if enough was asked.
+        """The questions that follow these rounds; None if there are enough answers.
 
         Rounds in the stream come after all others: a decision is made before the first of them.
         """
         ...
 
     def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
-        """The threshold, given these rounds."""
+        """The threshold, from these rounds."""
         ...
 
 
 @dataclass(frozen=True)
 class GivenThresholdSurvey:
-    """No survey: the thresholds are given; `lowest` is how far values below 0 reach.
+    """No survey: the thresholds are given; `lowest` is the lower cap.
 
     >>> GivenThresholdSurvey(21).next_round([]), GivenThresholdSurvey(21).decide([]).threshold
     (None, 21)
@@ -162,11 +162,11 @@ class GivenThresholdSurvey:
     lowest: int = 0
 
     def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
-        """Nothing to ask."""
+        """None: there is nothing to ask."""
         return None
 
     def decide(self, tallies: Sequence[SurveyTally]) -> SurveyDecision:
-        """What was given."""
+        """The given thresholds."""
         given = SurveyDecision(threshold=self.threshold, low=self.threshold, high=self.threshold)
         if not self.lowest:
             return given

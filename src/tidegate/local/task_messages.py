@@ -1,4 +1,4 @@
-"""Messages of a service beside announcements and reports: the open round, and outcomes."""
+"""Other messages of a service: the open round, and the outcomes of reports."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class RoundMessage:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> RoundMessage:
-        """Parse what `json()` gave; raises `MessageError`."""
+        """Parse what `json()` returned; raises `MessageError`."""
         plain = read_canonical_json(text, "round", 7)
         with naming_json_message("round"):
             times = {
@@ -86,7 +86,7 @@ def _text_in_task_message(plain: dict[str, Any], name: str) -> str:
 
 
 def outcomes_json(clients: Sequence[str | None], outcomes: Sequence[str]) -> str:
-    """What became of reports, in their order; a report's id is its device's name in the round.
+    """The outcomes of reports, in order; a report's id is its device's name in the round.
 
     Written out, as `written_json` would: every report gets one, and that took a tenth of its time.
     """

@@ -1,4 +1,4 @@
-"""`Topl`: settings of the local model: what devices are asked, what a server makes of it."""
+"""`Topl`: settings of the local model: the questions to devices, and the server's choices."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _LARGEST_TOP = 1 << 31  # of a wave's domain
 
 
 class ToplReportEpsilon(Epsilon):
-    """What one report may cost: 32-bit weights are fine enough for these."""
+    """The ε of one report, in the range for which 32-bit weights are precise enough."""
 
     smallest = SMALLEST
     largest = LARGEST
@@ -142,12 +142,12 @@ class Topl(Spec):
 
     @cached_property
     def lattice(self) -> Lattice:
-        """Values as whole steps."""
+        """The lattice that turns values into whole steps."""
         return Lattice(self.bound, self.resolution, self.lower)
 
     @property
     def survey_epsilon(self) -> Fraction:
-        """What an answer that helps to choose the threshold costs."""
+        """The cost of an answer that helps to choose the threshold."""
         return self.epsilon if self.threshold_epsilon is None else self.threshold_epsilon
 
     @property
@@ -169,26 +169,26 @@ class Topl(Spec):
         return self.report or ("optimal" if skewed else "hybrid")
 
     def question(self, threshold: int) -> ValueQuestion:
-        """What a device of the stream is asked: its value, cut at `threshold` steps."""
+        """The question to a device of the stream: its value, capped at `threshold` steps."""
         return MECHANISMS[self.mechanism](threshold, self.epsilon)
 
     @cached_property
     def survey(self) -> Survey:
-        """How the threshold is chosen."""
+        """The survey that chooses the threshold."""
         return first_scheduled_survey(self)
 
     @property
     def asked_first(self) -> int:
-        """How many devices are asked for the threshold before the stream begins."""
+        """How many devices answer about the threshold before the stream begins."""
         return asked_in_first_round(self)
 
     @cached_property
     def again(self) -> RoundRepetition | None:
-        """How the threshold is chosen again; None: it stays."""
+        """The surveys that choose the threshold again. None: it stays."""
         return later_scheduled_surveys(self)
 
     def collection(self, state: State | None = None, capacity: int = CAPACITY) -> ServerCollection:
-        """The server's state machine, from the beginning or from its `plain()` state."""
+        """The server's state machine, new or from its `plain()` state."""
         made = ServerCollection(
             survey=self.survey,
             reporter=self.question,
@@ -204,7 +204,7 @@ class Topl(Spec):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Topl:
-        """The specification that `settings()` was taken of.
+        """The specification from what `settings()` returned.
 
         >>> topl = Topl(epsilon=0.1, bound=1657)
         >>> Topl.from_settings(topl.settings()) == topl
@@ -225,7 +225,7 @@ class Topl(Spec):
         name: str | None = None,
         clamp: bool = False,
     ) -> Client:
-        """A device (see `tidegate.local.client.Client`), which remembers its reports in `memory`.
+        """A device (see `tidegate.local.client.Client`), which stores its reports in `memory`.
 
         A real device gives a path. Without one it forgets when it ends, and would spend once more.
 
@@ -272,7 +272,7 @@ class Topl(Spec):
     def simulate(
         self, values: Any, randomness: Randomness | None = None, *, clamp: bool = False
     ) -> Simulation:
-        """All devices and their server at once: `values` in the order in which they are asked.
+        """Simulate all devices and their server: `values` in the order of the questions.
 
         Values below `lower` are refused, as by a device; with `clamp` they count as it. (Larger
         ones than the bound count as the bound, missing ones as 0.)

@@ -22,7 +22,7 @@ _BATCH = 1 << 16
 
 @dataclass(frozen=True)
 class Simulation:
-    """A collection that was fed by simulated devices.
+    """A collection with the reports of simulated devices.
 
     Attributes:
         released: one number for every value after the hold-out.
@@ -36,7 +36,7 @@ class Simulation:
 
     @property
     def decision(self) -> SurveyDecision | None:
-        """The threshold as it was chosen last; None if the hold-out was not full."""
+        """The last choice of the threshold; None if the hold-out was not full."""
         return self.collection.decision
 
     @property
@@ -46,7 +46,7 @@ class Simulation:
 
     @property
     def advice(self) -> str | None:
-        """What the user should be told about the threshold, if anything."""
+        """Advice about the threshold for the user; may be empty."""
         return self.collection.advice
 
     def query(self, start: int, end: int, confidence: float = 0.95) -> Answer:
@@ -55,7 +55,7 @@ class Simulation:
 
 
 def refuse_to_simulate_below(numbers: NDArray[Any], lower: float) -> None:
-    """Refuse values that no device would report on: only a rehearsal may look at them."""
+    """Refuse values that no device would report: only a rehearsal may read them."""
     wrong = np.flatnonzero(numbers < lower)
     if wrong.size:
         raise SettingError(
@@ -68,7 +68,7 @@ def refuse_to_simulate_below(numbers: NDArray[Any], lower: float) -> None:
 def run_simulation(
     collection: ServerCollection, values: IntArray, keystream: Keystream
 ) -> FloatArray:
-    """Let the devices of `values` (in steps) answer in their order; gives what is published."""
+    """Let the devices of `values` (in steps) answer in order; return what is published."""
     published = [np.zeros(0)]
     position = batch = 0
     while position < values.size:
@@ -94,7 +94,7 @@ def _simulated_rotation(taken: int, count: int, slots: int) -> IntArray:
 def _simulated_answers(
     asked: tuple[Slot, ...], slots: IntArray, devices: IntArray, words: WordSource
 ) -> IntArray:
-    """What the devices report to the slots that they were given."""
+    """The reports of devices to their slots."""
     if len(asked) == 1:
         return asked[0].question.answers(devices, words)
     reports = np.zeros(devices.size, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""One published method a file: its preset, and the stages that only it has.
+"""The published methods, one file each: a preset, and the stages that only this method has.
 
 A file without a leading underscore is a method. It defines a preset function, whose docstring says
 what the method does, when to choose it and where it was published, and ends with `METHOD =
@@ -24,20 +24,20 @@ LOCAL = frozenset({"topl"})  # methods of the local model: known without importi
 
 
 def __dir__() -> list[str]:
-    """The public names, and not whatever modules were imported on the way."""
+    """The public names only, not modules that happen to be imported."""
     return list(__all__)
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """The methods by the name of their file, which is that of their preset; imports none."""
+    """The names of all methods, which are those of their files and presets; imports none."""
     found = sorted(module.name for module in iter_modules(__path__))
     return tuple(name for name in found if not name.startswith("_"))
 
 
 @cache
 def find(name: str) -> Method:
-    """The method of a file.
+    """The registered method of a file.
 
     >>> find("tops").preset(epsilon=0.1, bound=1657).guarantee.epsilon
     Fraction(1, 10)
@@ -51,10 +51,10 @@ def find(name: str) -> Method:
 
 
 def registered() -> tuple[Method, ...]:
-    """All methods, in the order of their names."""
+    """All methods, sorted by name."""
     return tuple(find(name) for name in names())
 
 
 def stages() -> list[type[Spec]]:
-    """The stages that only one method has; `tidegate` lets stored settings name them."""
+    """The stages that belong to one method only; `tidegate` registers them for stored settings."""
     return [stage for method in registered() for stage in method.stages]

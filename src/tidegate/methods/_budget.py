@@ -26,7 +26,7 @@ def budget(
     start_early: int | None = None,
     every: int | None = None,
 ) -> tuple[Unit, Fraction, Fraction]:
-    """The unit, the budget of one event, and the part of it that choosing again gets."""
+    """The unit, the budget of one event, and the share of it for choosing the threshold again."""
     unit = checked_unit(unit)
     per_event = within("epsilon", epsilon, Epsilon) / unit.size
     return unit, per_event, share_of_reselection(share, start_early, every)
@@ -34,7 +34,7 @@ def budget(
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetSurroundings:
-    """What a pipeline has besides its perturber and estimator."""
+    """The parts of a pipeline other than its perturber and estimator."""
 
     threshold: Threshold
     horizon: int
@@ -42,7 +42,7 @@ class BudgetSurroundings:
     common: Common
 
     def pipeline(self, perturber: Perturber, estimator: Estimator | None = None) -> Pipeline:
-        """The whole pipeline; no estimator: noisy values are published as they are."""
+        """The whole pipeline. Without an estimator, noisy values are published as they are."""
         return assembled_preset(
             self.threshold,
             perturber,
@@ -54,14 +54,14 @@ class BudgetSurroundings:
 
 @dataclass(frozen=True, kw_only=True)
 class EventBudget(BudgetSurroundings):
-    """ε of one event."""
+    """The ε of one event."""
 
     epsilon: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianBudget(BudgetSurroundings):
-    """ρ of one event, and the δ at which it is stated as (ε, δ)."""
+    """The ρ of one event, and the δ for stating it as (ε, δ)."""
 
     rho: Fraction
     delta: Fraction
@@ -69,14 +69,14 @@ class GaussianBudget(BudgetSurroundings):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowBudget(BudgetSurroundings):
-    """ε of all values of a window together, as far as the stream has it."""
+    """The ε of all values of a window together, for the stream."""
 
     epsilon: Fraction
     window: int
 
 
 def per_event(epsilon: Number, bound: Number, shared: PerEvent) -> EventBudget:
-    """Threshold and stream look at disjoint values, so each has the whole budget of an event."""
+    """Give threshold and stream the whole budget of an event each: they read disjoint values."""
     unit, each, _ = budget(epsilon, shared["unit"])
     return EventBudget(
         epsilon=each,
@@ -88,7 +88,7 @@ def per_event(epsilon: Number, bound: Number, shared: PerEvent) -> EventBudget:
 
 
 def per_event_gaussian(epsilon: Number, bound: Number, shared: Concentrated) -> GaussianBudget:
-    """ρ is the largest (to six digits) that implies (`epsilon`, `delta`)-DP for the unit.
+    """Find the largest ρ (to six digits) that implies (`epsilon`, `delta`)-DP for the unit.
 
     A unit of n events costs n²·ρ. The threshold is chosen with pure √(2ρ)-DP, which implies ρ-zCDP.
     """
@@ -109,7 +109,7 @@ def per_event_gaussian(epsilon: Number, bound: Number, shared: Concentrated) -> 
 
 
 def per_window(epsilon: Number, bound: Number, shared: PerWindow) -> WindowBudget:
-    """A window can lie across hold-out and stream, so the threshold gets a quarter of ε.
+    """Give the threshold a quarter of ε: a window can span hold-out and stream.
 
     (By group privacy: for all events of the window.) Without a hold-out, the stream has all of it.
     """
@@ -129,7 +129,7 @@ def per_window(epsilon: Number, bound: Number, shared: PerWindow) -> WindowBudge
 
 
 def _truncation_budget(epsilon: Fraction, bound: Number, holdout: int) -> Threshold:
-    """The threshold of a method that was published without one.
+    """The threshold for a method that was published without one.
 
     A hold-out chooses it; `holdout=0` is the method as published: θ is the bound, and no value is
     spent on it.
@@ -150,7 +150,7 @@ def _common_budget(shared: Common) -> Common:
 
 @lru_cache(maxsize=64)
 def rho_of_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """A ρ, close to the largest, for which ρ-zCDP implies (ε, δ)-DP.
+    """A ρ, close to the largest, such that ρ-zCDP implies (ε, δ)-DP.
 
     Rounded down to six digits, so that it is a short number and the same on every machine.
 

@@ -1,4 +1,4 @@
-"""Periods of a cycle, as numbers of rows or as lengths of time."""
+"""Periods of a cycle, as numbers of rows or as durations."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _ROWS = 64  # at the beginning, whose times tell how far rows are apart
 
 
 def is_length_of_period(part: int | str) -> bool:
-    """Whether this is a length of time such as `1d`, and not a number of rows."""
+    """Whether a period is a duration such as `1d`, not a number of rows."""
     return isinstance(part, str) and not part.strip().isdecimal()
 
 
 def periods_as_rows(period: Period, spacing: int) -> list[int] | None:
-    """Lengths of time in rows that are `spacing` nanoseconds apart; numbers of rows as they are.
+    """Convert durations to numbers of rows that are `spacing` nanoseconds apart; keep numbers.
 
     >>> periods_as_rows(["1d", 7], 3600 * 10**9)
     [24, 7]
@@ -38,7 +38,7 @@ def periods_as_rows(period: Period, spacing: int) -> list[int] | None:
 
 
 def periods_in_rows(period: Period, ticks: IntArray) -> Period:
-    """Periods in rows with these times; numbers of rows need none."""
+    """Convert periods to numbers of rows with these times; numbers of rows need no times."""
     parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
     return (
         periods_as_rows(period, spacing_for_periods(ticks))
@@ -68,7 +68,7 @@ def _rows_of_period(part: int | str, spacing: int) -> int:
 
 
 def spacing_for_periods(ticks: IntArray) -> int:
-    """Nanoseconds from row to row, by the times of the first rows: they are public."""
+    """Nanoseconds from row to row, measured on the first rows' times, which are public."""
     steps = np.diff(ticks[:_ROWS])
     if not steps.size:
         raise SettingError("period", "must be a number of rows: there are too few to tell")
@@ -80,7 +80,7 @@ def spacing_for_periods(ticks: IntArray) -> int:
 
 
 def refuse_periods_as_lengths(period: Period) -> None:
-    """Refuse lengths of time where nothing tells how far rows are apart."""
+    """Refuse durations where the distance between rows is unknown."""
     parts: Sequence[Any] = period if isinstance(period, list | tuple) else [period]
     if any(isinstance(part, str) and is_length_of_period(part) for part in parts):
         raise SettingError(

@@ -38,7 +38,7 @@ def events(
     non_negative: bool = False,
     history: int | None = None,
 ) -> Pipeline:
-    """Sums, or numbers, of events per tick of a clock; protected is that an event happened at all.
+    """Sums, or counts, of events per tick of a clock; protects that an event happened at all.
 
     Pure ε-DP in exact arithmetic for one event that is added or removed. A changed value, or a time
     that is moved, costs 2·ε: an event is removed and another one added. How many events there are
@@ -109,7 +109,7 @@ def events(
 
 
 def _event_periods(ticks: Ticks, horizon: int) -> tuple[int, ...] | None:
-    """The day and the week in ticks, if a horizon has some of them: the clock is public."""
+    """Day and week in ticks, if a horizon holds several of them: the clock is public."""
     day, rest = divmod(DAY, ticks.length)
     found = tuple(
         period for period in (day, 7 * day) if period > 2 and _SOME * period <= horizon and not rest
@@ -117,7 +117,7 @@ def _event_periods(ticks: Ticks, horizon: int) -> tuple[int, ...] | None:
     return found or None
 
 
-_SOME = 3  # of a cycle: fewer tell nothing
+_SOME = 3  # ticks of a cycle: fewer tell nothing
 
 # Of ε, for the sums of a mean: their noise is scaled to θ, which is several times the mean. Where
 # it is 5 to 20 times that of numbers, relatively, the best share is 0.75 to 0.88.
@@ -127,7 +127,7 @@ SUMS = Fraction(4, 5)
 def event_means(
     epsilon: Number, bound: Number, *, share: Number = SUMS, **settings: Any
 ) -> EventMeans:
-    """Sums, numbers and means of events over ranges of time; ε for all of them together.
+    """Sums, counts and means of events over ranges of time; ε for all of them together.
 
     Args:
         epsilon: the budget of every event.

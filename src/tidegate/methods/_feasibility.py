@@ -1,6 +1,6 @@
 """Refuse settings that cannot give useful results, before any value is read.
 
-Presets ask here; who knows better builds a `tidegate.Pipeline` from stages, which does not.
+Presets call these checks; a `tidegate.Pipeline` that is built from stages skips them.
 
 A total over the horizon has noise of at least √2·θ/ε, ε that of one value, however it is measured:
 a single node with the whole budget. The total itself is at most horizon·θ, half of it for values
@@ -26,7 +26,7 @@ _ENDLESS = 10**15
 
 
 def check_feasible_horizon(epsilon: Fraction, horizon: int, unit: Unit) -> None:
-    """Refuse a budget, `epsilon` of one value, for which noise exceeds every total."""
+    """Refuse a budget of one value with which noise exceeds every total."""
     length = whole("horizon", horizon, minimum=1)
     if epsilon * length < LEAST:
         raise SettingError(
@@ -39,7 +39,7 @@ def check_feasible_horizon(epsilon: Fraction, horizon: int, unit: Unit) -> None:
 
 
 def feasible_holdout(holdout: int | None, epsilon: Fraction, unit: Unit) -> int:
-    """The hold-out that was given, or the usual one if it is enough for this budget of a value."""
+    """The given hold-out, or the default one if it suffices for this budget of a value."""
     if holdout is not None:
         return whole("holdout", holdout, minimum=1)
     if epsilon * USUAL_HOLDOUT < SEEN:
@@ -54,12 +54,12 @@ def feasible_holdout(holdout: int | None, epsilon: Fraction, unit: Unit) -> int:
 
 
 def _share(epsilon: Fraction, unit: Unit) -> str:
-    """What a unit of several values leaves to each."""
+    """The budget that a unit of several values leaves to each."""
     return "" if unit.size == 1 else f" for {unit.size:,} values ({_shown(epsilon)} each)"
 
 
 def _instead(what: str, least: Fraction) -> str:
-    """Another way out, unless it is longer than any stream: its digits would fill the screen."""
+    """Suggest another setting, unless its number is longer than any stream."""
     return "" if least > _ENDLESS else f", or a {what} of {math.ceil(least):,} values or more"
 
 
@@ -68,6 +68,6 @@ def _shown(number: Fraction) -> str:
 
 
 def _up(number: Fraction) -> str:
-    """Two digits, rounded up: what is named must be enough."""
+    """Round up to two digits: what is suggested must be enough."""
     step = Fraction(10) ** (math.floor(math.log10(number)) - 1)
     return f"{float(exact('epsilon', math.ceil(number / step) * step)):g}"

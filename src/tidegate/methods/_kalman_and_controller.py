@@ -1,4 +1,4 @@
-"""The Kalman filter of `fast` and `rescue_dp`, and the controller that asks for measurements."""
+"""The Kalman filter of `fast` and `rescue_dp`, and the controller that decides when to measure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SURE = 1.01 * SET_POINT / PROPORTIONAL  # an error from which on an interval of 
 
 
 class KalmanLevel:
-    """The Kalman filter of a level that walks at random."""
+    """The Kalman filter of a random-walk level."""
 
     STATE: ClassVar[tuple[str, ...]] = ("exact", "variance", "level")
 
@@ -34,7 +34,7 @@ class KalmanLevel:
         self.level = float(threshold // 2)
 
     def push(self, leaves: MeasuredLeaves) -> FloatArray:
-        """The level after each leaf: time passes, and measured numbers move it."""
+        """The posterior mean after each leaf: predict over its time, update if measured."""
         numbers, spans, marks, filtered = leaves
         now = self._step_variance, self.exact, self.variance
         if filtered is not None and filtered.before == now:
@@ -68,7 +68,7 @@ class KalmanLevel:
 
 
 class KalmanFeedback:
-    """The filter on the side of the perturber, with the controller's next interval.
+    """The perturber's copy of the filter, with the controller's next interval.
 
     Both are functions of what was released: the perturber runs them to know which value to measure
     next.
@@ -85,11 +85,11 @@ class KalmanFeedback:
 
     @property
     def filter(self) -> tuple[float, float, float]:
-        """What decides what the filter finds in the numbers that come."""
+        """The state of the filter: the variance of a step, the mean and its variance."""
         return self._step_variance, self.exact, self.variance
 
     def follow(self, number: int, span: int, mark: int) -> None:
-        """Time passes by `span` values; a measured number moves the level and the interval."""
+        """Predict for `span` values; a measured number updates the level and the interval."""
         variance = self.variance + span * self._step_variance
         if not mark:
             self.variance = variance
@@ -106,7 +106,7 @@ class KalmanFeedback:
 
 
 def controlled_interval(interval: float, error: float, errors: Collection[float]) -> float:
-    """What the controller says after an error, the last of `errors`."""
+    """The interval that the controller sets after an error, the last of `errors`."""
     # e^x ≥ 1 + x + x²/2 for x ≥ 0: where even that leaves less than 1, the interval is 1, without
     # an exponential; nor does it need the integral part, which is never negative.
     power = (PROPORTIONAL * error - SET_POINT) / SET_POINT

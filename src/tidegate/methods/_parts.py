@@ -1,4 +1,4 @@
-"""Published rules that are a part of a method, not a method: thresholds, reports, sums afterwards.
+"""Published mechanisms that are parts of a method: thresholds, reports, post-processing.
 
 `tidegate methods` lists them below the methods. Guarantees are derived where a class has one.
 """
@@ -19,7 +19,7 @@ _LAPLACE_MAX = {"selection": "laplace"}
 
 @dataclass(frozen=True)
 class Part:
-    """A published rule: a threshold, a report, a survey or post-processing.
+    """A published mechanism: a threshold, a report, a survey or post-processing.
 
     Attributes:
         name: how it is written in a program.
@@ -143,7 +143,7 @@ _AFTERWARDS = (
 
 @cache
 def parts() -> tuple[Part, ...]:
-    """The published rules: thresholds, reports and surveys of `topl`, post-processing."""
+    """The published mechanisms: thresholds, reports and surveys of `topl`, post-processing."""
     from tidegate.local.topl import Topl  # on demand: the central model needs none of it
 
     found = []

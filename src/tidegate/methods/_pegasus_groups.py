@@ -30,7 +30,7 @@ LONGEST = 1 << 14  # values of a group: they are part of the state
 _LONG = 128  # values of a group from which on many values are tested at a time
 # 2·128²·2^36 < 2^53; and a value below a mean of 128 is below it by 1/128, far more than rounding.
 _EXACT = 1 << 36
-_AHEAD = 1024  # how many at the most; at first as many as the last group had
+_AHEAD = 1024  # the most values tested at a time; at first the size of the last group
 
 
 @cache
@@ -42,7 +42,7 @@ _Listed = tuple[list[float], list[float], list[float]]  # values, tests, limits:
 
 
 class PegasusGrouping:
-    """The open group. Its members are raw values: secret."""
+    """The open group and its test. Its members are raw values: secret."""
 
     def __init__(self, public: int, longest: int, threshold: int) -> None:
         # Sums of products of a few values, group by group, are exact as floats then, and faster.
@@ -51,16 +51,16 @@ class PegasusGrouping:
         self._longest_short = min(_LONG, self._longest)
         self._members: IntArray = np.zeros(self._longest, dtype=np.int64)
         self._count = self._total = 0
-        self._least = 0  # what D is at least
-        self._most = 0.0  # and S at most
-        self.limit = 0  # of the open group, with its noise
+        self._least = 0  # a lower bound of D
+        self._most = 0.0  # an upper bound of S
+        self.limit = 0  # the limit of the open group, with its noise
         # For speed alone: whether a group begins in arrays, and how many values are tested then.
         self._in_arrays, self._usual = False, _LONG
         self._slack = threshold * 2.0**-36 + 2.0**-20  # for the rounding of sums of differences
 
     @property
     def members(self) -> list[int]:
-        """The values of the open group; none: no group is open."""
+        """The values of the open group; empty: none is open."""
         found: list[int] = self._members[: self._count].tolist()
         return found
 
@@ -72,7 +72,7 @@ class PegasusGrouping:
         self._most = float(1 + self._least)
 
     def opens(self, values: IntArray, tests: IntArray, limits: IntArray) -> list[int]:
-        """Test values one after the other; give the places of those that open a group.
+        """Test values one after another; return the indices of those that open a group.
 
         `limits` is the noise of the limits of new groups.
         """
@@ -113,15 +113,15 @@ class PegasusGrouping:
         self._least, self._most, self._members[0] = 0, 0.0, value
 
     def _one_by_one(self, listed: _Listed, start: int, opens: list[int]) -> int:
-        """Test values until a group is long; gives where that is."""
+        """Test values until the group is long; return how many were tested."""
         values, tests, limits = listed
         in_floats = self._in_floats
         one = 1.0 if in_floats else 1
         count, total, limit = self._count * one, self._total * one, self.limit * one
         least, most, longest = self._least * one, self._most * _ROUNDING, self._longest_short
         public = self._public * one
-        # Of the open group: members until here, and from here; the first, if it is one of the
-        # latter; how many of the latter lay above the mean when they joined, and their sum.
+        # The open group: its members until here, and from here; its first member, if that is one
+        # of the latter; how many of the latter lay above the mean when they joined; their sum.
         before, opened = list[float](self.members), start
         nothing = one - one
         first, high_total, high_count = math.nan, nothing, nothing
@@ -226,7 +226,7 @@ class PegasusGrouping:
 
 
 def _deviation_of_group(group: list[float], total: float) -> float:
-    """The deviation of a short group; whole numbers, as floats where these are exact."""
+    """The deviation of a short group; integers, as floats where these are exact."""
     count = len(group)
     mean = (total - 1) // count
     lower_values = [value for value in group if value <= mean]

@@ -23,7 +23,7 @@ _Preset = TypeVar("_Preset", bound=Callable[..., Pipeline])
 
 
 class Common(TypedDict, total=False):
-    """Arguments of every central method; `SHARED` in `_registration` says what they mean."""
+    """Arguments of every central method; `SHARED` in `_registration` describes them."""
 
     resolution: Number | None
     non_negative: bool
@@ -32,7 +32,7 @@ class Common(TypedDict, total=False):
 
 
 class PerEvent(Common, total=False):
-    """Arguments of methods whose noise is made for one event, and that have no threshold as such.
+    """Arguments of methods whose noise protects one event, published without a threshold.
 
     Attributes:
         holdout: how many values choose the threshold; 0: θ is the bound, as published.
@@ -82,7 +82,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def preset(function: _Preset) -> _Preset:
-    """Show shared arguments in the signature of a preset, fill them in, refuse others by name.
+    """Show shared arguments in a preset's signature, fill in defaults, refuse unknown names.
 
     Which arguments a preset shares is said by its `**shared: Unpack[…]`.
     """
@@ -90,7 +90,7 @@ def preset(function: _Preset) -> _Preset:
 
 
 def preset_with(**defaults: Any) -> Callable[[_Preset], _Preset]:
-    """`preset` with other defaults of shared arguments."""
+    """`preset` with other defaults for shared arguments."""
 
     def decorate(function: _Preset) -> _Preset:
         own = signature(function)
@@ -155,7 +155,7 @@ def assembled_preset(
     reselect: Reselection | Refinement | None = None,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """The pipeline of a preset."""
+    """The pipeline that a preset returns."""
     return Pipeline(
         threshold=threshold,
         perturber=perturber,

@@ -1,4 +1,4 @@
-"""`Method`: the registration of a published method; and the schemes for series of users, listed."""
+"""`Method`: the registration of a published method; and the list of schemes for series of users."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXAMPLE = {"epsilon": "1/2", "bound": 40, "horizon": 60, "holdout": 37, "resolut
 
 @dataclass(frozen=True)
 class Method:
-    """A published method: its preset, and what lists and tables say about it.
+    """A published method: its preset, and what lists and tables show about it.
 
     What can be derived is derived: the name from the function; what it does, when to choose it and
     where it was published from its docstring (the first line, `When:` and `Reference:`); the unit
@@ -67,7 +67,7 @@ class Method:
 
     @property
     def when(self) -> str:
-        """When it is the one to choose, and what it assumes."""
+        """The situation to choose it in, and its assumptions."""
         return _registered_paragraph(self.preset.__doc__ or "", "When:")
 
     @property
@@ -76,14 +76,14 @@ class Method:
         return _registered_paragraph(self.preset.__doc__ or "", "Reference:")
 
     def made(self, **more: Any) -> Any:
-        """The pipeline of the example (for the local model, its specification)."""
+        """The example's pipeline (its specification, for the local model)."""
         taken = signature(self.preset).parameters
         shared = {name: value for name, value in EXAMPLE.items() if name in taken}
         return self.preset(**{**shared, **self.example, **more})
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the example promises."""
+        """The example's guarantee."""
         promised: Guarantee = self.made().guarantee
         return promised
 
@@ -104,7 +104,7 @@ class Method:
         return "series" if first == "user's" else first
 
     def arguments(self) -> dict[str, str]:
-        """What each argument of the preset means: as its docstring says, or as everywhere."""
+        """The meaning of each argument of the preset: from its docstring, or the shared one."""
         shared = {**SHARED, **getattr(self.preset, "meanings", {})}
         said = {**shared, **described_registration(self.preset.__doc__ or "", "Args:")}
         return {
@@ -123,7 +123,7 @@ def promise_of(guarantee: Guarantee) -> str:
 
 
 def _registered_paragraph(docstring: str, heading: str) -> str:
-    """What follows the heading, up to an empty line or the next heading, without its full stop."""
+    """The text after a heading, up to an empty line or the next heading, without its full stop."""
     _, _, rest = docstring.partition(f"\n    {heading} ")
     lines: list[str] = []
     for line in rest.splitlines():
@@ -135,7 +135,7 @@ def _registered_paragraph(docstring: str, heading: str) -> str:
 
 
 def described_registration(docstring: str, heading: str) -> dict[str, str]:
-    """The names of a section such as "Args:", and what is said about each."""
+    """The names in a section such as "Args:", each with its description."""
     found: dict[str, str] = {}
     name, inside = "", False
     for line in docstring.expandtabs().splitlines():

@@ -46,7 +46,7 @@ _NEARLY_HALF = 0.5 - 2.0**-20  # of what is rounded down
 
 
 class RescueDPInBulk(RescueDPOneByOne):
-    """`RescueDPOneByOne`, and a sweep that does the same."""
+    """`RescueDPOneByOne`, with a `sweep` of the same result."""
 
     def __init__(self, stage: RescueDPStage, threshold: int) -> None:
         super().__init__(stage, threshold)
@@ -57,7 +57,7 @@ class RescueDPInBulk(RescueDPOneByOne):
         self.filtered: Filtered | None = None  # of the last sweep
 
     def sweep(self, stretch: Stretch) -> Measurements:
-        """`push` and `measured` for many values: only where a measurement is due.
+        """`push` and `measured` for many values: stops only where a measurement is due.
 
         Whole numbers are floats here, exact below 2^53.
         """
@@ -232,7 +232,7 @@ class RescueDPInBulk(RescueDPOneByOne):
         return places + start, released, scales
 
     def _pass(self, opened: int, count: int, edges: list[int]) -> None:
-        """Close the leaf that is open since `opened` where blocks end, up to `count`."""
+        """Close the leaf that is open since `opened` at the ends of blocks, up to `count`."""
         for edge in reversed(edges):
             if opened < edge <= count:
                 self.follow(0, edge - opened, 0)
@@ -241,7 +241,7 @@ class RescueDPInBulk(RescueDPOneByOne):
     def _right_intervals(
         self, proposed: FloatArray, powers: FloatArray, refused: list[tuple[int, int, bool]]
     ) -> FloatArray | None:
-        """The intervals as the controller defines them; None if another decision would follow."""
+        """The controller's exact intervals. None: they would change a decision that floats made."""
         falls = STEP * (powers + powers * powers / 2)
         surely = (powers > 0) & (proposed[:-1] - falls < ONE_SURELY)  # 1, without an exponential
         growths = np.full(powers.size, -math.inf)
@@ -270,7 +270,7 @@ class RescueDPInBulk(RescueDPOneByOne):
         since: IntArray,
         intervals: FloatArray,
     ) -> bool:
-        """Whether these are the parts to spend of what is left, where floats proposed them.
+        """Whether these shares of the rest, which floats proposed, are exact.
 
         An interval holds from one of the measurements `since` up to the next.
         """
@@ -284,7 +284,7 @@ class RescueDPInBulk(RescueDPOneByOne):
         )
 
     def _right_scales(self, rough: FloatArray, scales: FloatArray, parts: FloatArray) -> bool:
-        """Whether these are the scales of measurements that cost `parts`."""
+        """Whether these noise scales of measurements that cost `parts` are exact."""
         return all(
             self.scale_of(int(parts[at])) == scales[at]
             for at in near_integers(scales - rough, DOUBT)

@@ -1,4 +1,4 @@
-"""What `rescue_dp` spends: a part of what a window has left, when a measurement is due."""
+"""The budget of `rescue_dp`: a share of what a window has left, when a measurement is due."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from tidegate.methods._kalman_and_controller import KalmanFeedback
 
-PARTS = 1 << 32  # of ε: what is spent is counted in these
+PARTS = 1 << 32  # parts of ε in which spending is counted
 LEAST = 1 << 12  # parts below which nothing is measured: its noise would be of no use
 # The paper's constants: a measurement takes φ·ln(interval + 1) of what is left, at most 0.6 of it,
 # and at most a fifth of ε.
@@ -21,7 +21,7 @@ DOUBT = 1e-5  # 2^32 times the error of a share is below 1.2e-6
 
 
 class RescueDPStage(Protocol):
-    """The stage, as far as the sampler asks it."""
+    """The part of the stage that the sampler uses."""
 
     @property
     def window(self) -> int: ...
@@ -35,20 +35,20 @@ class RescueDPStage(Protocol):
 
 
 class RescueDPOneByOne(KalmanFeedback):
-    """Asks for a measurement when the interval is over. Its state holds no raw value."""
+    """Measures when the interval is over. Its state holds no raw value."""
 
     STATE: ClassVar[tuple[str, ...]] = (*KalmanFeedback.STATE, "places", "parts", "due")
 
     def __init__(self, stage: RescueDPStage, threshold: int) -> None:
         super().__init__(threshold, Fraction(stage.movement))
         self._stage, self._window, self._threshold = stage, stage.window, threshold
-        self.places: list[int] = []  # where something was spent, within the last window
-        self.parts: list[int] = []  # how much
+        self.places: list[int] = []  # positions within the last window where budget was spent
+        self.parts: list[int] = []  # how much was spent there
         self.due = 0  # the position to measure next
         self._offer = self._position = 0
 
     def push(self, value: int, position: int) -> int:
-        """The value itself decides nothing."""
+        """The noise scale if a measurement is due, else 0. The value itself decides nothing."""
         if position < self.due:
             return 0
         self._position = position
@@ -60,7 +60,7 @@ class RescueDPOneByOne(KalmanFeedback):
         return self.scale_of(self._offer)
 
     def measured(self, number: int, span: int, scale: int) -> None:
-        """Let filter and controller see what was released, and remember what it cost."""
+        """Update filter and controller with the released number, and note its cost."""
         self.follow(number, span, scale)
         if scale:
             self.places.append(self._position)
@@ -68,7 +68,7 @@ class RescueDPOneByOne(KalmanFeedback):
             self.due = self._position + round(min(self.interval, float(self._window)))
 
     def scale_of(self, parts: int) -> int:
-        """The scale of the noise of a measurement that costs `parts`."""
+        """The noise scale of a measurement that costs `parts`."""
         return self._stage.scale(self._threshold, parts)
 
     def part_of(self, left: int, interval: float) -> int:
@@ -85,6 +85,6 @@ class RescueDPOneByOne(KalmanFeedback):
 
 
 def rough_rescue_share(interval: float) -> float:
-    """The share of what is left that a measurement takes, nearly."""
+    """An approximation of the share of what is left that a measurement takes."""
     share = ROUGH_SHARE * math.log(interval + 1)
     return share if share < ROUGH_MOST else ROUGH_MOST

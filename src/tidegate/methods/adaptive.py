@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Unpack
 
 from tidegate import estimate, perturb, threshold
+from tidegate.estimate.mixture.catch_up import catch_up_share
 from tidegate.estimate.mixture.kalman_filter.state_space_models import MOST_TRUNCATED, TRUNCATED
 from tidegate.exact_numbers import Number, exact
 from tidegate.methods._budget import budget
@@ -21,7 +22,7 @@ from tidegate.run.threshold_schedule_and_reselection import threshold_and_resele
 from tidegate.run.two_sided_caps import LONGER
 from tidegate.run.warm_up_length import first_length
 from tidegate.stages.late_looks import looks_pay
-from tidegate.units import Unit
+from tidegate.units import Unit, Window
 
 # What truncation takes from a value on average, in θ/(ε·horizon): the choice leaves 25/ε values of
 # a horizon above θ, each by an eighth of θ or so.
@@ -38,9 +39,10 @@ def without_holdout(
     windows: bool = True,
     restarts: bool = True,
     unit: Unit | None = None,
+    catch_up: Number | None = None,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """Everything released, the threshold refined; `per_event` is the budget of one value."""
+    """The release without a hold-out: all values are released, the threshold is refined."""
     perturber = perturb.AdaptiveTrees(epsilon=per_event, horizon=horizon, nodes=nodes)
     truncated = WARM_UP_TRUNCATED / float(per_event * perturber.horizon)
     warm_up = first_length(per_event, perturber.horizon)
@@ -56,11 +58,24 @@ def without_holdout(
             stream_epsilon=per_event,
         ),
         perturber=perturber,
-        estimator=estimate.Mixture(truncated=min(MOST_TRUNCATED, truncated), period=period),
+        estimator=estimate.Mixture(
+            truncated=min(MOST_TRUNCATED, truncated),
+            period=period,
+            catch_up=_catch_up(catch_up, per_event, perturber.horizon, unit),
+        ),
         reselect=Refinement(windows=windows, restarts=restarts, looks=looks),
         unit=unit,
         **common,
     )
+
+
+def _catch_up(
+    given: Number | None, per_event: Fraction, horizon: int, unit: Unit | None
+) -> Number | None:
+    """A window leaves its values little budget: jumps would drown what short ranges hold."""
+    if given is None and isinstance(unit, Window):
+        return catch_up_share(per_event, horizon)
+    return given
 
 
 @preset
@@ -76,6 +91,7 @@ def adaptive(
     start_early: int | None = None,
     rethreshold_every: int | None = None,
     rethreshold_share: Number | None = None,
+    catch_up: Number | None = None,
     **common: Unpack[Common],
 ) -> Pipeline:
     """Trees chosen block by block, and a mixture of forecasters; recommended.
@@ -109,6 +125,10 @@ def adaptive(
             Each new threshold learns the stream anew: once in several horizons is often enough.
         rethreshold_share: as in `tops`. A threshold that is chosen with a small share is lower: it
             leaves about 7/(its budget) values of the window above it (a long window fewer).
+        catch_up: what released sums say about the past is published in parts: this share of what is
+            left with every cell (a 256th of the horizon or so). With little budget short ranges
+            have half of the squared error or less: 1/2 where ε·horizon is about 8,000, 1/4 at
+            1,000. None: so for windows, by their budget; all at once (1) for events.
 
     >>> pipeline = adaptive(epsilon=0.1, bound=1657)
     >>> print(pipeline.guarantee)
@@ -124,7 +144,13 @@ def adaptive(
     )
     check_feasible_horizon(per_event, horizon, unit)
     if holdout is None and start_early is None and rethreshold_every is None:
-        return without_holdout(per_event, bound, horizon, nodes, period=period, unit=unit, **common)
+        return without_holdout(
+            *(per_event, bound, horizon, nodes),
+            period=period,
+            unit=unit,
+            catch_up=catch_up,
+            **common,
+        )
     holdout = feasible_holdout(holdout, per_event, unit)
 
     def selector(budget: Fraction, values: int) -> threshold.ScaleFree:
@@ -143,7 +169,9 @@ def adaptive(
             epsilon=per_event * (1 - share), horizon=horizon, nodes=nodes
         ),
         estimator=estimate.Mixture(
-            truncated=min(MOST_TRUNCATED, TRUNCATED / information), period=period
+            truncated=min(MOST_TRUNCATED, TRUNCATED / information),
+            period=period,
+            catch_up=_catch_up(catch_up, per_event, horizon, unit),
         ),
         unit=unit,
         reselect=reselect,

@@ -1,4 +1,4 @@
-"""The adaptive release under concentrated differential privacy: Gaussian noise on its trees."""
+"""The adaptive release with concentrated differential privacy: Gaussian noise on its trees."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidegate.state_as_bytes import State
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GaussianTrees(AdaptiveTrees):
-    """Noisy sums of blocks, as `AdaptiveTrees`, with discrete Gaussian noise on the nodes.
+    """Noisy sums of blocks, like `AdaptiveTrees`, with discrete Gaussian noise on the nodes.
 
     **Privacy**: ρ-zCDP with ρ = ε²/2 for one replaced value, ε being `epsilon`. Released: the
     leaves that least squares makes of a noisy tree, so a function of its nodes. A replaced value
@@ -57,7 +57,7 @@ class GaussianTrees(AdaptiveTrees):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ρ-zCDP, derived: the levels' parts of ρ add up."""
+        """ρ-zCDP, derived: the ρ of the levels add up."""
         return concentrated(self.epsilon**2 / 2, self.delta)
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
@@ -65,21 +65,21 @@ class GaussianTrees(AdaptiveTrees):
         return _with_noise(super().layouts(length, threshold, ceiling), self.epsilon)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All caps and variances that any choice can lead to."""
+        """The caps and variances of all possible choices."""
         return f"Gaussian{super().noise_identity(threshold, ceiling)}"
 
     def start(
         self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> GaussianRun:
-        """Begin, or continue from `state`. A first block waits for `begin`."""
+        """Begin, or resume from `state`. The first block waits for `begin`."""
         return GaussianRun(self, threshold, ceiling, keystream, state)
 
 
 class GaussianRun(AdaptiveRun):
-    """`AdaptiveRun` with discrete Gaussian noise; addressed alike, under keys of its own."""
+    """`AdaptiveRun` with discrete Gaussian noise: same addresses, other keys."""
 
     def nodes(self, tree: Layout) -> list[IntArray]:
-        """Independent noise of every node of the present block, coarsest level first."""
+        """Independent noise for every node of the present block, coarsest level first."""
         place, first = adaptive_noise_place(tree, self.number)
         variances = node_variances(tree.nodes, tree.cap, self._stage.epsilon)
         return [
@@ -93,7 +93,7 @@ class GaussianRun(AdaptiveRun):
 
 
 def node_variances(nodes: tuple[int, ...], cap: int, epsilon: Fraction) -> tuple[int, ...]:
-    """σ² of each level, coarsest first: ⌈cap²/(ε²·p)⌉ for the part p of ρ.
+    """σ² of each level, coarsest first: ⌈cap²/(ε²·p)⌉ for its share p of ρ.
 
     >>> node_variances((1, 16), 10, Fraction(1, 2))  # 100·4·2: a level has half of ρ
     (800, 800)
@@ -104,7 +104,7 @@ def node_variances(nodes: tuple[int, ...], cap: int, epsilon: Fraction) -> tuple
 
 @lru_cache(maxsize=256)
 def _with_noise(trees: tuple[Layout, ...], epsilon: Fraction) -> tuple[Layout, ...]:
-    """The variances of the Gaussian noise; for scales, those of Laplace noise as large."""
+    """The layouts with Gaussian variances; `scales` are those of equally large Laplace noise."""
     found = []
     for tree in trees:
         variances = node_variances(tree.nodes, tree.cap, epsilon)

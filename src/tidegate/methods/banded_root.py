@@ -40,7 +40,7 @@ class BandedNoise(RootNoise):
 
     @property
     def identity(self) -> str:
-        """What decides about the noise. Part of its key: never change it."""
+        """The facts that determine the noise. Part of its key: never change it."""
         return (
             f"BandedRoot(leaves={self.leaves}, band={self.band}, variance={self.variance}, "
             f"places={PLACES})"
@@ -66,7 +66,7 @@ class BandedNoise(RootNoise):
 
     @cached_property
     def _weights(self) -> FloatArray:
-        """d_k: the weight of a draw in the running sum k leaves later, Σ_{j≤k} of 1/C(z)."""
+        """d_k: the weight of a draw in the running sum k leaves later: Σ_{j≤k} of 1/C(z)."""
         behind = self.band - 1
         known = coefficients(self.band)[:0:-1] / float(1 << PLACES)
         inverse = np.zeros(behind + self.leaves)
@@ -124,7 +124,7 @@ class BandedRoot(SquareRoot):
 
     @property
     def band(self) -> int:
-        """Coefficients that are kept."""
+        """The number of coefficients that are kept."""
         wanted = -(-self.leaves // 4) if self.chosen_band is None else self.chosen_band
         return min(wanted, self.leaves)
 

@@ -40,7 +40,7 @@ def binary_tree(epsilon: Number, bound: Number, **shared: Unpack[PerEvent]) -> P
 
 
 def whole_tree(given: EventBudget, fanout: int, *, consistent: bool) -> perturb.Hierarchy:
-    """One tree over each horizon, whose root is measured too."""
+    """The perturber: one tree over each horizon, whose root is measured too."""
     return perturb.Hierarchy(
         epsilon=given.epsilon,
         horizon=given.horizon,

@@ -53,12 +53,12 @@ class AbsorbedBudget(DistributedBudget):
     horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def publication_scale(self, threshold: int, parts: int) -> int:
-        """The scale of the noise of a number that costs `parts` shares."""
+        """The noise scale of a number that costs `parts` shares."""
         above = 2 * self.window * threshold * self.epsilon.denominator
         return -(-above // (self.epsilon.numerator * parts))
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """What decides about the noise."""
+        """The facts that determine the noise."""
         scale = self.scale(threshold)
         return (
             f"AbsorbedBudget(epsilon={self.epsilon}, window={self.window}, "
@@ -70,12 +70,12 @@ class AbsorbedBudget(DistributedBudget):
         return check_scale_of_spans(self.scale(ceiling))
 
     def sampler(self, threshold: int, keystream: Keystream) -> BudgetAbsorptionSampler:
-        """Decides by noisy dissimilarity."""
+        """A sampler that decides by noisy dissimilarity."""
         return BudgetAbsorptionSampler(self, threshold, keystream)
 
 
 class BudgetAbsorptionSampler(BudgetDistributionSampler):
-    """Budget Absorption, one position after the other. Its state holds no raw value."""
+    """Budget Absorption, one position after another. Its state holds no raw value."""
 
     STATE: ClassVar[tuple[str, ...]] = ("published", "free")
 
@@ -84,10 +84,10 @@ class BudgetAbsorptionSampler(BudgetDistributionSampler):
         self._scales = [
             stage.publication_scale(threshold, parts) for parts in range(1, stage.window + 1)
         ]
-        self.free = 0  # the first position whose share nobody has
+        self.free = 0  # the first position whose share is free
 
     def push(self, value: int, position: int) -> int:
-        """The scale of a publication that is worth its noise, or 0."""
+        """The noise scale of the number if it is worth publishing, else 0."""
         self._next = position
         self._offer = min(position + 1 - self.free, self._window)
         if self._offer < 1:
@@ -96,7 +96,7 @@ class BudgetAbsorptionSampler(BudgetDistributionSampler):
         return scale if self._dissimilarity(value) > scale else 0
 
     def sweep(self, stretch: Stretch) -> Measurements:
-        """`push` and `measured` for many values, without those whose shares are spent."""
+        """`push` and `measured` for many values, skipping those whose shares are spent."""
         units, start, stop, position, _, _, noise = stretch
         places: list[int] = []
         numbers: list[float] = []
@@ -139,7 +139,7 @@ class BudgetAbsorptionSampler(BudgetDistributionSampler):
         return places, numbers, marks
 
     def measured(self, number: int, span: int, scale: int) -> None:
-        """Remember what is published, and what it cost."""
+        """Note the published number and its cost."""
         if scale:
             self.published = number
             self.free = self._next + self._offer

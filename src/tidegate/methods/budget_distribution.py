@@ -21,7 +21,7 @@ from tidegate.randomness import Keystream
 from tidegate.run.pipeline import Pipeline
 from tidegate.settings import Epsilon, Spec, Whole
 
-_SHARES = 1 << 32  # parts of ε/2: what is spent is counted in these
+_SHARES = 1 << 32  # parts of ε/2 in which spending is counted
 _LEAST = 1 << 12  # parts below which nothing is published: its noise would be of no use
 _NEVER = 1 << 64  # no noisy dissimilarity is larger
 _DISSIMILARITY = 1  # the level of their noise, in addresses
@@ -61,20 +61,20 @@ class DistributedBudget(WindowStage, Spec):
     horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def scale(self, threshold: int) -> int:
-        """Scale of the noise of a dissimilarity."""
+        """The noise scale of a dissimilarity."""
         return -(-2 * self.window * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def publication_scale(self, threshold: int, parts: int) -> int:
-        """The scale of the noise of a number that costs `parts` of ε/2."""
+        """The noise scale of a number that costs `parts` of ε/2."""
         above, below = self.scale_ratio(threshold)
         return -(-above // (below * parts))
 
     def scale_ratio(self, threshold: int) -> tuple[int, int]:
-        """The scale of a number that costs one part, as a fraction."""
+        """The noise scale of a number that costs one part, as a fraction."""
         return threshold * 2 * _SHARES * self.epsilon.denominator, self.epsilon.numerator
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """What decides about the noise."""
+        """The facts that determine the noise."""
         scale = self.scale(threshold)
         return (
             f"DistributedBudget(epsilon={self.epsilon}, window={self.window}, "
@@ -88,12 +88,12 @@ class DistributedBudget(WindowStage, Spec):
         )
 
     def sampler(self, threshold: int, keystream: Keystream) -> BudgetDistributionSampler:
-        """Decides by noisy dissimilarity."""
+        """A sampler that decides by noisy dissimilarity."""
         return BudgetDistributionSampler(self, threshold, keystream)
 
 
 class BudgetDistributionSampler:
-    """Budget Distribution, one position after the other. Its state holds no raw value."""
+    """Budget Distribution, one position after another. Its state holds no raw value."""
 
     STATE: ClassVar[tuple[str, ...]] = ("published", "places", "parts")
 
@@ -107,13 +107,13 @@ class BudgetDistributionSampler:
         self._edge = 1e-5
         self._huge = stage.publication_scale(threshold, _LEAST) >= USUAL_SCALES
         self.published = threshold // 2  # the last published number; at first a public guess
-        self.places: list[int] = []  # where something was spent, within the last window
-        self.parts: list[int] = []  # how much
+        self.places: list[int] = []  # positions within the last window where budget was spent
+        self.parts: list[int] = []  # how much was spent there
         self._next = 0  # the present position
-        self._offer = 0  # what it may spend
+        self._offer = 0  # the budget that it may spend
 
     def push(self, value: int, position: int) -> int:
-        """The scale of a publication that is worth its noise, or 0."""
+        """The noise scale of the number if it is worth publishing, else 0."""
         self._next = position
         while self.places and self.places[0] <= position - self._stage.window:
             del self.places[0], self.parts[0]
@@ -219,20 +219,20 @@ class BudgetDistributionSampler:
         return places + start, released, scales
 
     def _scale_of(self, offer: int) -> int:
-        """The scale of a publication that costs `offer`."""
+        """The noise scale of a number that costs `offer`."""
         if offer < _LEAST:
             return _NEVER
         return -(-self._scale_above // (self._scale_below * offer))
 
     def measured(self, number: int, span: int, scale: int) -> None:
-        """Remember what is published, and what it cost."""
+        """Note the published number and its cost."""
         if scale:
             self.published = number
             self.places.append(self._next)
             self.parts.append(self._offer)
 
     def _dissimilarity(self, value: int) -> int:
-        """Noisy, of the present position."""
+        """The noisy dissimilarity at the present position."""
         (noise,), index = self._noise.at(self._next)
         return abs(value - self.published) + int(noise[index])
 

@@ -24,7 +24,7 @@ from tidegate.settings import Epsilon, Exact, OptionalWhole, Spec, Whole
 from tidegate.stages import Perturber, Recorded, Spans
 from tidegate.units import Window
 
-_SHARE = Fraction(15, 100)  # of a horizon's values that are measured
+_SHARE = Fraction(15, 100)  # share of a horizon's values that are measured
 MOVEMENT = Fraction(1, 100)
 
 
@@ -58,7 +58,7 @@ class AdaptiveSampling(SampledStage, Spec):
 
     @property
     def most(self) -> int:
-        """Measurements within a horizon."""
+        """The largest number of measurements within a horizon."""
         usual = max(1, int(_SHARE * self.horizon))
         return min(self.horizon, usual if self.samples is None else self.samples)
 
@@ -68,23 +68,23 @@ class AdaptiveSampling(SampledStage, Spec):
         return Guarantee(epsilon=self.epsilon, unit=Window(length=self.horizon).name)
 
     def scale(self, threshold: int) -> int:
-        """Scale of the noise of a measurement."""
+        """The noise scale of a measurement."""
         return -(-self.most * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """What decides about the noise."""
+        """The facts that determine the noise."""
         return (
             f"AdaptiveSampling(horizon={self.horizon}, samples={self.most}, "
             f"threshold={threshold}, scale={self.scale(threshold)}, movement={self.movement})"
         )
 
     def sampler(self, threshold: int, keystream: Keystream) -> FeedbackSampler:
-        """Decides by what was released."""
+        """A sampler that decides by released numbers."""
         return FeedbackSampler(self, threshold)
 
 
 class FeedbackSampler(KalmanFeedback):
-    """Asks for a measurement when the interval is over, and the horizon has one left."""
+    """Measures when the interval is over and the horizon has a measurement left."""
 
     STATE: ClassVar[tuple[str, ...]] = (*KalmanFeedback.STATE, "sampled", "due")
 
@@ -97,7 +97,7 @@ class FeedbackSampler(KalmanFeedback):
         self._position = 0
 
     def push(self, value: int, position: int) -> int:
-        """The value itself decides nothing."""
+        """The noise scale if a measurement is due, else 0. The value itself decides nothing."""
         self._position = position
         if position < self.due:
             return 0
@@ -107,7 +107,7 @@ class FeedbackSampler(KalmanFeedback):
         return self._scale
 
     def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
-        """The next position that is due, once the horizon has a measurement left."""
+        """The next position that is due and has a measurement left in its horizon."""
         due = self.due
         if len(self.sampled) >= self._most:
             due = max(due, self.sampled[-self._most] + self._horizon)
@@ -116,7 +116,7 @@ class FeedbackSampler(KalmanFeedback):
         return (at, self._scale) if at < stop else (stop, 0)
 
     def measured(self, number: int, span: int, scale: int) -> None:
-        """Let filter and controller see what was released."""
+        """Update filter and controller with the released number."""
         self.follow(number, span, scale)
         if scale:
             self.sampled.append(self._position)
@@ -127,7 +127,7 @@ class FeedbackSampler(KalmanFeedback):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FilteredLevel(SampleAndHold, Spec):
-    """Every value is published as the posterior mean of a Kalman filter.
+    """Publishes the posterior mean of a Kalman filter for every value.
 
     Args:
         movement: by how much of θ the level is expected to move from value to value.
@@ -138,11 +138,11 @@ class FilteredLevel(SampleAndHold, Spec):
     movement: Exact = Exact(default=MOVEMENT)
 
     def level_filter(self, *, threshold: int, perturber: Perturber) -> KalmanLevel:
-        """Begin with half the threshold."""
+        """The filter, starting at half the threshold."""
         return KalmanLevel(threshold, self.movement)
 
     def level_variances(self, recorded: Recorded, spans: Spans) -> FloatArray:
-        """Posterior variances, with what neighbouring levels have in common counted in.
+        """Posterior variances, including the covariance of neighbouring levels.
 
         Errors of levels i < j have the covariance P_i·w with w = Π (1 − gain) between them, never
         negative; 2·m_i·m_j ≤ m_i² + m_j² gives half of it to either. Where innovations were larger

@@ -27,13 +27,13 @@ from tidegate.settings import Epsilon, Spec, Whole, flag
 
 @dataclass(frozen=True)
 class HonakerForest(Forest):
-    """A running sum adds up the fewest nodes, each estimated from all draws at and below it."""
+    """Running sums from the fewest nodes, each estimated from all draws at and below it."""
 
     consistent: bool = False
 
     @property
     def identity(self) -> str:
-        """What decides about the noise. Part of its key: never change it."""
+        """The facts that determine the noise. Part of its key: never change it."""
         return (
             f"BottomUp(fanout={self.fanout}, leaves={self.leaves}, scales={self.scales}, "
             f"grove={self.grove})"

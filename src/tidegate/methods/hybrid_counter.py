@@ -47,7 +47,7 @@ class HybridNoise:
 
     @property
     def identity(self) -> str:
-        """What decides about the noise. Part of its key: never change it."""
+        """The facts that determine the noise. Part of its key: never change it."""
         return f"Hybrid(whole={self.whole}, inside={self.inside}, bits={_BITS})"
 
     # -- the law of the noise, for error bars ---------------------------------------------------
@@ -58,7 +58,7 @@ class HybridNoise:
 
     @property
     def variances(self) -> tuple[float, ...]:
-        """None: they depend on the place."""
+        """None: the variance depends on the position."""
         return ()
 
     @property
@@ -141,7 +141,7 @@ class HybridTrees(RunningSumStage, Spec):
         return check_headroom(ceiling, self.epsilon, shares, draws=4 * _SEGMENTS, values=1 << 20)
 
     def run(self, threshold: int, ceiling: int, keystream: Keystream) -> HybridRun:  # type: ignore[override]
-        """Begin to release."""
+        """A new run, or one resumed from `state`."""
         return HybridRun(self, threshold, ceiling, keystream)
 
 
@@ -162,11 +162,11 @@ class HybridRun(OneLayoutRun):
 
     @property
     def number(self) -> int:
-        """There is one block."""
+        """0: there is one endless block."""
         return 0
 
     def push(self, values: IntArray) -> Noisy:
-        """Take raw units; give each with its noise."""
+        """Take raw units; return each with its noise."""
         return Noisy(np.minimum(values, self._threshold) + self.next_noises(values.size))
 
     def push_one(self, value: int) -> int | None:
@@ -176,7 +176,7 @@ class HybridRun(OneLayoutRun):
         return min(value, self._threshold) + noise
 
     def next_noises(self, count: int) -> IntArray:
-        """The noise of the values that come; they count as taken."""
+        """The noise of the next values, which count as taken."""
         found = np.empty(count, dtype=np.int64)
         done = 0
         while done < count:
@@ -187,7 +187,7 @@ class HybridRun(OneLayoutRun):
         return found
 
     def _coming(self) -> IntArray:
-        """The noise of the values that come, of one at least."""
+        """The noise of the next values, of one at least."""
         place = self.position - self._start
         if not 0 <= place < self._noise.size:
             (segment,), (inside,) = segment_of(np.array([self.position]))
@@ -212,7 +212,7 @@ class HybridRun(OneLayoutRun):
         return prefix_leaves([*nodes, np.array([ends])], 2)
 
     def _before(self, segment: int, part: int) -> int:
-        """The noise of a running sum in the segment, up to this part: nodes of 2^12 values on."""
+        """The noise of the segment's running sum before this part: nodes of ≥ 2^12 values."""
         bits = [level for level in range(part.bit_length()) if part >> level & 1]
         named = [(segment, (part >> level) - 1, _BITS + level) for level in bits]
         kept = self._upper

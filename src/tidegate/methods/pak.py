@@ -1,4 +1,4 @@
-"""PAK, which the paper of ToPS compares itself with."""
+"""PAK, the method that the paper on ToPS compares itself with."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def pak(
 def pak_threshold(
     epsilon: Number, bound: Number, delta: Number | None, horizon: int, holdout: int, clip: bool
 ) -> threshold.SmoothQuantile:
-    """S-PAK: the smooth-sensitivity quantile; `delta=None` is 1/n² with n = horizon."""
+    """S-PAK: a quantile with noise by smooth sensitivity; `delta=None` is 1/n² with n = horizon."""
     if delta is None:
         # At least 2 keeps δ below 1 for the shortest horizons.
         delta = Fraction(1, max(2, whole("horizon", horizon, minimum=1)) ** 2)

@@ -27,7 +27,7 @@ from tidegate.settings import Epsilon, Exact, Spec, Whole, flag
 from tidegate.stages import Noisy
 from tidegate.state_as_bytes import State
 
-_SHARE = Fraction(1, 5)  # of ε, for the groups
+_SHARE = Fraction(1, 5)  # share of ε for the groups
 # A group's deviation is compared with as many θ over the budget of the groups. The constant is
 # ours. Published is 5: the noise of a test has scale 8 in this unit, so equal values part after
 # three (docs/research/pegasus.md compares).
@@ -36,7 +36,7 @@ _LIMIT = Fraction(40)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GroupedValues(PrivateTestsStage, Spec):
-    """Noise on every value; and where groups of similar values begin.
+    """Noise on every value, and the places where groups of similar values begin.
 
     **Privacy**: ε = ε_p + ε_g for one replaced value. Released at each position
 
@@ -74,29 +74,29 @@ class GroupedValues(PrivateTestsStage, Spec):
         return Guarantee(epsilon=(self.epsilon - self.tests_epsilon) + self.tests_epsilon)
 
     def value_scale(self, threshold: int) -> int:
-        """Scale of the noise of a value."""
+        """The noise scale of a value."""
         return math.ceil(threshold / (self.epsilon - self.tests_epsilon))
 
     def limit_scale(self, threshold: int) -> int:
-        """Scale of the noise of a group's limit."""
+        """The noise scale of a group's limit."""
         return math.ceil(4 * threshold / self.tests_epsilon)
 
     def test_scale(self, threshold: int) -> int:
-        """Scale of the noise of a test."""
+        """The noise scale of a test."""
         return math.ceil(8 * threshold / self.tests_epsilon)
 
     def usual_deviation(self, threshold: int) -> float:
-        """The limit, with the noise of both sides of a test."""
+        """The limit plus the noise of both sides of a test."""
         scales = self.limit_scale(threshold), self.test_scale(threshold)
         return math.hypot(self.public_limit(threshold), *(math.sqrt(2) * one for one in scales))
 
     @property
     def longest(self) -> int:
-        """Values of a group, at the most."""
+        """The largest number of values in a group."""
         return min(LONGEST, self.horizon)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """What decides about the noise: scales, limit and lengths."""
+        """The facts that determine the noise: scales, limit and lengths."""
         return (
             f"GroupedValues(threshold={threshold}, value={self.value_scale(threshold)}, "
             f"limit={self.limit_scale(threshold)}, test={self.test_scale(threshold)}, "
@@ -108,7 +108,7 @@ class GroupedValues(PrivateTestsStage, Spec):
         return check_scale_of_spans(max(self.value_scale(ceiling), self.test_scale(ceiling)))
 
     def run(self, threshold: int, ceiling: int, keystream: Keystream) -> PegasusRun:
-        """Begin to release."""
+        """A new run, or one resumed from `state`."""
         return PegasusRun(self, threshold, ceiling, keystream)
 
 
@@ -135,17 +135,17 @@ class PegasusRun(IrregularRun):
         return {"position": self.position, "members": group.members, "limit": group.limit}
 
     def restore(self, state: State) -> None:
-        """Continue from there."""
+        """Restore a saved state."""
         self.position = state["position"]
         self._group.members, self._group.limit = state["members"], state["limit"]
 
     @property
     def number(self) -> int:
-        """Blocks completed in this horizon."""
+        """The number of blocks completed in this horizon."""
         return self.position % self._horizon // self._lengths[0]
 
     def push(self, values: IntArray) -> Noisy:
-        """Take raw units, not beyond the block's end; give all of them with noise, and marks."""
+        """Take raw units up to the end of the block; return all of them with noise, and marks."""
         values = np.minimum(values, self._threshold)
         sums = np.empty(values.size, dtype=np.int64)
         marks = np.full(values.size, JOINS)

@@ -1,4 +1,4 @@
-"""RescueDP for one stream: a controller says when to measure, and a window's budget with what."""
+"""RescueDP for one stream: a controller decides when to measure and with how much budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.settings import Epsilon, Exact, Spec, Whole
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ControlledBudget(WindowStage, Spec):
-    """Measures when a controller says so, with a part of what the window has left.
+    """Measures when a controller decides so, with a share of what the window has left.
 
     **Privacy**: ε for any w = `window` consecutive values, all replaced at once (w-event privacy).
     Released: at which positions values were measured, and x plus discrete Laplace noise of scale
@@ -45,23 +45,23 @@ class ControlledBudget(WindowStage, Spec):
     horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def scale(self, threshold: int, parts: int = LEAST) -> int:
-        """The scale of the noise of a measurement that costs `parts`; the largest by default."""
+        """The noise scale of a measurement that costs `parts`; the largest by default."""
         above, below = self.scale_ratio(threshold)
         return -(-above // (below * parts))
 
     def scale_ratio(self, threshold: int) -> tuple[int, int]:
-        """The scale of a measurement that costs one part, as a fraction."""
+        """The noise scale of a measurement that costs one part, as a fraction."""
         return threshold * PARTS * self.epsilon.denominator, self.epsilon.numerator
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """What decides about the noise."""
+        """The facts that determine the noise."""
         return (
             f"ControlledBudget(epsilon={self.epsilon}, window={self.window}, "
             f"threshold={threshold}, movement={self.movement}, parts={PARTS}, least={LEAST})"
         )
 
     def sampler(self, threshold: int, keystream: Keystream) -> RescueDPInBulk:
-        """Decides by what was released."""
+        """A sampler that decides by released numbers."""
         return RescueDPInBulk(self, threshold)
 
 
@@ -82,8 +82,7 @@ def rescue_dp(
     by hold-out, windows of 60 and ε = 10 that has 1.1 to 9.7 times the squared error in long
     ranges; without a hold-out a tenth to a fifth: see decision 0121.)
 
-    When: windows, of a level that moves slowly and not evenly; or short ranges of small counts
-        with little ε.
+    When: windows, of a level that moves slowly and not evenly.
     Reference: Wang, Zhang, Lu, Wang, Qin, Ren, RescueDP: Real-time Spatio-temporal Crowd-sourced
         Data Publishing with Differential Privacy, INFOCOM 2016.
 

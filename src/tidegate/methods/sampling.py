@@ -43,21 +43,21 @@ class SampledWindow(WindowStage, Spec):
     horizon: Whole = Whole(minimum=1, default=SHORT_HORIZON)
 
     def scale(self, threshold: int) -> int:
-        """Scale of the noise of a measurement."""
+        """The noise scale of a measurement."""
         measured = -(-self.window // self.every)
         return -(-measured * threshold * self.epsilon.denominator // self.epsilon.numerator)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """What decides about the noise."""
+        """The facts that determine the noise."""
         return f"SampledWindow(every={self.every}, scale={self.scale(threshold)})"
 
     def sampler(self, threshold: int, keystream: Keystream) -> ByPosition:
-        """Decides by position."""
+        """A sampler that decides by position."""
         return ByPosition(self.every, self.scale(threshold))
 
 
 class ByPosition:
-    """Decides by position; there is nothing to remember."""
+    """A sampler that decides by position and has no state."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
 
@@ -65,16 +65,16 @@ class ByPosition:
         self._every, self._scale = every, scale
 
     def push(self, value: int, position: int) -> int:
-        """The scale of the noise, or 0: not measured."""
+        """The noise scale, or 0: the value is not measured."""
         return 0 if position % self._every else self._scale
 
     def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
-        """The next multiple."""
+        """The next multiple of the interval."""
         at = start + -position % self._every
         return (at, self._scale) if at < stop else (stop, 0)
 
     def sweep(self, stretch: Stretch) -> Measurements:
-        """All multiples at once."""
+        """Measure all multiples at once."""
         units, start, stop, position, *_ = stretch
         places = np.arange(start + -position % self._every, stop, self._every)
         if not places.size:
@@ -84,7 +84,7 @@ class ByPosition:
         return places, units[places] + noise, np.full(places.size, self._scale)
 
     def measured(self, number: int, span: int, scale: int) -> None:
-        """Nothing depends on it."""
+        """Do nothing: no decision depends on it."""
 
 
 @preset_with(horizon=SHORT_HORIZON, holdout=0)

@@ -31,7 +31,7 @@ _FANOUT = 19  # k/ln³(k), which the error grows with, is least near e³
 
 
 def digit_count(fanout: int, leaves: int) -> int:
-    """Digits between −(fanout − 1)/2 and (fanout − 1)/2 that can write every number to `leaves`.
+    """How many digits from −(fanout − 1)/2 to (fanout − 1)/2 can write every number up to `leaves`.
 
     >>> digit_count(3, 13), digit_count(3, 14), digit_count(19, 2**20)
     (3, 4, 5)
@@ -57,11 +57,11 @@ class SignedDigitNoise(RunningSumNoise):
 
     @property
     def identity(self) -> str:
-        """What decides about the noise. Part of its key: never change it."""
+        """The facts that determine the noise. Part of its key: never change it."""
         return f"SignedDigits(fanout={self.fanout}, leaves={self.leaves}, scales={self.scales})"
 
     def _nearest(self, positions: IntArray, level: int) -> IntArray:
-        """Which multiple of fanout^level is nearest; the fan-out is odd, so there are no ties."""
+        """The nearest multiple of fanout^level; the fan-out is odd, so there are no ties."""
         width = self.fanout**level
         found: IntArray = (positions + width // 2) // width
         return found
@@ -77,7 +77,7 @@ class SignedDigitNoise(RunningSumNoise):
         return found
 
     def combine(self, nodes: list[IntArray], carry: float) -> tuple[IntArray, float]:
-        """The leaves whose running sums are those of the digits. Integers only."""
+        """The noise of the leaves; running sums are those of the digits. Integers only."""
         positions = np.arange(1, self.leaves + 1)
         running = np.zeros(self.leaves, dtype=np.int64)
         nearest = self._nearest(positions, 0)
@@ -102,7 +102,7 @@ class SignedDigitNoise(RunningSumNoise):
         return max(self.variances)
 
     def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Nodes that only one of the two running sums uses.
+        """The variance of the nodes that only one of the two running sums uses.
 
         Where both count from the same multiple above, the nodes between them are left. Where not,
         they share none: one reaches at most (fanout − 1)/2 nodes beyond its multiple, and the other

@@ -73,7 +73,7 @@ def _kept_binary(leaves: int) -> tuple[Branches, ...]:
 
 
 def _binary_branches(leaves: int) -> Iterable[Branches]:
-    """Kept for small trees, whose horizons come often; made again for large ones."""
+    """The branches, cached for small trees, whose horizons come often."""
     return _kept_binary(leaves) if leaves <= _KEPT_LEAVES else _binary_levels(leaves)
 
 
@@ -94,12 +94,12 @@ class SmoothBinaryNoise(GaussianNoise):
 
     @property
     def identity(self) -> str:
-        """What decides about the noise. Part of its key: never change it."""
+        """The facts that determine the noise. Part of its key: never change it."""
         return f"Balanced(leaves={self.leaves}, variance={self.variance})"
 
     @property
     def zeros(self) -> int:
-        """m: how many nodes hold a value, at most, and how many a running sum adds up."""
+        """m: the number of nodes that hold a value, at most, and that a running sum adds up."""
         return zeros_needed(self.leaves)
 
     def nodes(self, keystream: Keystream, chunk: int, grove: int) -> list[IntArray]:
@@ -110,7 +110,7 @@ class SmoothBinaryNoise(GaussianNoise):
         return np.split(draws, np.cumsum(counts[:-1]))
 
     def combine(self, nodes: list[IntArray], carry: float) -> tuple[IntArray, float]:
-        """The leaves whose running sums are sums of draws. Integers only."""
+        """The noise of the leaves, such that running sums are sums of draws. Integers only."""
         running = np.zeros(1, dtype=np.int64)
         for draws, (above, _, second) in zip(nodes, _binary_branches(self.leaves), strict=True):
             running = running[above]
@@ -121,14 +121,14 @@ class SmoothBinaryNoise(GaussianNoise):
 
     @cached_property
     def _numbers(self) -> IntArray:
-        """The nodes that each running sum adds up, as bits."""
+        """The nodes that each running sum adds up, as bit patterns."""
         found = np.zeros((2, 1), dtype=np.int64)
         for above, right, second in _binary_branches(self.leaves):
             found = 2 * found[:, above] + (right, second)
         return found[:, : self.leaves + 1]
 
     def _within(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """The two running sums share the nodes above the highest bit where their leaves differ."""
+        """Variance between two running sums; they share nodes above the bit that differs."""
         left, right = self._numbers[:, starts], self._numbers[:, ends]
         _, bits = np.frexp((left[0] ^ right[0]).astype(np.float64))
         mask = (np.int64(1) << bits.astype(np.int64)) - 1

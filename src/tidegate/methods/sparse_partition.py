@@ -1,4 +1,4 @@
-"""Sparse streams by online partition: segments are closed when enough has come, then counted."""
+"""Sparse streams by online partition: close a segment when enough has come, then count it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _Closed = tuple[list[int], list[int], list[int]]  # segments: raw sums, spans, m
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OnlinePartition(PrivateTestsStage, Spec):
-    """Closes a segment when its noisy sum passes a noisy limit, and counts segments.
+    """Closes a segment when its noisy sum exceeds a noisy limit, and releases its sum by a counter.
 
     **Privacy**: ε = ε_t + ε_c for one replaced value.
 
@@ -77,7 +77,7 @@ class OnlinePartition(PrivateTestsStage, Spec):
 
     @property
     def counter(self) -> HybridTrees:
-        """What counts the segments."""
+        """The counter that releases the sums of segments."""
         return HybridTrees(epsilon=self.epsilon - self.tests_epsilon, horizon=self.horizon)
 
     @property
@@ -86,24 +86,24 @@ class OnlinePartition(PrivateTestsStage, Spec):
         return Guarantee(epsilon=self.tests_epsilon + Fraction(self.counter.guarantee.epsilon))
 
     def test_scale(self, threshold: int) -> int:
-        """Scale of the noise of a limit, and of a test."""
+        """The noise scale of a limit, and of a test."""
         return math.ceil(threshold / self.tests_epsilon)
 
     def sum_law(self, threshold: int) -> HybridNoise:
-        """Law of the noise of the sums."""
+        """The law of the noise of the sums."""
         return self.counter.noise_law(threshold)
 
     def usual_content(self, threshold: int) -> float:
-        """The limit, with the noise of both sides of a test, and the value that passes it."""
+        """The limit, plus the noise of both sides of a test, plus the value that exceeds it."""
         noise = 2 * self.test_scale(threshold)  # √(2s² + 2s²)
         return math.hypot(self.public_limit(threshold), noise) + threshold
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
-        """A horizon: a segment must end with its block."""
+        """One block: the horizon; a segment ends with it."""
         return (self.horizon,)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """What decides about the noise."""
+        """The facts that determine the noise."""
         return (
             f"OnlinePartition(threshold={threshold}, test={self.test_scale(threshold)}, "
             f"limit={self.public_limit(threshold)}, horizon={self.horizon}, "
@@ -115,7 +115,7 @@ class OnlinePartition(PrivateTestsStage, Spec):
         return max(check_scale_of_spans(self.test_scale(ceiling)), self.counter.check(ceiling))
 
     def run(self, threshold: int, ceiling: int, keystream: Keystream) -> PartitionRun:
-        """Begin to release."""
+        """A new run, or one resumed from `state`."""
         return PartitionRun(self, threshold, ceiling, keystream)
 
 
@@ -131,9 +131,9 @@ class PartitionRun(IrregularRun):
         scale = stage.test_scale(threshold)
         self._noise = PositionNoise(keystream, {0: scale, 1: scale}, first_chunk=_TESTS)
         self._public, self._horizon = stage.public_limit(threshold), stage.horizon
-        self.filled = 0  # of them in the open segment
-        self.total = 0  # what they add up to
-        self.limit = 0  # of the open segment, with its noise
+        self.filled = 0  # values in the open segment
+        self.total = 0  # their sum
+        self.limit = 0  # the limit of the open segment, with its noise
         self._ahead = _LEAST_AHEAD
         self._short = True  # segments are: for speed alone
         self._sums = HybridRun(stage.counter, threshold, ceiling, keystream)
@@ -143,17 +143,17 @@ class PartitionRun(IrregularRun):
         return {"run": super().state(), "sums": self._sums.state()}
 
     def restore(self, state: State) -> None:
-        """Continue from there."""
+        """Restore a saved state."""
         super().restore(state["run"])
         self._sums.restore(state["sums"])
 
     @property
     def number(self) -> int:
-        """There is one block in a horizon."""
+        """0: a horizon has one block."""
         return 0
 
     def push(self, values: IntArray) -> Noisy:
-        """Take raw units, not beyond the block's end; give the sums of the closed segments."""
+        """Take raw units up to the end of the block; return the sums of the closed segments."""
         values = np.minimum(values, self._threshold)
         closed: _Closed = [], [], []
         done = 0
@@ -180,7 +180,7 @@ class PartitionRun(IrregularRun):
     def _one_by_one(
         self, values: IntArray, tests: IntArray, limits: IntArray, closed: _Closed
     ) -> int:
-        """Test values one after the other: the faster way where segments are short."""
+        """Test values one after another: faster where segments are short."""
         new_limits = (self._public + limits).tolist()
         sums, spans, marks = closed
         total, limit = self.total, self.limit
@@ -201,7 +201,7 @@ class PartitionRun(IrregularRun):
         return values.size
 
     def _at_once(self, values: IntArray, tests: IntArray, closed: _Closed) -> int:
-        """Test values in an array, up to the first that closes the segment; gives their number."""
+        """Test values in an array, up to the one that closes the segment; return how many."""
         running = np.cumsum(values) + self.total
         above = running + tests > self.limit
         first = int(above.argmax())

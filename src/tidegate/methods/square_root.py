@@ -1,4 +1,4 @@
-"""The square-root factorisation: correlated Gaussian noise, the least for running sums.
+"""The square-root factorisation: correlated Gaussian noise, the least possible for running sums.
 
 The running sums of x are A·x, with A all ones on and below the diagonal. With C = √A (Toeplitz,
 coefficients binom(2k, k)/4^k) the mechanism measures C·x + Z and publishes √A·(C·x + Z) = A·x +
@@ -59,7 +59,7 @@ class RootNoise(GaussianNoise):
 
     @property
     def identity(self) -> str:
-        """What decides about the noise. Part of its key: never change it."""
+        """The facts that determine the noise. Part of its key: never change it."""
         return f"SquareRoot(leaves={self.leaves}, variance={self.variance}, places={PLACES})"
 
     def nodes(self, keystream: Keystream, chunk: int, grove: int) -> list[IntArray]:
@@ -86,7 +86,7 @@ class RootNoise(GaussianNoise):
 
     @property
     def variances(self) -> tuple[float, ...]:
-        """Variance of a draw, in units²."""
+        """The variance of a draw, in units²."""
         return (self.variance / 4.0**PLACES,)
 
     @cached_property
@@ -110,12 +110,12 @@ class RootNoise(GaussianNoise):
 
 
 def running_sums(values: FloatArray) -> FloatArray:
-    """0, and the sums of the first values."""
+    """0, then the running sums of the values."""
     return np.concatenate(([0.0], np.cumsum(values)))
 
 
 def group_by_length(starts: IntArray, ends: IntArray) -> Iterator[tuple[int, IntArray]]:
-    """Lengths of ranges, and which ranges have each of them."""
+    """The distinct lengths of ranges, and which ranges have each."""
     lengths, places = np.unique(ends - starts, return_inverse=True)
     order = np.argsort(places, kind="stable")
     yield from zip(
@@ -158,18 +158,18 @@ class SquareRoot(GaussianStage, Spec):
 
     @cached_property
     def block(self) -> int:
-        """Values per measured sum."""
+        """The number of values per measured sum."""
         if self.chosen_block is not None:
             return self.chosen_block
         return 1 << max(0, (-(-self.horizon // _USUAL_LEAVES) - 1).bit_length())
 
     @property
     def band(self) -> int:
-        """Coefficients that are used: all of them."""
+        """The number of coefficients in use: all of them."""
         return self.leaves
 
     def sensitivity(self, threshold: int) -> int:
-        """Δ²: what one replaced value moves C·x by, squared."""
+        """Δ²: the square of how far one replaced value moves C·x."""
         return threshold**2 * sum(int(c) ** 2 for c in coefficients(self.band))
 
     def noise_law(self, threshold: int) -> RootNoise:
@@ -186,7 +186,7 @@ class SquareRoot(GaussianStage, Spec):
         return self.check_sums(ceiling)
 
     def check_sums(self, ceiling: int) -> int:
-        """Refuse noise whose running sums, beside those of values, might not fit 64 bits."""
+        """Refuse noise whose running sums, added to those of values, could exceed 64 bits."""
         # |W| < 4·max |Z|: the coefficients of C⁻¹ sum to less than 2, of a band of C to less than
         # 2.5.
         sums = self.horizon * ceiling << PLACES

@@ -43,7 +43,7 @@ def topl(
         scheme: "adaptive", "published", "published-authors" or "percentile".
         smoothing: smooth the published schemes' density (EMS instead of EM).
         report: the mechanism of the stream; None: the scheme's own.
-        keep_asking: go on asking some devices about the tail (adaptive scheme only).
+        keep_asking: continue to ask some devices about the tail (adaptive scheme only).
         threshold: given instead of chosen: nobody is asked.
 
     >>> print(topl(epsilon=1.0, bound=1657).guarantee)

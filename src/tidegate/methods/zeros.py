@@ -35,47 +35,47 @@ class NothingMeasured(SampledStage, Spec):
 
     @property
     def epsilon(self) -> Fraction:
-        """Nothing is spent."""
+        """0: nothing is spent."""
         return Fraction(0)
 
     @property
     def guarantee(self) -> Guarantee:
-        """Free."""
+        """No cost."""
         return free()
 
     def scale(self, threshold: int) -> int:
-        """There is no noise."""
+        """0: there is no noise."""
         return 0
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """There is no noise."""
+        """A text that names the stage: there is no noise."""
         return "NothingMeasured()"
 
     def sampler(self, threshold: int, keystream: Keystream) -> Never:
-        """Decides nothing."""
+        """A sampler that never measures."""
         return Never()
 
 
 class Never:
-    """Measures nothing; there is nothing to remember."""
+    """A sampler that never measures and has no state."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
 
     def push(self, value: int, position: int) -> int:
-        """Not measured."""
+        """0: the value is not measured."""
         return 0
 
     def find(self, values: list[int], start: int, stop: int, position: int) -> tuple[int, int]:
-        """None of them."""
+        """The end: no value is due."""
         return stop, 0
 
     def measured(self, number: int, span: int, scale: int) -> None:
-        """Nothing depends on it."""
+        """Do nothing: no decision depends on it."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Zeros(LastPublished):
-    """Every value is published as 0.
+    """Publishes 0 for every value.
 
     Intervals reach as far as values can lie: about n·θ to both sides of a sum of n.
     """
@@ -83,13 +83,13 @@ class Zeros(LastPublished):
     KIND: ClassVar[str] = "methods.Zeros"
 
     def level_filter(self, *, threshold: int, perturber: Perturber) -> Last:
-        """Begin with nothing, and stay there."""
+        """A filter that starts at 0 and stays there."""
         return Last(0)
 
     def start(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> SampleAndHoldRun:
-        """0, wherever the lowest value lies."""
+        """Begin at 0, wherever the lower bound lies."""
         return SampleAndHoldRun(Last(below), saved and saved.state, below)
 
 

@@ -62,7 +62,7 @@ def bernoulli_exp(
 def proposed_exp(
     word: NDArray[np.uint64], bits: int, exponents: NDArray[np.int64], unit: Fraction
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The coins of `bernoulli_exp` by floats, and which of them integers must decide."""
+    """The coins of `bernoulli_exp` in floats, and which of them integers must decide."""
     # From a unit of 1000 on, exp(−n·unit) is 0 in floats for n ≥ 1, and below every word but 0.
     negated = exponents.astype(np.float64)
     negated *= -float(min(unit, Fraction(1000)))
@@ -72,7 +72,7 @@ def proposed_exp(
 def propose_coins(
     word: NDArray[np.uint64], bits: int, negated: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Coins by floats, and which of them integers must decide.
+    """Coins in floats, and which of them integers must decide.
 
     `negated` holds −exponent, right to an absolute 2**-45 where 2**bits·exp(−exponent) ≥ 1; it is
     overwritten.
@@ -90,7 +90,7 @@ def propose_coins(
 
 
 def decide_coin(words: WordSource, prefix: int, exponent: Fraction) -> bool:
-    """The coin of the U that starts with the word `prefix`, reading more words while it is open."""
+    """The coin of the U that starts with the word `prefix`; reads more words until decided."""
     bits = words.bits
     while True:
         floor, _ = exponential_bounds(exponent.numerator, exponent.denominator, bits)

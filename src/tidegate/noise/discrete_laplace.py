@@ -1,4 +1,4 @@
-"""Exact discrete Laplace noise by lazily refined inversion, one word a sample.
+"""Exact discrete Laplace noise by lazily refined inversion, one word per sample.
 
 **The law.** Let U be a real uniform on (0, 1] and
 
@@ -50,7 +50,8 @@ _PROPOSAL_ERROR = 2.0**-42
 _COMPARISON_ERROR = 2.0**-50
 _FLOAT_SCALES = 1 << 40  # beyond, every proposal would be in doubt
 BLOCK = 1 << 14  # 128 kB an array: the block and its scratch stay in the cache
-_FEW = 16  # so many samples are drawn faster without arrays
+_FEW = 16  # up to this many samples are drawn faster without arrays
+
 _LARGEST = (1 << 63) - 1
 _ONE = np.uint64(1)
 
@@ -79,7 +80,7 @@ def discrete_laplace(words: WordSource, count: int, scale: Fraction) -> NDArray[
 
 
 def in_arrays(words: WordSource, count: int, scale: Fraction) -> NDArray[np.int64]:
-    """`discrete_laplace` of many samples."""
+    """`discrete_laplace` for many samples."""
     noise = np.empty(count, dtype=np.int64)
     inversion = LaplaceInversion(words, scale, min(count, BLOCK))
     done = 0
@@ -91,7 +92,7 @@ def in_arrays(words: WordSource, count: int, scale: Fraction) -> NDArray[np.int6
 
 
 def one_by_one(words: WordSource, count: int, scale: Fraction) -> list[int]:
-    """`discrete_laplace` of a few samples: without arrays, the same numbers from the same words.
+    """`discrete_laplace` for few samples: without arrays, the same numbers from the same words.
 
     `math.log` proposes instead of `np.log`, under the same assumption on its error; where that
     could matter, integers decide. Words are read in the order of `Inversion.attempt`.
@@ -112,7 +113,7 @@ def one_by_one(words: WordSource, count: int, scale: Fraction) -> list[int]:
 
 
 def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
-    """What `discrete_laplace(words, 1, scale)` gives, from the same words, as a plain number.
+    """The result of `discrete_laplace(words, 1, scale)` as a plain number.
 
     >>> from tidegate.randomness import seeded
     >>> keystream = seeded(7).new_epoch().keystream("example", b"")
@@ -126,7 +127,7 @@ def one_discrete_laplace(words: WordSource, scale: Fraction) -> int:
 
 
 def _proposed_laplace(cell: int, unit: float, scale: float, least: int, doubt: float) -> int:
-    """The magnitude by floats; −1: integers must decide."""
+    """The magnitude in floats; −1: integers must decide."""
     product = -scale * math.log((cell + 0.5) * unit)
     magnitude = int(product)
     if cell < least or abs(product - magnitude - 0.5) >= 0.5 - doubt:
@@ -135,12 +136,12 @@ def _proposed_laplace(cell: int, unit: float, scale: float, least: int, doubt: f
 
 
 def least_cell(bits: int) -> int:
-    """Cells below are decided by integers."""
+    """The cell below which integers decide."""
     return 1 << (7 * bits // 10)
 
 
 def proposal_doubt(scale: float, bits: int) -> float:
-    """How near to an integer a product must not be, to propose a magnitude; 1: none may."""
+    """How far from an integer a product must be to propose a magnitude; 1: none may."""
     if scale >= _FLOAT_SCALES:
         return 1.0
     return scale * (_PROPOSAL_ERROR + 0.5 / least_cell(bits)) + _COMPARISON_ERROR
@@ -174,7 +175,7 @@ class LaplaceInversion:
         self._magnitudes = np.empty(block, dtype=np.int64)
 
     def attempt(self, count: int) -> NDArray[np.int64]:
-        """The outcomes of `count` attempts, without those that came out as −0."""
+        """The outcomes of `count` attempts, without those that gave −0."""
         drawn = self._words.take(count)
         cells = self._cells[:count]
         np.right_shift(drawn, _ONE, out=cells.view(np.uint64))
@@ -192,7 +193,7 @@ class LaplaceInversion:
         return outcomes if kept.all() else outcomes[kept]
 
     def propose(self, cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-        """Magnitudes by floats, and the places that integers must decide."""
+        """Magnitudes in floats, and the indices that integers must decide."""
         magnitudes = self._magnitudes[: cells.size]
         if self._scale >= _FLOAT_SCALES:
             return magnitudes, np.arange(cells.size)
@@ -213,7 +214,7 @@ class LaplaceInversion:
 
 
 def decide_magnitude(words: WordSource, cell: int, scale: Fraction) -> int:
-    """|X| of the U whose first bits−1 places are `cell`, reading more words while it is open."""
+    """|X| of the U that begins with the bits of `cell`; reads more words while it is undecided."""
     bits = words.bits - 1
     while True:
         magnitude, next_floor = _locate_laplace_magnitude(cell, bits, scale)

@@ -1,4 +1,4 @@
-"""Integer bounds of 2**bits·exp(−n/d), the only place where an exponential decides anything."""
+"""Integer bounds of 2**bits·exp(−n/d): the only exponential that decides anything."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _FIRST_GUARD_BITS = 32
 
 
 def exponential_bounds(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
-    """The integers next to E = 2**bits·exp(−numerator/denominator): its floor and its ceiling.
+    """The integers around E = 2**bits·exp(−numerator/denominator): its floor and its ceiling.
 
     For numerator = 0 both are 2**bits. Otherwise exp of a non-zero rational is irrational
     (Lindemann), hence so is E, and upper = lower + 1 with lower < E < upper.
@@ -54,7 +54,7 @@ def exponential_bounds(numerator: int, denominator: int, bits: int) -> tuple[int
 
 
 def _enclosure(numerator: int, denominator: int, halvings: int, precision: int) -> tuple[int, int]:
-    """Integers low ≤ 2**precision·exp(−x) ≤ high, by the series and the squarings above."""
+    """Integers low ≤ 2**precision·exp(−x) ≤ high, from the series and the squarings above."""
     divisor = denominator << halvings
     total, term, index = 0, 1 << precision, 0
     while term:

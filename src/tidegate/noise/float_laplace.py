@@ -1,4 +1,4 @@
-"""Laplace noise in float arithmetic: for the paper's comparison methods, not for privacy."""
+"""Laplace noise in floating point: for the paper's comparison methods, not for privacy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.randomness import WordSource
 
 
 def float_laplace(words: WordSource, count: int, scale: float) -> NDArray[np.float64]:
-    """`count` draws of density exp(−|x|/scale)/(2·scale), as near as floats come to it.
+    """`count` draws with density exp(−|x|/scale)/(2·scale), as near as floats come to it.
 
     Inverse distribution function: one bit of a word is the sign, the others are U, and the
     magnitude is −scale·ln U.

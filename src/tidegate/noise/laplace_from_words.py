@@ -1,4 +1,4 @@
-"""Discrete Laplace noise from words that were read before, by many sources or without a scale.
+"""Discrete Laplace noise from given words: of many sources, or before the scale is known.
 
 `one_discrete_laplace` takes the magnitude ⌊−scale·ln U⌋ and the sign from one word, where floats
 can decide. The logarithms of many words can be computed at once, before it is known which of them
@@ -30,7 +30,7 @@ USUAL_EDGE = 1 / 256
 
 
 def signed_logarithms(words: NDArray[np.uint64]) -> FloatArray:
-    """−ln U with the sign of each word; 0 where integers must decide.
+    """−ln U with a sign for each word; 0 where integers must decide.
 
     With p = scale·logarithm, `int(p)` is what `one_discrete_laplace` gives if the first word of its
     source is this one, provided that `edge` < |p − int(p)| < 1 − `edge` with `edge(scale)`, and not
@@ -48,7 +48,7 @@ def signed_logarithms(words: NDArray[np.uint64]) -> FloatArray:
 
 
 def one_signed_logarithm(word: int) -> float:
-    """A logarithm from one word, by `math.log` and without arrays: the last bits may differ.
+    """The logarithm from one word by `math.log`, without arrays: the last bits may differ.
 
     >>> int(1000 * one_signed_logarithm(0x1234_5678_9ABC_DEF0))
     2643
@@ -61,7 +61,7 @@ def one_signed_logarithm(word: int) -> float:
 
 
 def edge(scale: int) -> float:
-    """How near to an integer a product must not be; at least 1 if integers must decide all."""
+    """How far from an integer a product must be; at least 1 if integers must decide all."""
     return proposal_doubt(scale, _BITS)
 
 
@@ -71,7 +71,7 @@ _DEVIATIONS = 6  # of the number of words that turn out as −0: enough words in
 def discrete_laplace_rows(
     words: NDArray[np.uint64], scale: Fraction
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Many short samples at once: row r is what `discrete_laplace` draws from words that begin so.
+    """Many short samples: row r is what `discrete_laplace` draws from words beginning so.
 
     Args:
         words: the first words of each source, one for each sample of its row; of 64 bits.
@@ -91,7 +91,7 @@ def discrete_laplace_rows(
 def discrete_laplace_from(
     words: NDArray[np.uint64], count: int, scale: Fraction
 ) -> list[NDArray[np.int64] | None]:
-    """Row r: the `count` samples that `discrete_laplace` draws from a source that begins so.
+    """Row r: the `count` samples of `discrete_laplace` from a source that begins with its words.
 
     None where it would read other words: too few are given (see `words_for`), or integers must
     decide. Such samples are to be drawn by `discrete_laplace`.
@@ -105,7 +105,7 @@ def discrete_laplace_from(
 
 
 def words_for(count: int, scale: Fraction) -> int:
-    """How many words give `count` samples, nearly always."""
+    """How many words nearly always suffice for `count` samples."""
     thrown = -math.expm1(-1 / max(float(scale), 1e-3)) / 2  # the chance of a −0
     mean = count * thrown / (1 - thrown)
     return count + math.ceil(mean + _DEVIATIONS * math.sqrt(mean / (1 - thrown)) + 1)
@@ -114,7 +114,7 @@ def words_for(count: int, scale: Fraction) -> int:
 def _outcomes_of_words(
     words: NDArray[np.uint64], scale: Fraction
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """What each word gives; whether it is −0; whether integers must decide it."""
+    """The outcome of each word; whether it is −0; whether integers must decide it."""
     flat = np.ascontiguousarray(words).reshape(-1)
     noise = np.empty(flat.size, dtype=np.int64)
     thrown, open_ = np.zeros((2, flat.size), dtype=np.bool_)

@@ -61,7 +61,7 @@ def permute_and_flip(words: WordSource, scores: NDArray[np.int64], rate: Fractio
 def permute_and_flip_rows(
     words: NDArray[np.uint64], scores: NDArray[np.int64], rate: Fraction
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Many choices at once: row r is what `permute_and_flip` gives for words that begin so.
+    """Many choices: row r is what `permute_and_flip` gives for words that begin with its words.
 
     Args:
         words: the first words of each source, of 64 bits: one for each candidate, and spare ones.
@@ -79,7 +79,7 @@ def permute_and_flip_rows(
     coins, doubtful = proposed_exp(words[:, :count], 64, best - scores, rate)
     open_: NDArray[np.bool_] = np.asarray(doubtful.any(axis=1))
     successes = coins.sum(axis=1)
-    # `uniform_below` of each row: so many leading bits of a word, until they are below.
+    # `uniform_below` for each row: take the leading bits of a word, until they are below.
     surplus = np.array([64 - max(each - 1, 1).bit_length() for each in range(count + 1)])
     picked = np.zeros(successes.size, dtype=np.int64)
     waiting = np.flatnonzero((successes > 1) & ~open_)
@@ -124,7 +124,7 @@ def exponential_mechanism(words: WordSource, scores: NDArray[np.int64], rate: Fr
 def _selection_below_best(
     scores: NDArray[np.int64], rate: Fraction
 ) -> tuple[NDArray[np.int64], Fraction]:
-    """How far each score is below the best; refuses what cannot be scores."""
+    """How far each score is below the best; refuses invalid scores."""
     rate = exact_sampler_argument("rate", rate, allow_zero=True)
     scores = np.asarray(scores)
     if scores.ndim != 1 or scores.dtype != np.int64 or scores.size == 0:

@@ -7,7 +7,7 @@ from tidegate.randomness import WordSource
 
 
 def uniform_below(words: WordSource, n: int) -> int:
-    """A uniform integer of {0, …, n−1}; reads no word at all for n = 1.
+    """A uniform integer from {0, …, n−1}; reads no word for n = 1.
 
     Let c be the number of bits of n−1. A candidate is c fresh random bits (as many words as that
     needs, surplus bits dropped): uniform on [0, 2**c). A candidate ≥ n is thrown away *alone* and

@@ -1,4 +1,4 @@
-"""Stage 2: noisy sums of blocks. `forest` is the geometry, `consistency` the algebra."""
+"""Stage 2: noisy sums of blocks. `forest_geometry` holds the trees, `consistency` the algebra."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ _HOMES = {
 
 
 def __dir__() -> list[str]:
-    """The public names, and not whatever modules were imported on the way."""
+    """The public names only, not modules that happen to be imported."""
     return list(__all__)
 
 

@@ -51,7 +51,7 @@ def own_weights(fanout: Fanouts, variances: Sequence[float]) -> tuple[float, ...
 def consistent_leaves(
     nodes: Sequence[IntArray], fanout: Fanouts, weights: Sequence[float], carry: float = 0.0
 ) -> tuple[IntArray, float]:
-    """Least-squares leaves of noisy trees, rounded to integers on their running sums.
+    """Least-squares leaves of noisy trees, rounded to integers on running sums.
 
     Let R_v = node v − sum of the leaf draws below it: exact integers that do not move when a stream
     is added to the tree. The result is leaf draw + φ(R) with φ = weighted least squares in floats,
@@ -78,7 +78,7 @@ def consistent_leaves(
 def consistent_groves(
     nodes: Sequence[IntArray], fanout: Fanouts, weights: Sequence[float], carries: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """`consistent_leaves` of many groves at once, bit for bit: a row and a carry for each.
+    """`consistent_leaves` of many groves at once, bit for bit: one row and one carry for each.
 
     Trees do not know of each other but by the carry, so the groves' nodes stand side by side.
     """
@@ -98,7 +98,7 @@ def consistent_groves(
 def residuals_from_below(
     nodes: Sequence[IntArray], fanout: Fanouts, weights: Sequence[float]
 ) -> tuple[list[FloatArray], list[FloatArray]]:
-    """What each inner node is estimated as from its own draw and those below it: the way up.
+    """The upward pass: estimates of inner nodes from their own draws and those below.
 
     In terms of the residuals R of `consistent_leaves`: the estimate of a node is the sum of the
     leaf draws below it plus what is given here.
@@ -141,7 +141,7 @@ def prefix_leaves(nodes: Sequence[IntArray], fanout: int) -> IntArray:
 
 
 def _sum_of_siblings(values: FloatArray, fanout: int) -> FloatArray:
-    """Sums in a fixed order: pairwise summation differs between machines, this must not."""
+    """Sums in a fixed order: numpy's pairwise summation differs between machines."""
     table = values.reshape(-1, fanout)
     total = table[:, 0].copy()
     for child in range(1, fanout):
@@ -152,7 +152,7 @@ def _sum_of_siblings(values: FloatArray, fanout: int) -> FloatArray:
 def _rounded_on_prefixes(
     leaves: IntArray, corrections: FloatArray, fanout: int, carries: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """Spread each parent's correction evenly over its leaves, rounding the running sum of a row."""
+    """Spread each parent's correction evenly over its leaves, rounding running sums."""
     # Sequential: the same everywhere.
     ends = np.cumsum(np.concatenate((carries[:, np.newaxis], corrections), axis=1), axis=1)
     starts, each = ends[:, :-1], corrections / fanout

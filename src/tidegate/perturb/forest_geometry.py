@@ -1,4 +1,4 @@
-r"""The geometry of a forest: complete trees without a common root, side by side over one horizon.
+r"""The geometry of a forest: complete trees without a common root, over one horizon.
 
 A horizon of `leaves` blocks is covered by top trees of `fanout`**(`levels` − 1) leaves each; the
 last one may stick out (its surplus leaves are never used). Top trees are independent, so they are
@@ -57,7 +57,7 @@ class Forest:
 
     @property
     def identity(self) -> str:
-        """Every scale, and which words go where. Part of the key of the noise: never change it.
+        """Every scale, and the addresses of its words. Part of the noise key: never change it.
 
         Names are written out, so that renaming a class or a field changes no noise.
         """
@@ -68,17 +68,17 @@ class Forest:
 
     @property
     def levels(self) -> int:
-        """Number of levels; level 0 are the leaves."""
+        """The number of levels; level 0 is that of the leaves."""
         return len(self.scales)
 
     @cached_property
     def tree_leaves(self) -> int:
-        """Leaves of one top tree."""
+        """The number of leaves of one top tree."""
         return int(self.fanout ** (self.levels - 1))
 
     @cached_property
     def grove_leaves(self) -> int:
-        """Leaves that are made at once: the memory that noise needs."""
+        """The number of leaves whose noise is made at once, which bounds the memory."""
         trees = -(-self.leaves // self.tree_leaves)
         return self.tree_leaves * min(trees, max(1, self.grove // self.tree_leaves))
 
@@ -105,7 +105,7 @@ class Forest:
         ]
 
     def combine(self, nodes: list[IntArray], carry: float) -> tuple[IntArray, float]:
-        """The leaves that are published for these nodes (noise, or noisy sums), and the carry."""
+        """The published leaves for these nodes (noise, or noisy sums), and the carry."""
         if self.consistent:
             return consistent_leaves(nodes, self.fanout, self.weights, carry)
         return prefix_leaves(nodes, self.fanout), 0.0
@@ -113,7 +113,7 @@ class Forest:
     def combine_groves(
         self, nodes: list[IntArray], carries: FloatArray
     ) -> tuple[IntArray, FloatArray]:
-        """`combine` of many groves at once, whose nodes stand side by side: a row for each."""
+        """`combine` of many groves at once: one row of nodes for each."""
         if self.consistent:
             return consistent_groves(nodes, self.fanout, self.weights, carries)
         leaves = prefix_leaves(nodes, self.fanout)
@@ -162,7 +162,7 @@ class Forest:
         return total
 
     def _minimal(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """Nodes that the prefixes of start and end do not share, level by level."""
+        """The nodes that the prefixes of start and end do not share, level by level."""
         total = np.zeros(starts.shape, dtype=np.float64)
         for level, variance in enumerate(self.variances):
             left, right = starts // self.fanout**level, ends // self.fanout**level
@@ -182,7 +182,7 @@ def over_horizons(
     starts: IntArray,
     ends: IntArray,
 ) -> FloatArray:
-    """The variance of ranges over independent horizons, from that of ranges `within` one."""
+    """The variance of ranges over independent horizons, from that `within` one horizon."""
     first, start = divmod_by_number(starts, leaves)
     last, end = divmod_by_number(ends, leaves)
     across = first != last

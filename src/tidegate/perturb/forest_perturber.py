@@ -1,4 +1,4 @@
-"""The base of perturbers whose noise is a forest: values are summed into leaves, noise is added.
+"""The base of perturbers with forest noise: values are summed into leaves, noise is added.
 
 horizon  |·-------·-------·------|·-------·-------·------|    groups of top trees, side by side
 """
@@ -19,16 +19,16 @@ from tidegate.stages import NO_SUMS, Layout, Noisy
 
 
 class LeafNoise(Protocol):
-    """Noise of the leaves of one horizon, made a grove at a time; a `Forest` is one."""
+    """The noise of the leaves of one horizon, made grove by grove; a `Forest` is one."""
 
     @property
     def leaves(self) -> int:
-        """Leaves of a horizon."""
+        """The number of leaves in a horizon."""
         ...
 
     @property
     def grove_leaves(self) -> int:
-        """Leaves whose noise is made at once."""
+        """The number of leaves whose noise is made at once."""
         ...
 
     def nodes(self, keystream: Keystream, chunk: int, grove: int) -> list[IntArray]:
@@ -36,16 +36,16 @@ class LeafNoise(Protocol):
         ...
 
     def combine(self, nodes: list[IntArray], carry: float) -> tuple[IntArray, float]:
-        """The noise of the leaves, and what the next grove needs to know."""
+        """The noise of the leaves, and the carry into the next grove."""
         ...
 
 
 class ForestLike(OneLayoutBlocks, Protocol):
-    """A perturber whose noise is made a grove at a time."""
+    """A perturber whose noise is made grove by grove."""
 
     @property
     def block(self) -> int:
-        """Values in a leaf."""
+        """The number of values in a leaf."""
         ...
 
     def noise_law(self, threshold: int) -> LeafNoise:
@@ -54,7 +54,7 @@ class ForestLike(OneLayoutBlocks, Protocol):
 
 
 class ForestRun(OneLayoutRun):
-    """Releases the noisy sum of every block of `block` values, a new forest per horizon, for ever.
+    """Releases the noisy sum of every block of `block` values; each horizon has a new forest.
 
     Privacy. Released: for every block, its true sum plus the leaf noise of `Forest.combine`; by
     equivariance a function of the noisy trees. Values are truncated at θ *here*, next to the noise,
@@ -87,11 +87,11 @@ class ForestRun(OneLayoutRun):
 
     @property
     def number(self) -> int:
-        """Groups of top trees completed in this horizon."""
+        """The number of groups of top trees completed in this horizon."""
         return self.leaf * self._block // self._lengths[0]
 
     def push(self, values: IntArray) -> Noisy:
-        """Take raw units; give the noisy sums of the blocks that they completed."""
+        """Take raw units; return the noisy sums of the blocks that they completed."""
         sums = self._close_blocks(np.minimum(values, self._threshold))
         done = 0
         while done < sums.size:
@@ -103,7 +103,7 @@ class ForestRun(OneLayoutRun):
         return Noisy(sums)
 
     def push_one(self, value: int) -> int | None:
-        """Add one value to the open block; give its noisy sum if that completes it, else None."""
+        """Add one value to the open block; return its noisy sum if that completes it, else None."""
         threshold = self._threshold
         self.total += value if value < threshold else threshold
         self.filled = filled = self.filled + 1
@@ -121,7 +121,7 @@ class ForestRun(OneLayoutRun):
         return noisy
 
     def _close_blocks(self, values: IntArray) -> IntArray:
-        """Exact sums of the blocks that `values` complete; the rest stays in the open block."""
+        """The exact sums of the blocks that `values` complete; the rest stays in the open block."""
         block, room = self._block, self._block - self.filled
         if values.size < room:
             self.total += int(values.sum())
@@ -139,7 +139,7 @@ class ForestRun(OneLayoutRun):
         return sums
 
     def _grove(self) -> tuple[IntArray, int]:
-        """The noise of the present grove, made when first needed, and the present leaf in it."""
+        """The noise of the present grove, made on first use, and the present leaf's index in it."""
         if not self._first <= self.leaf < self._last:
             grove, size = self.leaf // self._forest.grove_leaves, self._forest.grove_leaves
             nodes = self._forest.nodes(self._keystream, self.chunk, grove)
@@ -176,7 +176,7 @@ class ForestStage(OneLayoutStage):
     irregular: ClassVar[bool] = False
 
     def lengths(self: _Stage, chunk: int) -> tuple[int, ...]:
-        """Groups of whole top trees; the last one has what is left of the horizon's leaves."""
+        """Groups of whole top trees; the last one has the remaining leaves of the horizon."""
         forest = self.noise_law(1)
         group = _group(forest)
         whole, rest = divmod(forest.leaves, group)
@@ -188,11 +188,11 @@ class ForestStage(OneLayoutStage):
         return _forest_layouts(forest, self.block, length, min(threshold, ceiling))
 
     def noise_identity(self: _Stage, threshold: int, ceiling: int) -> str:
-        """Every scale, and which words go where."""
+        """Every scale, and the addresses of its words."""
         return self.noise_law(threshold).identity
 
     def run(self: _Stage, threshold: int, ceiling: int, keystream: Keystream) -> ForestRun:
-        """Begin to release."""
+        """A new run, or one resumed from `state`."""
         return ForestRun(self, threshold, ceiling, keystream)
 
 
@@ -200,7 +200,7 @@ class ForestStage(OneLayoutStage):
 def forest_of(
     fanout: int, leaves: int, scales: tuple[Fraction, ...], consistent: bool = True
 ) -> Forest:
-    """The forest of these settings; cached, since many streams share their settings.
+    """The forest with these settings; cached, since many streams share their settings.
 
     (By a stage's settings alone it would not do: what is decided from them is part of the noise.)
     """
@@ -225,6 +225,6 @@ def _forest_layouts(forest: Forest, block: int, length: int, cap: int) -> tuple[
 
 
 def _group(forest: Forest) -> int:
-    """Leaves of a group of top trees."""
+    """The number of leaves of a group of top trees."""
     tops = -(-forest.leaves // forest.tree_leaves)
     return -(-tops // _GROUPS) * forest.tree_leaves

@@ -1,4 +1,4 @@
-"""`Hierarchy`: noisy block sums whose range sums stay accurate; `Flat`, without one."""
+"""`Hierarchy`: noisy block sums whose range sums stay accurate; `Flat`: the same without trees."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tidegate.perturb.level_scales import check_headroom, level_scales
 from tidegate.settings import Epsilon, Flag, OptionalWhole, Setting, Spec, Whole
 
 _MOST_LEVELS = 64
-_MOST_LEAVES = 1 << 27  # of noise in memory: a gigabyte an array
+_MOST_LEAVES = 1 << 27  # draws of noise in memory: a gigabyte per array
 
 
 class _HierarchyShares(Setting[tuple[Fraction, ...] | None, Sequence[Number] | None]):
-    """Level budgets: relative weights, kept as fractions that sum to 1."""
+    """Level budgets: relative weights, stored as fractions that add up to 1."""
 
     def check(self, value: Sequence[Number] | None) -> tuple[Fraction, ...] | None:
-        """None, or one positive weight per level."""
+        """Allow None, or one positive weight per level."""
         if value is None:
             return None
         if not isinstance(value, list | tuple) or not 0 < len(value) <= _MOST_LEVELS:
@@ -79,7 +79,7 @@ class Hierarchy(ForestStage, Spec):
 
     @cached_property
     def block(self) -> int:
-        """Values per measured sum."""
+        """The number of values per measured sum."""
         skipped = self.skipped
         if skipped is None:
             skipped = paper_skipped_levels(self.epsilon, self.horizon, self.fanout)
@@ -90,19 +90,19 @@ class Hierarchy(ForestStage, Spec):
 
     @property
     def blocks(self) -> int:
-        """Blocks per horizon."""
+        """The number of blocks per horizon."""
         return -(-self.horizon // self.block)
 
     @cached_property
     def tree_levels(self) -> int:
-        """Levels of the forest."""
+        """The number of levels of the forest."""
         if self.shares is not None:
             return len(self.shares)
         return self.levels or best_levels(self.fanout, self.blocks, self.consistent)
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-DP, derived: levels in sequence (their shares sum to 1), horizons in parallel."""
+        """ε-DP, derived: levels in sequence (their shares add up to 1), horizons in parallel."""
         return Guarantee(epsilon=sum(self._shares, start=Fraction(0)) * self.epsilon)
 
     @property
@@ -135,7 +135,7 @@ class Hierarchy(ForestStage, Spec):
 
 
 def paper_skipped_levels(epsilon: Fraction, horizon: int, fanout: int) -> int:
-    """The paper's s: where `eq:mse_guess` is least, rounded to a whole number of levels.
+    """The paper's s: the minimum of `eq:mse_guess`, rounded to a whole number of levels.
 
     (b−1)(log_b r − s)³ · 2/ε² + b^(2s)/4 · 1/9, the common factor θ² left out: noise against the
     error of predicting inside a block. Like the authors' code, this rounds the real-valued minimum.

@@ -20,7 +20,7 @@ class _IrregularStage(Protocol):
 
 
 class IrregularStage(OneLayoutStage):
-    """A perturber whose run says how long each number holds, and marks it."""
+    """A perturber whose run determines the span of each number, and marks it."""
 
     irregular: ClassVar[bool] = True
 
@@ -30,21 +30,21 @@ class IrregularStage(OneLayoutStage):
         return 1
 
     def lengths(self: _IrregularStage, chunk: int) -> tuple[int, ...]:
-        """Blocks of 1,024 values; they mean nothing but what a record forgets together."""
+        """Blocks of 1,024 values; their only purpose is what a record forgets together."""
         whole, rest = divmod(self.horizon, _BLOCK)
         return (_BLOCK,) * whole + ((rest,) if rest else ())
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """One: at most a leaf a value, of noise that is not that of a tree."""
+        """One layout: at most one leaf per value, with noise that is not that of a tree."""
         return (Layout(length, (length,), min(threshold, ceiling), (), (), consistent=False),)
 
     def noise_law(self, threshold: int) -> None:
-        """None: the noise depends on what is decided as it goes."""
+        """None: the noise depends on decisions during the run."""
         return
 
 
 class IrregularRun(OneLayoutRun):
-    """Counts the values that were taken."""
+    """Counts the values taken."""
 
     def __init__(
         self, stage: OneLayoutBlocks, threshold: int, ceiling: int, keystream: Keystream
@@ -61,12 +61,12 @@ class IrregularRun(OneLayoutRun):
         return self._options[self._lengths[number]]
 
     def push_one(self, value: int) -> int | None:
-        """Not used: irregular spans come in arrays."""
+        """Not used: irregular spans are returned as arrays."""
         raise AssertionError("an irregular perturber says more than a number")
 
 
 def check_scale_of_spans(scale: int) -> int:
-    """Refuse noise that might not fit 64 bits; its scale."""
+    """The noise scale; refused if the noise might not fit 64 bits."""
     if scale > _MOST_SCALE:
         raise SettingError(
             "resolution",

@@ -1,4 +1,4 @@
-"""From a budget to noise scales, in exact fractions.
+"""Noise scales from a budget, as exact fractions.
 
 A value lies in one node per level and moves each of them by at most θ when it is replaced. A level
 with discrete Laplace noise of scale τ therefore costs θ/τ, and all levels together Σ θ/τ_l.
@@ -43,7 +43,7 @@ def level_budgets(epsilon: Fraction, shares: tuple[Fraction, ...]) -> tuple[Frac
 def check_headroom(
     ceiling: int, epsilon: Fraction, shares: tuple[Fraction, ...], draws: int, values: int
 ) -> Fraction:
-    """Refuse settings for which a sum of `draws` noise draws and values might not fit 64 bits.
+    """Refuse settings with which a sum of `draws` noise draws and values might not fit 64 bits.
 
     The largest scale.
     """
@@ -59,7 +59,7 @@ def check_headroom(
 
 
 def level_scale(threshold: int, budget: Fraction) -> Fraction:
-    """At least threshold/budget, so that a level costs no more than its budget.
+    """The noise scale of a level: at least threshold/budget, so it costs at most its budget.
 
     In integers: a threshold has hundreds of scales, and exact fractions would take a tenth of a
     second for them.

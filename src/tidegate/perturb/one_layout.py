@@ -11,10 +11,10 @@ from tidegate.state_as_bytes import State, restore, state_of
 
 
 class OneLayoutBlocks(Protocol):
-    """A perturber, as its run sees it."""
+    """The part of a perturber that its run uses."""
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
-        """Lengths of the blocks of a horizon."""
+        """The lengths of the blocks of a horizon."""
         ...
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
@@ -23,7 +23,7 @@ class OneLayoutBlocks(Protocol):
 
 
 class OneLayoutRun(ABC):
-    """The part of a `PerturberRun` that offers the one layout of each block.
+    """The part of a `PerturberRun` that offers one layout for each block.
 
     STATE names the attributes that change: all that a snapshot needs.
     """
@@ -43,7 +43,7 @@ class OneLayoutRun(ABC):
     @property
     @abstractmethod
     def number(self) -> int:
-        """Blocks completed in this horizon."""
+        """The number of blocks completed in this horizon."""
 
     @property
     def options(self) -> tuple[Layout, ...]:
@@ -51,16 +51,16 @@ class OneLayoutRun(ABC):
         return self._options[self._lengths[self.number]]
 
     def begin(self, choice: int) -> None:
-        """Refuse any choice but that layout."""
+        """Accept that layout; refuse any other choice."""
         if choice != 0:
             raise AssertionError("there is one layout only")
 
     def state(self) -> dict[str, Any]:
-        """The state: what is needed to continue."""
+        """The state to resume from."""
         return state_of(self)
 
     def restore(self, state: State) -> None:
-        """Continue from there."""
+        """Restore a saved state."""
         restore(self, state)
 
 
@@ -72,7 +72,7 @@ class _StartingLayout(Protocol[_Run]):
 
 
 class OneLayoutStage:
-    """A perturber whose `run` begins to release."""
+    """A perturber that makes its run in `run`."""
 
     def start(
         self: _StartingLayout[_Run],
@@ -81,7 +81,7 @@ class OneLayoutStage:
         keystream: Keystream,
         state: State | None = None,
     ) -> _Run:
-        """Begin to release, or continue from `state`."""
+        """A new run, or one resumed from `state`."""
         run = self.run(threshold, ceiling, keystream)
         if state is not None:
             run.restore(state)

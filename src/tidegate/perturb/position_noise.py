@@ -1,4 +1,4 @@
-"""Discrete Laplace noise that is found by position alone, for 1,024 positions at once."""
+"""Discrete Laplace noise addressed by position alone, drawn for 1,024 positions at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EDGE, BEYOND = USUAL_EDGE, 1 - USUAL_EDGE  # for loops that do what `scaled` doe
 
 
 class PositionNoise:
-    """Discrete Laplace noise that is found by position alone, for 1,024 positions at a time.
+    """Discrete Laplace noise addressed by position alone, drawn for 1,024 positions at once.
 
     `scales` are those of each kind of draw, by the level of its address; `first_chunk` keeps
     addresses apart from those of other noise of the same keystream.
@@ -52,7 +52,7 @@ class PositionNoise:
         return f"PositionNoise({len(self._scales)} kinds of draws)"
 
     def at(self, position: int) -> tuple[list[IntArray], int]:
-        """Noise of each kind for the positions around this one, and the place of this one.
+        """Noise of each kind for the positions around this one, and the index of this one.
 
         More is drawn at once where positions follow each other: for speed alone.
         """
@@ -64,7 +64,7 @@ class PositionNoise:
         return self._drawn, position - self._first
 
     def ahead(self, position: int) -> tuple[list[int], int]:
-        """Noise of the first kind as numbers, and the place of this position among them."""
+        """Noise of the first kind as numbers, and the index of this position in them."""
         (noise, *_), place = self.at(position)
         group, index = divmod(position, DRAWS)
         if self._listed[0] != group:
@@ -72,7 +72,7 @@ class PositionNoise:
         return self._listed[1], index
 
     def _draw(self, first: int, groups: int, level: int) -> IntArray:
-        """The noise of one kind, of some groups of positions."""
+        """The noise of one kind for several groups of positions."""
         scale = self._scales[level]
         places = [divmod(group, 1 << 32) for group in range(first, first + groups)]
         sources = [
@@ -108,7 +108,7 @@ class MeasurementNoise:
         return "<MeasurementNoise: secret>"
 
     def ahead(self, position: int) -> tuple[list[float], int]:
-        """Signed logarithms of the positions around this one, and the place of this one.
+        """Signed logarithms for the positions around this one, and the index of this one.
 
         Scale times logarithm gives the noise, as `signed_logarithms` says, or else `of` does.
         """
@@ -118,7 +118,7 @@ class MeasurementNoise:
         return self._listed[1], index
 
     def between(self, position: int, count: int) -> FloatArray:
-        """Signed logarithms of `count` positions, from this one on.
+        """Signed logarithms for `count` positions from this one on.
 
         They are kept until others are asked for, with the words that follow a −0.
         """
@@ -127,7 +127,7 @@ class MeasurementNoise:
         return self._kept[position - self._first :][:count]
 
     def _keep(self, start: int, stop: int) -> None:
-        """Draw what is not kept yet of these positions; forget what is before them."""
+        """Draw what is missing for these positions; forget what lies before them."""
         follows = self._end > 0 and self._first <= start <= self._end
         old = slice(start - self._first, None) if follows else slice(0, 0)
         kept, second = [self._kept[old]], [self._second[old]]
@@ -152,7 +152,7 @@ class MeasurementNoise:
         positions: IntArray,
         known: Container[int],
     ) -> bool:
-        """Whether `scaled` gives these draws: those far from integers are, and `known` ones."""
+        """Whether `scaled` surely gives these draws: those far from integers, and `known`."""
         rest = np.abs(np.abs(scales * logarithms) - np.abs(draws) - 0.5)
         doubt = edge(int(scales.max(initial=1.0)))
         return all(
@@ -162,7 +162,7 @@ class MeasurementNoise:
         )
 
     def regular(self, position: int, count: int, every: int, scale: int) -> IntArray:
-        """Noise of `count` positions, `every` one from this one on: that of `of`."""
+        """The noise `of` every `every`-th of the positions from this one on, `count` in all."""
         logarithms = self.between(position, (count - 1) * every + 1)[::every]
         products = scale * logarithms
         found = products.astype(np.int64)  # towards 0
@@ -173,12 +173,12 @@ class MeasurementNoise:
         return found
 
     def of(self, position: int, scale: int) -> int:
-        """The noise of a measurement."""
+        """The exact noise of a measurement."""
         logarithms, index = self.ahead(position)
         return self.scaled(logarithms[index], scale, position)
 
     def scaled(self, logarithm: float, scale: int, position: int) -> int:
-        """The noise of a measurement with the logarithm from `ahead`, for loops."""
+        """The noise of a measurement from its logarithm in `ahead`, for loops."""
         product = scale * logarithm
         noise = int(product)
         rest = abs(product - noise)

@@ -1,4 +1,4 @@
-"""Round arrays of floats by adding a large number: what sweeps of samplers do in bulk."""
+"""Round arrays of floats by adding a large number, for sweeps of samplers over many values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WHOLE, CENTRE = 2.0**52, 1.5 * 2.0**52
 
 
 def near_integers(rest: FloatArray, doubt: float) -> list[int]:
-    """Where rounding left so little, or so nearly 1, that another number may be the right one."""
+    """Where a float is so near an integer that the exact value may round differently."""
     rest = np.abs(rest - 0.5)
     if rest.max(initial=0.0) <= 0.5 - doubt:
         return []

@@ -1,4 +1,4 @@
-"""Bases of perturbers whose noise is made for the running sums of a horizon, Gaussian ones too.
+"""Bases of perturbers with noise for the running sums of a horizon, including Gaussian noise.
 
 A new method is a law (`nodes`, `combine`, `_within`) and a stage that scales it (`noise_law`).
 """
@@ -27,13 +27,13 @@ _INT64 = 1 << 62
 
 
 class RunningSumNoise(ABC):
-    """The noise of one horizon of `leaves` leaves."""
+    """The noise for one horizon of `leaves` leaves."""
 
     leaves: int
 
     @property
     def grove_leaves(self) -> int:
-        """The whole horizon at once."""
+        """All leaves of the horizon: their noise is made at once."""
         return self.leaves
 
     def range_variance(self, starts: IntArray, ends: IntArray) -> FloatArray:
@@ -97,11 +97,11 @@ class RunningSumStage(OneLayoutStage):
 
     @property
     def leaves(self: _RunningSumStage) -> int:
-        """Leaves of a horizon."""
+        """The number of leaves in a horizon."""
         return -(-self.horizon // self.block)
 
     def noise_identity(self: _RunningSumStage, threshold: int, ceiling: int) -> str:
-        """Every scale, and which words go where."""
+        """Every scale, and the addresses of its words."""
         return self.noise_law(threshold).identity
 
     def lengths(self: _RunningSumStage, chunk: int) -> tuple[int, ...]:
@@ -111,13 +111,13 @@ class RunningSumStage(OneLayoutStage):
     def layouts(
         self: _RunningSumStage, length: int, threshold: int, ceiling: int
     ) -> tuple[Layout, ...]:
-        """One. Its noise is not that of a forest, so an estimator that needs trees refuses it."""
+        """One layout, whose noise is not that of a forest: an estimator for trees refuses it."""
         cap = min(threshold, ceiling)
         leaves, variances = -(-length // self.block), self.noise_law(cap).variances
         return (Layout(length, (leaves,), cap, (), variances, consistent=False),)
 
     def run(self: ForestLike, threshold: int, ceiling: int, keystream: Keystream) -> ForestRun:
-        """Begin to release."""
+        """A new run, or one resumed from `state`."""
         return ForestRun(self, threshold, ceiling, keystream)
 
 
@@ -133,20 +133,20 @@ class _ConcentratedStage(Protocol):
 
 
 class GaussianStage(RunningSumStage):
-    """A perturber with discrete Gaussian noise of ρ-zCDP, stated as (ε, δ) at `delta`."""
+    """A perturber with discrete Gaussian noise and ρ-zCDP, stated as (ε, δ) at `delta`."""
 
     @property
     def guarantee(self: _ConcentratedStage) -> Guarantee:
-        """ρ-zCDP, and what it is worth at δ."""
+        """ρ-zCDP, and the ε that it implies at δ."""
         return concentrated(self.rho, self.delta)
 
     @property
     def epsilon(self: _ConcentratedStage) -> Fraction:
-        """What ρ is worth at δ."""
+        """The ε that ρ implies at δ."""
         return Fraction(self.guarantee.epsilon)
 
     def variance_for(self: _ConcentratedStage, squared: int) -> int:
-        """The least integer σ² with Δ²/(2σ²) ≤ ρ, for a sensitivity Δ in the 2-norm: its square."""
+        """The least integer σ² with Δ²/(2σ²) ≤ ρ, from the square of the 2-norm sensitivity Δ."""
         variance = math.ceil(squared / (2 * self.rho))
         if Fraction(squared, 2 * variance) > self.rho:  # a wrong scale must never go unnoticed
             raise AssertionError("the noise would overspend rho")
@@ -164,7 +164,7 @@ def check_running_sum_leaves(leaves: int) -> None:
 
 
 def check_gaussian(variance: int, draws: int, sums: int) -> int:
-    """The scale of noise; refused if `draws` draws, beside sums of values, might not fit 64 bits.
+    """The noise scale; refused if `draws` draws plus sums of values might not fit 64 bits.
 
     Also what its sampler refuses: that would be in the middle of a stream, once θ is known.
     """

@@ -1,4 +1,4 @@
-"""The base of perturbers that decide, value by value, whether to measure.
+"""The base of perturbers that decide for each value whether to measure it.
 
 blocks   |--------------|--------------|     a leaf ends with a measured value, or with its block
 leaves   |---●|--●|-----|●|---------●|-|     ● measured; the others have mark 0
@@ -29,7 +29,7 @@ _AT_ONCE = 1 << 13  # values of a sweep: more are no faster, and take memory
 
 
 class Stretch(NamedTuple):
-    """units[start], …, units[stop − 1], to be seen at once.
+    """units[start], …, units[stop − 1], to be decided together.
 
     The first of them is at `position`; `filled` values of the open leaf came before. A leaf that is
     open where a block ends is closed there: `ends` are the indices after the last values of blocks,
@@ -49,7 +49,7 @@ class Stretch(NamedTuple):
 
 
 class Sampler(Protocol):
-    """Sees raw values, one at a time, and says which of them are measured, with what noise.
+    """Reads raw values, one at a time, and decides which are measured, with what noise.
 
     STATE names its attributes that change. A sampler may also have one of
 
@@ -69,16 +69,16 @@ class Sampler(Protocol):
     STATE: ClassVar[tuple[str, ...]]
 
     def push(self, value: int, position: int) -> int:
-        """The scale of the noise to measure this value with; 0: do not measure it."""
+        """The noise scale to measure this value with; 0: it is not measured."""
         ...
 
     def measured(self, number: int, span: int, scale: int) -> None:
-        """What was released: a noisy number for the last `span` values; scale 0: none."""
+        """Note what was released: a noisy number for the last `span` values; scale 0: none."""
         ...
 
 
 def one_by_one(sampler: Sampler, stretch: Stretch) -> Measurements:
-    """The definition of `sweep`."""
+    """The reference implementation of `sweep`."""
     units, start, stop, position, filled, ends, noise = stretch
     places: list[int] = []
     numbers: list[float] = []
@@ -99,7 +99,7 @@ def one_by_one(sampler: Sampler, stretch: Stretch) -> Measurements:
 
 
 def _with_closed(found: Measurements, ends: Sequence[int]) -> tuple[IntArray, ...]:
-    """As arrays of integers, and with the leaves that were open where blocks end."""
+    """The results as arrays of integers, including leaves that the ends of blocks closed."""
     places, numbers, scales = (np.asarray(each, dtype=np.int64) for each in found)
     last = np.array(ends, dtype=np.int64) - 1  # of each block
     at = np.searchsorted(places, last)
@@ -121,7 +121,7 @@ class _Sampling(OneLayoutBlocks, Protocol):
 
 
 class SampledStage(IrregularStage):
-    """A perturber that measures some values, and marks each sum with the scale of its noise.
+    """A perturber that measures some values, and marks each sum with its noise scale.
 
     `scale` is that of a measurement, or the largest where they differ.
     """
@@ -131,7 +131,7 @@ class SampledStage(IrregularStage):
         return check_scale_of_spans(self.scale(ceiling))
 
     def run(self: _Sampling, threshold: int, ceiling: int, keystream: Keystream) -> SampledRun:
-        """Begin to release."""
+        """A new run, or one resumed from `state`."""
         return SampledRun(self, threshold, ceiling, keystream)
 
 
@@ -140,7 +140,7 @@ class _Scaled(Protocol):
 
 
 class SampledRun(IrregularRun):
-    """Releases a noisy value wherever the sampler wants one; its noise is addressed by position.
+    """Releases a noisy value wherever the sampler asks for one; the noise is addressed by position.
 
     Privacy: values are truncated at θ here. What is released of a value is whether it was measured
     and, if so, value + discrete Laplace noise of the sampler's scale. The argument is the
@@ -166,17 +166,17 @@ class SampledRun(IrregularRun):
         return {"run": state_of(self), "sampler": state_of(self._sampler)}
 
     def restore(self, state: State) -> None:
-        """Continue from there."""
+        """Restore a saved state."""
         restore(self, state["run"])
         restore(self._sampler, state["sampler"])
 
     @property
     def number(self) -> int:
-        """Blocks completed in this horizon."""
+        """The number of blocks completed in this horizon."""
         return self.blocks
 
     def push(self, values: IntArray) -> Noisy:
-        """Take raw units; give what was measured of them."""
+        """Take raw units; return the measured numbers."""
         units = np.minimum(values, self._threshold)
         parts: list[tuple[IntArray, ...]] = []  # last values of leaves, numbers, marks
         at, opened = 0, -self.filled
@@ -200,7 +200,7 @@ class SampledRun(IrregularRun):
         return Noisy(numbers, spans, marks, filtered)
 
     def _block_ends(self, start: int, stop: int) -> list[int]:
-        """The indices up to `stop` before which blocks end; counts these blocks as completed."""
+        """The indices up to `stop` where blocks end; counts these blocks as completed."""
         ends = []
         begun = start - self.place
         while (end := begun + self._lengths[self.blocks]) <= stop:
@@ -211,7 +211,7 @@ class SampledRun(IrregularRun):
         return ends
 
     def _by_finding(self, stretch: Stretch) -> Measurements:
-        """The sweep of a sampler that has none of its own."""
+        """The sweep for a sampler without its own."""
         units, start, stop, position, filled, ends, noise = stretch
         values: list[int] = units[start:stop].tolist()
         places: list[int] = []
@@ -239,7 +239,7 @@ class SampledRun(IrregularRun):
     def _one_by_one(
         self, values: list[int], start: int, stop: int, position: int
     ) -> tuple[int, int]:
-        """What a sampler without a `find` of its own finds."""
+        """`find` for a sampler without its own."""
         for at in range(start, stop):
             if scale := self._sampler.push(values[at], position + at - start):
                 return at, scale

@@ -1,4 +1,4 @@
-"""Predict errors, the best tree and the ε that is needed, before any budget is spent.
+"""Predict errors, the best tree and the necessary ε, before any budget is spent.
 
 All numbers here follow from settings alone. The noise part is exact; the part that predictions
 inside a block add depends on the data, so it rests on one stated assumption: a block's mean lies
@@ -22,5 +22,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The public names, and not whatever modules were imported on the way."""
+    """The public names only, not modules that happen to be imported."""
     return list(__all__)

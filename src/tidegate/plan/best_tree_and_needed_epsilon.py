@@ -1,4 +1,4 @@
-"""The best tree for the ranges that will be asked, and the ε that an accuracy needs."""
+"""The best tree for the expected ranges, and the ε that an accuracy needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FINE = 10_000
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to build the tree, and its root mean square error in units of θ."""
+    """A way to build the tree, and its root mean square error in units of θ."""
 
     hierarchy: Hierarchy
     error: float
@@ -49,7 +49,7 @@ def best_hierarchy(
     roughness: Number = PAPER_ROUGHNESS,
     consistent: bool = True,
 ) -> list[Choice]:
-    """Every fan-out and number of skipped levels, best first, for a declared workload.
+    """All fan-outs and numbers of skipped levels, best first, for a given workload.
 
     Args:
         epsilon: the budget of the stream.
@@ -99,7 +99,7 @@ _SMALLEST, _LARGEST = -6, 2
 
 
 class Assumed(TypedDict, total=False):
-    """What is assumed about the stream, as in `expect`."""
+    """The assumptions about the stream, as for `expect`."""
 
     threshold: Number | None
     floor: Number | None
@@ -116,7 +116,7 @@ def needed_epsilon(
     least: Fraction | None = None,
     **assumed: Unpack[Assumed],
 ) -> Fraction | None:
-    """The smallest ε, of three digits, that makes ranges accurate to ± `target`.
+    """The smallest ε, to three digits, that makes ranges accurate to ± `target`.
 
     Args:
         build: makes the pipeline of an ε.
@@ -157,7 +157,7 @@ class AccuracyTarget:
 
     @property
     def better(self) -> bool:
-        """Whether another tree than the usual one needs noticeably less."""
+        """Whether another tree than the default one needs noticeably less."""
         return self.least < self.epsilon * Fraction(95, 100)
 
 
@@ -169,7 +169,7 @@ def compare_trees(
     confidence: float = 0.95,
     **assumed: Unpack[Assumed],
 ) -> AccuracyTarget:
-    """The ε that is needed with the usual tree, and with the one that needs the least.
+    """The ε needed by the default tree, and by the tree that needs least.
 
     Args:
         build: makes the pipeline of an ε and a number of skipped levels (None: the usual one).
@@ -223,7 +223,7 @@ def smallest_epsilon(
     falling: bool,
     least: Fraction | None = None,
 ) -> Fraction | None:
-    """The smallest ε of three digits whose predicted half width is at most `target`.
+    """The smallest ε, to three digits, with a predicted half width of at most `target`.
 
     For a fixed tree more ε is less error (`falling`), and bisection finds it. The rule that chooses
     blocks by ε makes jumps, up and down: there, steps of two digits find the first that is enough.

@@ -49,7 +49,7 @@ class DataProfile:
     _filled: int = 0
 
     def push(self, values: FloatArray) -> None:
-        """Take the next values; NaN is a missing one."""
+        """Take the next values; NaN means missing."""
         numbers = np.asarray(values, dtype=np.float64)
         present = np.isfinite(numbers)
         finite = numbers[present]
@@ -70,12 +70,12 @@ class DataProfile:
         self.rows += numbers.size
 
     def quantiles(self, *shares: float) -> list[float]:
-        """Quantiles of the present values (of every second, fourth, … in a long stream)."""
+        """Quantiles of the present values (every second, fourth, … one of a long stream)."""
         kept = np.concatenate([np.empty(0), *self._sample])
         return np.quantile(kept, shares).tolist() if kept.size else [math.nan] * len(shares)
 
     def marker(self) -> tuple[float, float] | None:
-        """The smallest or largest value if it looks like a mark of missing ones, and its share.
+        """The smallest or largest value if it looks like a code for missing ones, and its share.
 
         Instruments write -999 or 65535 where they have no reading; such a value comes again and
         again, exactly.
@@ -89,15 +89,15 @@ class DataProfile:
 
     @property
     def means(self) -> list[float]:
-        """Means over equal stretches, in order of time."""
+        """Means over pieces of equal length, in order of time."""
         return [total / self._width for total in self._buckets]
 
     def above(self, level: float) -> tuple[float, float]:
-        """About which share of the rows lies above, and which share of the sum it cuts off."""
+        """About which share of rows lies above a level, and what share of the sum it cuts off."""
         return self._cut(np.concatenate([np.empty(0), *self._sample]), level)
 
     def below(self, level: float) -> tuple[float, float]:
-        """The profile of rows below a level that is 0 or less."""
+        """The profile of rows below a level of at most 0."""
         return self._cut(-np.concatenate([np.empty(0), *self._sample]), -level)
 
     @staticmethod
@@ -109,7 +109,7 @@ class DataProfile:
         return float((excess > 0).mean()), float(excess.sum()) / total
 
     def rounded(self, resolution: Fraction, bound: Fraction, lower: Fraction) -> float:
-        """How far rounding alone moves the sum, as a share of the size of all values.
+        """How far rounding alone changes the sum, as a share of the sum of absolute values.
 
         Values above and below 0 are looked at apart: what rounding takes from one side does not
         make up for what it takes from the other.
@@ -125,7 +125,7 @@ class DataProfile:
         return sum(map(abs, sides)) / size
 
     def fine_resolution(self, coarsest: Fraction, bound: Fraction, lower: Fraction) -> Fraction:
-        """The coarsest of this and its tenths, hundredths, … that hardly moves the sum.
+        """The coarsest of this and its tenths, hundredths, … that hardly changes the sum.
 
         Below `ROUNDED`, at this resolution and at the next finer one, so that no lucky rounding is
         taken for a fine one. As fine as the lattice goes, if none does.
@@ -162,7 +162,7 @@ class DataProfile:
         self._open, self._filled = float(numbers[end:].sum()), numbers.size - end
 
     def _double(self) -> None:
-        """Stretches twice as long: two become one, and an odd last one is half full again."""
+        """Double the length of pieces: join pairs; an odd last one becomes half full."""
         if len(self._buckets) % 2:
             self._open += self._buckets.pop()
             self._filled += self._width
@@ -174,7 +174,7 @@ class DataProfile:
 
 
 def _decimal_places_of_data(values: FloatArray, known: int) -> int:
-    """How many decimal places there are: the fewest that write every value."""
+    """The fewest decimal places that write every value."""
     for places in range(known, _PLACES):
         scaled = values * 10.0**places
         if bool((np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(1.0, np.abs(scaled))).all()):
@@ -183,7 +183,7 @@ def _decimal_places_of_data(values: FloatArray, known: int) -> int:
 
 
 def round_above(value: float) -> Fraction:
-    """The next of 1, 2, 5, 10, 20, … that is not below.
+    """The smallest of 1, 2, 5, 10, 20, … that is not below a number.
 
     >>> [str(round_above(value)) for value in (0.3, 7, 1000, 1001)]
     ['1/2', '10', '1000', '2000']

@@ -26,7 +26,7 @@ _STARTS = 4096
 
 @dataclass(frozen=True)
 class Expectation:
-    """The error to expect of a range of `length` values, averaged over where it starts.
+    """The expected error for ranges of `length` values, averaged over their starts.
 
     Attributes:
         length: number of values in the range.
@@ -50,12 +50,12 @@ class Expectation:
 
     @property
     def width(self) -> float:
-        """The distance between both ends: what noise is scaled to."""
+        """The distance between both caps: noise is scaled to it."""
         return self.threshold - self.floor
 
     @property
     def truncation_error(self) -> float:
-        """Standard error of what truncation takes away; 0 where it is not known."""
+        """The standard error of what truncation takes away; 0 if unknown."""
         return 0.0 if self.excess is None else truncation_errors_of_answers(self.excess).item()
 
     @property
@@ -72,15 +72,15 @@ def expect(
     floor: Number | None = None,
     roughness: Number = PAPER_ROUGHNESS,
 ) -> list[Expectation]:
-    """The error to expect of this pipeline for ranges of these lengths.
+    """The expected errors of a pipeline for ranges of these lengths.
 
     Args:
         pipeline: for example `tops(epsilon=0.1, bound=1657)`.
         lengths: range lengths, in values; or one.
         threshold: the θ to assume; None: the bound, the worst case. Take it from public knowledge.
         floor: the lowest value to assume that counts; None: `lower`, the worst case.
-        roughness: how far a block's mean lies from its prediction, as a share of θ. Of an
-            adaptive pipeline: how far the stream's level wanders over a horizon
+        roughness: how far a block's mean lies from its prediction, as a share of θ. For an
+            adaptive pipeline: how far the stream's level drifts over a horizon
             (`tidegate.plan.expected_errors_of_adaptive`).
 
     >>> from tidegate import adaptive, tops
@@ -174,7 +174,7 @@ def half_width(
     expectation: Expectation,
     confidence: float = 0.95,
 ) -> float:
-    """Half the width of the interval of a range, for what was expected of it.
+    """Half the width of the interval of a range, from its expectation.
 
     >>> from tidegate import tops
     >>> pipeline = tops(epsilon=0.1, bound=1657)

@@ -1,10 +1,10 @@
 """The errors to expect of an adaptive release, which chooses its trees block by block.
 
-They depend on how the stream behaves, which nobody knows before. So one thing is assumed and said:
-the level of the stream wanders by `roughness`·θ (one standard deviation) over a horizon, and the
-forecaster knows as much. A release under that assumption is played through without any data: each
-block gets the tree that the cost tables prefer, and the answers' errors are those that `query`
-would show at the end of the horizon. Answers about the newest values, given at once, have more.
+They depend on the stream, which is unknown beforehand. So there is one stated assumption: the level
+of the stream drifts by `roughness`·θ (one standard deviation) over a horizon, and the estimator
+knows this. A release under that assumption is simulated without data: each block gets the tree that
+the cost tables prefer, and the answers' errors are those that `query` would show at the end of the
+horizon. Answers about the newest values, given at once, have larger errors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CALM = 1  # the last of the models whose level hardly moves
 
 
 def assumed_adaptive_model(roughness: float) -> int:
-    """The model whose level drifts about as much as assumed; 0 is the constant one.
+    """The model whose level drifts nearly as much as assumed; 0 is the constant one.
 
     >>> [assumed_adaptive_model(roughness) for roughness in (0, 0.01, 1 / 3, 1, 50)]
     [0, 1, 4, 5, 7]
@@ -47,7 +47,7 @@ def played_adaptive(
     roughness: float,
     below: int,
 ) -> Segment:
-    """The record of one horizon of a stream that behaves as assumed, in lattice units.
+    """The simulated record of one horizon of a stream that fits the assumptions, in lattice units.
 
     `bounds`: how far above and below 0 values can count.
     """
@@ -75,7 +75,7 @@ def played_adaptive(
 def _preferred_adaptive_tree(
     stage: Perturber, options: tuple[Layout, ...], threshold: int, model: int, *, age: int
 ) -> int:
-    """The tree of the least expected error, with the lowest caps: θ is assumed to fit."""
+    """The tree with the least expected error, with the lowest caps: θ is assumed to fit."""
     lowest = [index for index, tree in enumerate(options) if tree.cap_step == options[0].cap_step]
     if len(lowest) == 1:
         return lowest[0]
@@ -108,7 +108,7 @@ def mean_adaptive_errors(record: Segment, horizon: int, lengths: Iterable[int]) 
 
 
 def _added_adaptive_errors(excess: Excess | None, more: Excess | None, times: int) -> Excess | None:
-    """Add the mean over all ranges, `times` times; None: it is not known."""
+    """Add the mean over all ranges, `times` times. None: it is unknown."""
     if more is None:
         return None
     means = [np.array([times * part.mean()]) for part in more]

@@ -1,4 +1,4 @@
-"""Warnings about doubtful public settings."""
+"""Warnings about public settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HARDLY_PRIVATE = 20
 
 
 def setting_warnings(pipeline: Pipeline) -> list[str]:
-    """Sentences about a release to come; none: nothing is doubtful.
+    """Warnings about a planned release; may be empty.
 
     They look at settings alone, never at data, so they may be shown to anybody.
 

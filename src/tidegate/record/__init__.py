@@ -1,1 +1,1 @@
-"""What was released: kept, encoded, and asked."""
+"""The record: released data, kept, encoded and queried."""

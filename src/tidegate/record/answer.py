@@ -14,10 +14,10 @@ class Answer:
 
     Attributes:
         start, end: the range, half-open, counted from the first released value.
-        estimate: the sum of the published values (before debts, if they are made non-negative); of
-            an adaptive release, the best estimate given everything released, what truncation took
-            away included.
-        noise_error: standard deviation of the noise of the completed blocks: exact. Of an adaptive
+        estimate: the sum of the published values (before debts, if they are made non-negative); for
+            an adaptive release, the best estimate given everything released, including what
+            truncation took away.
+        noise_error: standard deviation of the noise of the completed blocks: exact. For an adaptive
             release, the posterior standard deviation from noise and forecasts.
         prediction_error: estimated standard error of predictions in blocks that the range cuts.
         standard_error: all three together.
@@ -25,19 +25,19 @@ class Answer:
             capped values. It reaches further up than down where much may have been truncated.
         threshold: larger values counted as this, in the part of the range where it was lowest.
         highest: the same where it was highest. (None: as `threshold`.)
-        full: what the sum would be if every value were cut. (None: as many times `threshold`.)
+        full: the sum if every value were at the upper cap. (None: rows times `threshold`.)
         floor: smaller values counted as this, in the part of the range where it was highest.
         lowest_floor: the same where it was lowest. (None: as `floor`.)
-        empty: what the sum would be if every value were cut there. (None: as many times `floor`.)
+        empty: the sum if every value were at the lower cap. (None: rows times `floor`.)
         truncation_error: standard error of what truncation took away.
-        capped: whether all of this speaks of the sum of capped values: nothing is known then of
-            what truncation took away, and it is in no interval.
-        unseen: how much larger the sum may be without the choice of the threshold having seen it:
-            too few values chose. `high` reaches as far. 0 where enough did.
-        limit: the sum if every value that may have been cut lay at the bound: what released sums
-            allow, whatever the tail is like. `high` assumes more (`assumption`). None: not known.
-        note: what else is to be known of a range of time: late rows, no rows at one end.
-        span: the range of time that was asked for, in words; empty if it was asked by position.
+        capped: whether all of this is about the sum of capped values: then what truncation took
+            away is unknown, and in no interval.
+        unseen: how much larger the sum may be if too few values chose the threshold to see large
+            ones; `high` includes it. 0 if enough did.
+        limit: the sum if every value that may have been capped lay at the bound: the largest that
+            released sums allow, for any tail. `high` assumes more (`assumption`). None: unknown.
+        note: a note about a range of time: late rows, no rows at one end.
+        span: the queried range of time as text; empty for a query by position.
         bound, lower: the public bounds of a value. No end of an interval lies beyond rows × these.
             (None: not known.)
     """
@@ -72,7 +72,7 @@ class Answer:
 
     @property
     def crowded(self) -> bool:
-        """Whether the mean lies close to the threshold, as if most values were cut there.
+        """Whether the mean lies close to the threshold, as if most values were capped there.
 
         A function of the answer: free. Then the true sum may be much larger than any interval
         says.
@@ -82,13 +82,13 @@ class Answer:
 
     @property
     def crowded_below(self) -> bool:
-        """Whether the mean lies close to the lower end: the true sum may be much smaller then."""
+        """Whether the mean lies close to the lower cap: the true sum may be much smaller then."""
         empty = self.floor * (self.end - self.start) if self.empty is None else self.empty
         return self.estimate < answer_text.CROWDED * empty < 0
 
     @property
     def blind(self) -> bool:
-        """Whether too few values chose the threshold, so that `high` is hardly more than a limit.
+        """Whether too few values chose the threshold, so that `high` may be too low.
 
         A function of what was released (`tidegate.record.unseen_values`): free.
         """
@@ -96,7 +96,7 @@ class Answer:
 
     @property
     def assumption(self) -> str:
-        """What `high` takes for granted, in words; empty if it assumes nothing.
+        """The assumption behind `high`, as text; empty if there is none.
 
         `low` never depends on it: what truncation took away only adds to a sum, unless values below
         0 count.
@@ -105,17 +105,17 @@ class Answer:
 
     @property
     def beyond_bound(self) -> str:
-        """What values beyond the public bound count as, where the cap reached it, in words."""
+        """How values beyond the public bound count, where the cap reached it, as text."""
         return answer_text.beyond_bound(self)
 
     @property
     def cut(self) -> str:
-        """Where values were cut, in words."""
+        """Where values were capped, as text."""
         return answer_text.cut_sentence(self)
 
     @property
     def warning(self) -> str:
-        """What to fear if most values lie at one of the ends; may be empty."""
+        """A warning if most values lie at a cap; else empty."""
         if self.crowded:
             return answer_text.CUT_ABOVE if self.floor else answer_text.CUT
         return answer_text.CUT_BELOW if self.crowded_below else ""
@@ -128,7 +128,7 @@ class Answer:
 
 
 def answer_out_of_range(start: int, end: int, oldest: int, newest: int) -> str:
-    """What is wrong with [start, end), where [oldest, newest) is known."""
+    """The error for [start, end), where only [oldest, newest) can be answered."""
     if start > end:
         return f"range [{start}, {end}) ends before it starts"
     if end > newest:

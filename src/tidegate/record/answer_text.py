@@ -1,4 +1,4 @@
-"""Answers for people: a sentence, and what a notebook shows."""
+"""Answers for people: sentences, and HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 SHOWN = 10  # rows of a table in a notebook
 _EVEN = 1.05  # how much further an interval may reach to one side and still be written as ±
-CROWDED = 0.8  # of the threshold: where the mean of uncut values seldom lies
+CROWDED = 0.8  # share of the threshold above which the mean of uncut values seldom lies
 CUT = "most values lie close to the cap: if many were cut there, the true sum is larger"
 CUT_BELOW = "most values lie close to the lower cap: if many were cut, the true sum is smaller"
 CUT_ABOVE = "most values lie close to the upper cap: if many were cut, the true sum is larger"
 OPEN = "; too few values chose that to see larger ones, so the upper end is far"
 FAR = "; that lies far below the bound, and the upper end assumes an ordinary tail above it"
-_FAR = 100  # how many times an upper end a limit is for that to be said
-MUCH = 0.25  # of the estimate: what may be unseen of a sum for its upper end to be called open
+_FAR = 100  # a limit is mentioned if it is this many times the upper end
+MUCH = 0.25  # share of the estimate that may be unseen before the upper end is called open
 
 
 def sentence(answer: Answer) -> str:
-    """What the answer speaks of, the sum, its interval, and where values were cut."""
+    """The range, the sum, its interval, and where values were capped."""
     what = "sum of capped values" if answer.capped else "sum"
     below, above = answer.estimate - answer.low, answer.high - answer.estimate
     sure = f"{answer.confidence:.0%}"
@@ -45,7 +45,7 @@ def sentence(answer: Answer) -> str:
 
 
 def text_of_open_end(answer: Answer) -> str:
-    """What to know of the upper end, where that matters."""
+    """A note about the upper end, where it matters."""
     if answer.blind:
         return OPEN
     far = answer.limit is not None and answer.limit > _FAR * abs(answer.high)
@@ -53,7 +53,7 @@ def text_of_open_end(answer: Answer) -> str:
 
 
 def assumption(answer: Answer) -> str:
-    """What the upper end takes for granted; empty if nothing."""
+    """The assumption behind the upper end; empty if there is none."""
     limit = answer.limit
     if limit is None or limit <= answer.high:
         return ""
@@ -69,12 +69,12 @@ def assumption(answer: Answer) -> str:
 
 
 def text_of_range(answer: Answer) -> str:
-    """The range as it was asked for: by time, or by position."""
+    """The range in the form of the query: by time, or by position."""
     return f"from {answer.span}" if answer.span else f"over [{answer.start}, {answer.end})"
 
 
 def six_digit_text(number: float) -> str:
-    """Six digits, or all before the point: no exponent where people expect none.
+    """Six digits, or all digits before the point: no exponent where people expect none.
 
     >>> six_digit_text(28502.7431), six_digit_text(63_057_600.4), six_digit_text(0.00012345678)
     ('28502.7', '63,057,600', '0.000123457')
@@ -83,7 +83,7 @@ def six_digit_text(number: float) -> str:
 
 
 def cut_sentence(answer: Answer) -> str:
-    """Where values were cut."""
+    """The caps of values, as a sentence."""
     if not answer.floor:
         # In sums of events there is no level at which all are cut; events may count below 0.
         below = "" if answer.full == math.inf else ", and below 0 at 0"
@@ -96,14 +96,14 @@ def cut_sentence(answer: Answer) -> str:
 
 
 def text_of_moved_level(lowest: float, highest: float | None) -> str:
-    """One level, or from where to where it moved."""
+    """One cap, or the lowest and the highest if it moved."""
     if highest is None or highest == lowest:
         return f"{lowest:g}"
     return f"{lowest:g} to {highest:g}"
 
 
 def answer_as_html(answer: Answer) -> str:
-    """One answer in a notebook."""
+    """One answer for a notebook."""
     beyond = "" if answer.capped else answer.beyond_bound
     return html.facts(
         f"{six_digit_text(answer.estimate)}",
@@ -130,7 +130,7 @@ def text_of_numbers(answer: Answer) -> tuple[float, float, float]:
 
 
 def answers_as_html(answers: Answers) -> str:
-    """Many answers in a notebook."""
+    """Many answers for a notebook."""
     head, cells = _cells_of_text(answers)
     ends = (f"{answers.start.min():,}", f"{answers.end.max():,}") if len(answers) else ("", "")
     more = len(answers) > SHOWN
@@ -141,7 +141,7 @@ def answers_as_html(answers: Answers) -> str:
 
 
 def answers_as_text(answers: Answers) -> str:
-    """Many answers as plain plain_text."""
+    """Many answers as a plain-text table."""
     said = filter(None, (*text_of_cautions(answers), *_remarks_as_text(answers)))
     return "\n".join([_text_about(answers), plain_text.table(*_cells_of_text(answers)), *said])
 
@@ -156,7 +156,7 @@ def _text_about(answers: Answers) -> str:
 
 
 def _cells_of_text(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The head and the first rows of a table."""
+    """The header and the first rows of a table."""
     shown = [answers[at] for at in range(min(len(answers), SHOWN))]
     cells = [
         (f"[{one.start:,}, {one.end:,})", *map(six_digit_text, text_of_numbers(one)))
@@ -169,13 +169,13 @@ def _cells_of_text(answers: Answers) -> tuple[tuple[str, ...], list[tuple[str, .
 
 
 def text_with_notes(answers: Answers, *notes: str) -> Answers:
-    """Answers with what else is to be known of them; notes may be empty."""
+    """Answers followed by their notes, if there are any."""
     said = " ".join(filter(None, (answers.note, *notes)))
     return answers if said == answers.note else replace(answers, note=said)
 
 
 def warnings(answers: Answers) -> dict[str, int]:
-    """The warnings of many answers, and how many have each."""
+    """The distinct warnings of many answers, each with the number of its answers."""
     size = answers.end - answers.start
     full, empty, floor = answers.threshold * size, np.zeros(size.size), np.zeros(size.size)
     if answers.caps is not None:
@@ -191,7 +191,7 @@ def warnings(answers: Answers) -> dict[str, int]:
 
 
 def text_of_open_ends(answers: Answers) -> str:
-    """Why upper ends are far, if they are: no warning, since intervals hold."""
+    """Why upper ends are far away. Not a warning: these intervals hold."""
     count = int(answers.blind.sum())
     if not count:
         return ""
@@ -200,7 +200,7 @@ def text_of_open_ends(answers: Answers) -> str:
 
 
 def text_of_far_limits(answers: Answers) -> str:
-    """What upper ends assume, and how far sums may exceed them, where the bound is far."""
+    """What upper ends assume, and by how much sums may exceed them, where the bound is far."""
     if answers.limit is None:
         return ""
     far = ~answers.blind & (answers.limit > _FAR * np.abs(answers.high))
@@ -215,7 +215,7 @@ def text_of_far_limits(answers: Answers) -> str:
 
 
 def text_of_cautions(answers: Answers) -> list[str]:
-    """Warnings about answers, in whole sentences."""
+    """Warnings about answers, as whole sentences."""
     found = []
     for warning, count in answers.warnings.items():
         where = f" ({count:,} of {len(answers):,} ranges)" if len(answers) > 1 else ""
@@ -224,23 +224,23 @@ def text_of_cautions(answers: Answers) -> list[str]:
 
 
 def beyond_bound(answers: Answer | Answers) -> str:
-    """Where the cap has reached a bound, no interval can speak of what lies beyond it."""
+    """A note where the cap has reached a bound: intervals ignore what lies beyond it."""
     bound, lower = answers.bound, answers.lower
     if bound is None or (bound == 1 and _answer_counts_events(answers)):
         return ""
     ends = []
     highest = answers.threshold if answers.highest is None else answers.highest
     if highest >= bound:
-        ends.append(f"above the bound, {bound:g}")
+        ends.append(f"above the bound ({bound:g})")
     lowest = answers.floor if answers.lowest_floor is None else answers.lowest_floor
     if lower and lowest <= lower:
-        ends.append(f"below the lower bound, {lower:g}")
+        ends.append(f"below the lower bound ({lower:g})")
     if not ends:
         return ""
-    return f"Values {' or '.join(ends)}, count as the bound: intervals leave out what that cuts."
+    return f"Values {' or '.join(ends)} count as that bound; intervals do not cover what this cuts."
 
 
 def _answer_counts_events(answers: Answer | Answers) -> bool:
-    """Whether ticks of events were released: there is no level at which all of one are cut."""
+    """Whether the rows are ticks of events: then no cap applies to a whole row."""
     caps, full = getattr(answers, "caps", None), getattr(answers, "full", None)
     return full == math.inf or (caps is not None and bool(np.isinf(caps[:, 2]).any()))

@@ -1,4 +1,4 @@
-"""`AnswersFacts`: what `Answers` tells of itself: caps, errors, columns, words."""
+"""`AnswersFacts`: facts derived from many answers: caps, errors, columns, text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ERRORS = ("noise_error", "prediction_error", "truncation_error")
 
 
 class AnswersFacts(Tabular):
-    """Facts of many answers, from their fields (`Answers`)."""
+    """Facts derived from the fields of `Answers`."""
 
     start: IntArray
     estimate: FloatArray
@@ -38,24 +38,24 @@ class AnswersFacts(Tabular):
 
     @property
     def highest(self) -> float:
-        """The highest level of all ranges at which values were truncated."""
+        """The highest cap over all ranges."""
         return (
             self.threshold if self.caps is None or not len(self) else float(self.caps[:, 1].max())
         )
 
     @property
     def floor(self) -> float:
-        """The highest level of all ranges at which smaller values were cut; 0 unless `lower` is."""
+        """The highest lower cap over all ranges; 0 unless `lower` is below it."""
         return 0.0 if self.caps is None or not len(self) else float(self.caps[:, 3].max())
 
     @property
     def lowest_floor(self) -> float:
-        """The lowest of these."""
+        """The lowest lower cap over all ranges."""
         return 0.0 if self.caps is None or not len(self) else float(self.caps[:, 4].min())
 
     @property
     def blind(self) -> NDArray[np.bool_]:
-        """Whether the upper end of each range is hardly more than a limit: see `Answer.blind`."""
+        """Whether too few values chose the threshold, for each range: see `Answer.blind`."""
         if self.unseen is None:
             return np.zeros(len(self), dtype=np.bool_)
         found: NDArray[np.bool_] = self.unseen > answer_text.MUCH * np.abs(self.estimate)
@@ -67,7 +67,7 @@ class AnswersFacts(Tabular):
         return np.hypot(np.hypot(self.noise_error, self.prediction_error), self.truncation_error)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """One row for each range."""
+        """The answers as columns, one row for each range."""
         names = ("start", "end", "estimate", "low", "high", "standard_error")
         table = {name: getattr(self, name) for name in (*names, *ERRORS)}
         constant, caps = np.full(len(self), self.threshold), self.caps
@@ -85,7 +85,7 @@ class AnswersFacts(Tabular):
 
     @property
     def beyond_bound(self) -> str:
-        """What values beyond the public bound count as, where the cap reached it, in words."""
+        """How values beyond the public bound count, where the cap reached it, as text."""
         return answer_text.beyond_bound(self._all)
 
     @property

@@ -1,4 +1,4 @@
-"""Smooth the records of many keys together, before they are asked one by one."""
+"""Smooth the records of many keys together, before each is queried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.stages import NO_AIM, Aim, Posterior, Ranges
 
 
 def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) -> None:
-    """Compute the posteriors of all records at once, where their estimator can.
+    """Compute the posteriors of all records together, where their estimator supports it.
 
     Each answers as it would have alone, bit for bit. One by one, most time goes into calls on
     small arrays (decision 0059). `ranges`: the starts and ends that each record will be asked for
@@ -35,7 +35,7 @@ def smooth_together(records: Sequence[Record], ranges: Sequence[Ranges] = ()) ->
 
 
 class _AskedOfSegment(NamedTuple):
-    """What a segment will be asked for."""
+    """A question that a segment will be asked."""
 
     segment: Segment
     posterior: Posterior
@@ -44,20 +44,20 @@ class _AskedOfSegment(NamedTuple):
 
     @property
     def question(self) -> tuple[bytes, bytes, Aim]:
-        """As the segment knows its last one."""
+        """The key of the question in the segment's cache."""
         starts, ends = self.ranges
         return starts.tobytes(), ends.tobytes(), self.aim
 
     @property
     def answered_before(self) -> bool:
-        """Whether it was the last question."""
+        """Whether the segment's cache holds the answer."""
         last = self.segment.answered
         return last is not None and last[0] is self.posterior and last[1] == self.question
 
 
 def _answer_jointly(asked: Sequence[_AskedOfSegment]) -> None:
-    """Ask all posteriors of one kind at once, and let each segment keep its answer."""
-    # What a segment would not keep is computed when it is asked for.
+    """Compute all posteriors of one class together, and store each in its segment."""
+    # Answers too large for a segment's cache are computed on demand.
     some = [one for one in asked if 0 < one.ranges[0].size <= MOST_KEPT]
     if not some:
         return

@@ -1,4 +1,4 @@
-"""Which levels the values had that chose both ends, where values below 0 count.
+"""The levels of the values that chose both caps, where values below 0 count.
 
 A choice of ends is made from a warm-up or a window. While the level stays among those of its
 values, hardly more values lie beyond the ends than the choice aimed at, although the level moves:
@@ -21,23 +21,23 @@ import numpy as np
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import Block, BlockBudgets
 
-_PIECES = 16  # of a block: its levels are means over these, or over fewer: each is to be known
-_KNOWN, _SURE = 1 / 32, 1.0  # to this part of the scale; so many standard errors draw a level in
-_SAME_END = 1.02  # an end that is this many times as far away, or less, has not been widened
+_PIECES = 16  # of a block: its levels are means over at most these; each must have a standard error
+_KNOWN, _SURE = 1 / 32, 1.0  # of the scale; extreme levels are drawn in by this many of them
+_SAME_END = 1.02  # a cap that is at most this many times as far away has not been widened
 
 
 class LevelBand(NamedTuple):
-    """The lowest and the highest level of some values, in lattice units; NaN: not known."""
+    """The lowest and the highest level of some values, in lattice units; NaN: unknown."""
 
     lowest: float = math.nan
     highest: float = math.nan
 
     def with_lower(self, other: LevelBand) -> LevelBand:
-        """Also down to where another reaches."""
+        """Extend the band down to the lowest level of another."""
         return self if not other.lowest < self.lowest else self._replace(lowest=other.lowest)
 
     def with_higher(self, other: LevelBand) -> LevelBand:
-        """Also up to where another reaches."""
+        """Extend the band up to the highest level of another."""
         return self if not other.highest > self.highest else self._replace(highest=other.highest)
 
 
@@ -47,7 +47,7 @@ UNKNOWN = LevelBand()
 def levels_that_chose(
     segments: Sequence[Segment], trees: BlockBudgets, until: int
 ) -> list[LevelBand]:
-    """For each segment, the levels at which its ends were chosen, or left as they were.
+    """The band of levels at which the caps of each segment were chosen or kept.
 
     `until`: by what was released up to there. A segment that is not measured has none.
     """
@@ -85,7 +85,7 @@ def _level_above(segment: Segment) -> int:
 
 
 def _part_of_level_sums(segment: Segment, block: Block, trees: BlockBudgets) -> float:
-    """The part of ε that the sums of a block were measured with; below 0: of a warm-up."""
+    """The share of ε for the sums of a block; below 0: the block is a warm-up."""
     ceiling = segment.method.ceiling + segment.below
     return float(trees.part_of(block.choice, block.layout.length, segment.threshold, ceiling))
 
@@ -102,7 +102,7 @@ def _levels_of(segment: Segment, blocks: Sequence[Block], until: int) -> LevelBa
 
 
 def _level_pieces(segment: Segment, block: Block, until: int) -> list[tuple[float, float]]:
-    """Mean levels of parts of a block that are long enough to be known, and how well they are."""
+    """Mean levels of parts of a block, each long enough to be precise, and their errors."""
     layout, leaves = block.layout, segment.leaves
     done = layout.leaves_by(min(until, segment.end) - block.start)
     if done <= 0 or block.first < leaves.oldest:

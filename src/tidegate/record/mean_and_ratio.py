@@ -25,7 +25,7 @@ from tidegate.record.answer import Answer
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of the values of a range, with its interval; of events, of the sums of its ticks.
+    """The mean of the values of a range, with its interval; for events, of the sums of its ticks.
 
     Attributes:
         sum: of the range.
@@ -44,7 +44,7 @@ class Mean:
 
     @classmethod
     def of(cls, answer: Answer) -> Mean:
-        """The mean of a sum over all its rows.
+        """The mean from a sum, over all its rows.
 
         Raises:
             QueryError: it has none.
@@ -76,7 +76,7 @@ class Mean:
 
     @property
     def confidence(self) -> float:
-        """The confidence with which the interval holds the mean."""
+        """The probability that the interval contains the mean."""
         return self.sum.confidence
 
     def __str__(self) -> str:
@@ -108,12 +108,12 @@ class Ratio:
 
     @property
     def capped(self) -> bool:
-        """Whether this speaks of sums of capped values."""
+        """Whether the sums are of capped values."""
         return self.numerator.capped or self.denominator.capped
 
     @property
     def warnings(self) -> list[str]:
-        """What to fear of the two sums; may be empty."""
+        """Warnings about the two sums; may be empty."""
         parts = {"numerator": self.numerator, "denominator": self.denominator}
         return [f"{name}: {one.warning}" for name, one in parts.items() if one.warning]
 
@@ -127,7 +127,7 @@ class Ratio:
 
 
 def ratio(numerator: Answer, denominator: Answer) -> Ratio:
-    """One answer over another, of the same rows and with independent errors.
+    """The ratio of two answers about the same rows with independent errors.
 
     Raises:
         QueryError: the denominator may be 0.
@@ -155,7 +155,7 @@ def ratio(numerator: Answer, denominator: Answer) -> Ratio:
 
 
 def _sides_of_mean(answer: Answer) -> tuple[float, float]:
-    """How far the interval of a sum reaches down and up, as errors that may add up with others.
+    """The reach of a sum's interval below and above, as errors that combine with others.
 
     An end that was moved to what is possible at most (`within_bounds`) is no error of chance: two
     of these do not average out, and the interval of a ratio would be too short. There the error of
@@ -173,7 +173,7 @@ def _sides_of_mean(answer: Answer) -> tuple[float, float]:
 
 
 def _root_of_ratio(a: float, a_half: float, b: float, b_half: float, *, upper: bool) -> float:
-    """Where (A − rB)² = a² + r²b², below or above A/B."""
+    """The solution of (A − rB)² = a² + r²b² below or above A/B."""
     square = b * b - b_half * b_half
     if square <= 0:
         return math.inf if upper else -math.inf

@@ -1,4 +1,4 @@
-"""Counts, sums and means of events over ranges: two released streams of one log, asked together.
+"""Counts, sums and means of events over ranges, from two released streams of one log.
 
 The mean of a range is its sum over its number, and both have noise of their own: Fieller's interval
 (`mean_and_ratio`), cut to the public bounds of a value. Where the number may be 0, the mean is not
@@ -24,7 +24,11 @@ from tidegate.record.answer_text import SHOWN, six_digit_text, text_of_cautions
 from tidegate.record.mean_and_ratio import Ratio, ratio
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
-from tidegate.record.record_given_counts import RecordGivenCounts, given_counts_tell
+from tidegate.record.record_given_counts import (
+    RecordBesideCounts,
+    RecordGivenCounts,
+    given_counts_tell,
+)
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 from tidegate.tables import html, plain_text
 from tidegate.tables.tables_from_numpy import Tabular
@@ -39,7 +43,7 @@ _ENDS = ("estimate", "low", "high")
 
 
 def mean_of(total: Answer, count: Answer, ends: Ends) -> Ratio:
-    """The mean of the events of a range, cut to the public bounds of a value.
+    """The mean of the events of a range, limited to the public bounds of a value.
 
     Raises:
         QueryError: the number of events may be 0, or the answers speak of different ticks.
@@ -57,7 +61,7 @@ def mean_of(total: Answer, count: Answer, ends: Ends) -> Ratio:
 
 
 def means_of(totals: Answers, counts: Answers, ends: Ends) -> dict[str, NDArray[np.float64]]:
-    """The means of many ranges: estimate, low and high; NaN where there may be no event."""
+    """The means of many ranges: estimate, low and high; NaN where there may be no events."""
     if not np.array_equal(totals.start, counts.start) or not np.array_equal(totals.end, counts.end):
         raise QueryError(_APART)
     found = {name: np.full(len(totals), math.nan) for name in _ENDS}
@@ -70,7 +74,7 @@ def means_of(totals: Answers, counts: Answers, ends: Ends) -> dict[str, NDArray[
 
 @dataclass(frozen=True)
 class CountSumMean:
-    """How many events a range has, their sum, and their mean.
+    """The number, the sum and the mean of the events of a range.
 
     Attributes:
         count, sum: the answers of the two streams.
@@ -96,7 +100,7 @@ def _interval_of_events(one: Answer | Ratio) -> str:
 
 @dataclass(frozen=True)
 class MeansTable(Tabular):
-    """A row for each part of a range of time: how many events, their sum, their mean.
+    """A row for each part of a range of time: number, sum and mean of its events.
 
     Attributes:
         sums, counts: the tables of the two streams; `rows` of both are ticks.
@@ -112,17 +116,17 @@ class MeansTable(Tabular):
 
     @property
     def times(self) -> list[str]:
-        """When each row begins."""
+        """The beginning of each row."""
         return self.sums.times
 
     @property
     def zone(self) -> str | None:
-        """The zone of the times."""
+        """The time zone of the rows."""
         return self.sums.zone
 
     @property
     def note(self) -> str:
-        """A range that reaches beyond the data; may be empty."""
+        """A note if the range reaches beyond the data; else empty."""
         return self.sums.note
 
     @cached_property
@@ -131,7 +135,7 @@ class MeansTable(Tabular):
         return means_of(self.sums.answers, self.counts.answers, self.ends)
 
     def columns(self) -> dict[str, Any]:
-        """The columns: time, ticks, count, sum and mean, each of these with low and high.
+        """The columns: time, ticks, count, sum and mean; the last three each with low and high.
 
         `time` is when a part begins, in universal time if the times have a zone. A mean is NaN
         where there may be no event.
@@ -154,7 +158,7 @@ class MeansTable(Tabular):
 
     @property
     def said(self) -> list[str]:
-        """What to fear of these answers; may be empty."""
+        """Warnings about these answers; may be empty."""
         return [line for line in (*text_of_cautions(self.sums.answers), self.note) if line]
 
     @property
@@ -163,7 +167,7 @@ class MeansTable(Tabular):
         return f"{len(self):,} counts, sums and means with {sure} intervals"
 
     def cells(self, most: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The head and the first rows of a table, as text."""
+        """The header and the first rows of a table, as text."""
         parts = ("count", "sum", "mean")
         names = [f"{part}{end}" for part in parts for end in ("", "_low", "_high")]
         columns = self.columns()
@@ -181,7 +185,7 @@ def _shown_mean(number: float) -> str:
 
 
 def means_table(sums: TimeTable, counts: TimeTable, ends: Ends) -> MeansTable:
-    """The table of both.
+    """The table from the tables of sums and of counts.
 
     Raises:
         QueryError: they speak of different ticks.
@@ -196,7 +200,7 @@ class MeanVerbs(ABC):
 
     @abstractmethod
     def _asked(self, *where: Any, **how: Any) -> tuple[Answer, Answer]:
-        """The sum and the number of a range."""
+        """The sum and the count of a range."""
 
     @property
     @abstractmethod
@@ -204,7 +208,7 @@ class MeanVerbs(ABC):
         """The public bounds of a value."""
 
     def query(self, *where: Any, **how: Any) -> CountSumMean:
-        """Count, sum and mean of a range, which is asked as a sum is."""
+        """Count, sum and mean of a range; arguments as for sums."""
         total, count = self._asked(*where, **how)
         if count.low > 0:
             return CountSumMean(count, total, mean_of(total, count, self.ends))
@@ -215,11 +219,11 @@ class MeanVerbs(ABC):
         return self._asked(*where, **how)[0]
 
     def count(self, *where: Any, **how: Any) -> Answer:
-        """Their number."""
+        """The number of events of a range."""
         return self._asked(*where, **how)[1]
 
     def mean(self, *where: Any, **how: Any) -> Ratio:
-        """Their mean, with Fieller's interval, cut to the public bounds of a value.
+        """The mean of the events of a range, with Fieller's interval, limited to the public bounds.
 
         Raises:
             QueryError: the number of events may be 0.
@@ -228,16 +232,16 @@ class MeanVerbs(ABC):
 
 
 class MeanQueries(MeanVerbs):
-    """Answers for count, sum and mean from two streams of one log, whose records `_both` gives.
+    """Answers for count, sum and mean from the records of two streams of one log (`_both`).
 
     Sums are answered with what the numbers tell (`sums_given_counts`), where these are known well.
     """
 
-    _given: RecordGivenCounts | None = None  # of the last question
+    _given: RecordBesideCounts | None = None  # of the last question
 
     @abstractmethod
     def _both(self, ask: Callable[[Record, Record], T]) -> T:
-        """Ask the records of sums and of numbers; under the lock that guards them, if there is."""
+        """Call a function with the records of sums and counts, under their lock if there is one."""
 
     def _asked(self, *where: Any, **how: Any) -> tuple[Answer, Answer]:
         return self._both(
@@ -248,12 +252,10 @@ class MeanQueries(MeanVerbs):
         )
 
     def _sums_given(self, sums: Record, counts: Record) -> Record:
-        """The record of sums, with what the numbers tell."""
+        """The record of sums, improved by what the counts tell."""
         if self._given is None or not self._given.fits(sums, counts):
-            self._given = None
-            if not given_counts_tell(sums, counts):
-                return sums
-            self._given = RecordGivenCounts(sums, counts)
+            kind = RecordGivenCounts if given_counts_tell(sums, counts) else RecordBesideCounts
+            self._given = kind(sums, counts)
         return self._given
 
     def table(

@@ -1,4 +1,4 @@
-"""`MovingSums`: sums over a window that slides, with an interval at each of its ends.
+"""`MovingSums`: sums over sliding windows, each with an interval.
 
 Each number is that of `queries(starts, ends)`, bit for bit. Windows overlap, which costs nothing:
 answers are post-processing of what was released.
@@ -43,7 +43,7 @@ _NO_LENGTH = "must be a fixed length of time, up to weeks (1h, 1d, 1w), or a num
 
 
 class MovingWindows(NamedTuple):
-    """Which windows are asked for.
+    """The requested windows.
 
     Attributes:
         over: the length of a window: a number of rows, or a length of time such as 1d.
@@ -67,14 +67,14 @@ class MovingWindows(NamedTuple):
     def named(
         cls, over: int | str | timedelta, every: int | str | timedelta | None, **more: Any
     ) -> MovingWindows:
-        """The windows as a user names them; lengths may be those of Python, numpy or pandas."""
+        """The windows from a user's arguments; durations of Python, numpy or pandas are fine."""
         step = None if every is None else range_length_as_text(every)
         return cls(range_length_as_text(over), step, **more)
 
 
 @dataclass(frozen=True)
 class MovingSums(Tabular):
-    """A row for each window, oldest first. Windows end at multiples of a step, the last one now.
+    """One row for each window, oldest first. Windows end at multiples of a step; the last ends now.
 
     Attributes:
         answers: the sums, with their intervals.
@@ -94,11 +94,11 @@ class MovingSums(Tabular):
 
     @property
     def zone(self) -> str | None:
-        """The zone of the times."""
+        """The time zone of the windows."""
         return None if self.clock is None else self.clock.zone
 
     def columns(self) -> dict[str, Any]:
-        """Where each window begins and ends, rows, sum and mean, both with low and high.
+        """The columns: begin and end of each window, rows, sum and mean, both with low and high.
 
         The mean over no values is NaN.
         """
@@ -115,7 +115,7 @@ class MovingSums(Tabular):
         return found
 
     def texts(self) -> tuple[list[str], list[str]]:
-        """Where windows begin and end, in words."""
+        """The ends of the windows as text."""
         if self.spans is None or self.clock is None:
             pair = self.answers.start, self.answers.end
             begin, end = ([f"{place:,}" for place in one.tolist()] for one in pair)
@@ -140,7 +140,7 @@ class MovingSums(Tabular):
         return f"{len(self):,} moving sums with {self.answers.confidence:.0%} intervals"
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The head and the last rows of a table: what is newest."""
+        """The header and the last rows of a table: the newest ones."""
         begin, end = self.texts()
         first = max(0, len(self) - SHOWN)
         rows = [
@@ -213,7 +213,7 @@ def _moving_windows_of_time(
 
 
 def _ends_of_moving_windows(first: int, last: int, step: int, most: int) -> IntArray:
-    """Where windows end: at multiples of the step, so that they stay where they are; and at last.
+    """The ends of windows: multiples of the step, so that they do not shift; and the last row.
 
     No window is shown before a whole one is known.
     """

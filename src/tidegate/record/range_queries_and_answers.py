@@ -1,4 +1,4 @@
-"""`Answers`, the results of many queries; `RangeQueries`, the methods that ask."""
+"""`Answers`, the results of many queries; `RangeQueries`, the methods that query."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Answers(AnswersFacts):
         caps: FloatArray | None = None,
         unseen: FloatArray | None = None,
     ) -> Answers:
-        """Intervals that reach `errors` standard errors to both sides, and further for truncation.
+        """Intervals of `errors` standard errors to both sides, extended for truncation.
 
         `noise` and `prediction` are variances. `allowance` is what the estimate adds for values
         that truncation took away, which `low` takes back (`high`, where it is negative): an
@@ -113,7 +113,7 @@ class Answers(AnswersFacts):
         )
 
     def within_bounds(self, rows: IntArray) -> Answers:
-        """Answers whose intervals end no further than what their rows can add up to.
+        """The answers with intervals limited to what their rows can add up to.
 
         Every row counts as a number from `lower` to `bound`, so rows × lower ≤ sum ≤ rows × bound
         holds for sure. An end outside is moved there: that removes impossible sums only, so an
@@ -154,20 +154,20 @@ class Answers(AnswersFacts):
 
 @lru_cache(maxsize=64)  # a table asks for the same one for every key
 def normal_quantile(confidence: float) -> float:
-    """How many standard deviations of a normal variable hold it with this confidence."""
+    """How many standard deviations around the mean hold a normal variable with this confidence."""
     from statistics import NormalDist  # on demand: importing it is slow
 
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def truncation_errors_of_answers(excess: Excess) -> FloatArray:
-    """Standard errors of what truncation took away: of the factor, to first order, and chance."""
+    """Standard errors of the truncated excess: of its factor, to first order, and by chance."""
     ends = np.square(excess.upper - excess.expected) + np.square(excess.lower - excess.fallen)
     return np.asarray(np.sqrt(excess.variance + ends / normal_quantile(0.95) ** 2))
 
 
 def end_of_excess_in_answers(expected: FloatArray, upper: FloatArray, power: float) -> FloatArray:
-    """Where an excess ends: upper at 95 %, by the power of a log-normal factor elsewhere."""
+    """The end of an excess: `upper` at 95 %, elsewhere by the quantile of a log-normal factor."""
     if power == 1.0:
         return upper
     some = (upper > expected) & (expected > 0)
@@ -235,7 +235,7 @@ class RangeQueries(RangeTables):
 def query_places_or_times(
     start: Any, end: Any, from_: Moment | None, to: Moment | None
 ) -> tuple[int | None, int | None, Moment | None, Moment | None]:
-    """Positions, or the times that were given instead of them; not both."""
+    """The range of a query as positions or as times; refuses both together."""
     if isinstance(start, TIMES) or isinstance(end, TIMES):
         if from_ is not None or to is not None:
             raise QueryError("give a range once: start and end, or from_ and to")
@@ -257,7 +257,7 @@ def _query_place(name: str, place: Any) -> int | None:
 
 
 def paired(starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-    """Starts and ends as integer arrays of one length."""
+    """Starts and ends as integer arrays of equal length."""
     pair = []
     for name, positions in (("starts", starts), ("ends", ends)):
         array = np.asarray(positions)

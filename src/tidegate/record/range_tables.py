@@ -1,4 +1,4 @@
-"""`RangeTables`: `table`, sums over parts of a range; `moving`, sums over a window that slides."""
+"""`RangeTables`: `table` gives sums over parts of a range, `moving` sums over a sliding window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PIECES = 1_000_000  # rows that one table may have
 
 
 class RangeTables(ABC):
-    """Makes tables from a record, which `_answered` provides."""
+    """Tables from a record, which `_answered` provides."""
 
     @abstractmethod
     def _answered(self, ask: Callable[[Record], Answers]) -> Answers:
@@ -93,12 +93,12 @@ class RangeTables(ABC):
         from_: Moment | None = None,
         to: Moment | None = None,
     ) -> MovingSums:
-        """The sums over the last `over` values, or the last hour, day or week, again and again.
+        """The sums over the last `over` values, or the last hour, day or week, at regular steps.
 
-        Windows end `every` so many values, or so much time, at multiples of it; the last one ends
-        with the last value. By default four of them end in a window's length. `start` and `end`
-        (positions) or `from_` and `to` (times) say where they lie. `moving("1d", "1h").to_pandas()`
-        has a row for each. No privacy is spent.
+        Windows end at multiples of `every` (values, or a duration); the last one ends with the
+        last value. By default `every` is a quarter of the window. `start` and `end` (positions) or
+        `from_` and `to` (times) limit them. `moving("1d", "1h").to_pandas()` has a row for each.
+        No privacy is spent.
         """
         from tidegate.record.moving_sums import MovingWindows  # on demand: it needs `Answers`
 
@@ -106,7 +106,7 @@ class RangeTables(ABC):
         return self.moved_over(MovingWindows.named(over, every, **ends, confidence=confidence))
 
     def moved_over(self, windows: MovingWindows) -> MovingSums:
-        """Moving sums of windows that were named before."""
+        """Moving sums over windows that `MovingWindows.named` made."""
         from tidegate.record.moving_sums import moving_sums  # as above
 
         found: list[MovingSums] = []
@@ -123,7 +123,7 @@ _LENGTHS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def range_length_as_text(every: Any) -> int | str:
-    """A length of time as text, if it is one of Python, numpy or pandas.
+    """A duration as text, if it is one of Python, numpy or pandas.
 
     >>> range_length_as_text(timedelta(minutes=90)), range_length_as_text("1d")
     ('90min', '1d')

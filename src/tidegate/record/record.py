@@ -36,7 +36,7 @@ _SUREST = 1 - 1e-12
 
 @dataclass
 class RecordSums:
-    """Everything that an interval needs, one number for each range.
+    """All sums and errors that an interval needs, one entry for each range.
 
     Attributes:
         estimate: the sums.
@@ -63,7 +63,7 @@ class RecordSums:
 
     @classmethod
     def empty(cls, ranges: int, last: Segment) -> RecordSums:
-        """Nothing yet; the threshold and floor of `last` are said of a range without values."""
+        """Zero sums; a range without values gets the threshold and floor of `last`."""
         estimate, noise, prediction, largest, unseen = np.zeros((5, ranges))
         caps = np.repeat([[np.inf], [-np.inf], [0.0], [-np.inf], [np.inf], [0.0]], ranges, 1)
         truncated, method = np.zeros((len(Excess._fields), ranges)), last.method
@@ -81,7 +81,7 @@ class RecordSums:
         aim: Aim,
         before: Segment | None,
     ) -> None:
-        """Add what a segment has of these ranges; `hidden` is what its θ could not see."""
+        """Add the contribution of a segment; `hidden` is what its θ could not see."""
         here, low, high = segment.part_of(begin, end)
         if not low.size:
             return
@@ -111,7 +111,7 @@ class RecordSums:
         caps[5, here] += segment.floor * (high - low)
 
     def join(self, other: RecordSums) -> None:
-        """Add the same ranges of another stream, whose noise is independent."""
+        """Add the same ranges of another stream with independent noise."""
         self.estimate += other.estimate
         self.noise += other.noise
         self.prediction += other.prediction
@@ -170,7 +170,7 @@ class Record(RangeQueries):
 
     @property
     def start(self) -> int:
-        """The first position that can still be asked about."""
+        """The first position that can still be queried."""
         return self.segments[0].start
 
     @property
@@ -179,7 +179,7 @@ class Record(RangeQueries):
         return self.segments[-1].end
 
     def _unseen(self) -> list[UnseenValues]:
-        """What may be hidden in each segment (`unseen`), as it was last found."""
+        """What may be hidden in each segment (`unseen_values`), cached."""
         last = self.segments[-1]
         key = self.segments[0].start, last.origin, last.end
         if last.known_unseen is None or last.known_unseen[0] != key:
@@ -187,7 +187,7 @@ class Record(RangeQueries):
         return [UnseenValues(*found) for found in last.known_unseen[1]]
 
     def joined(self, later: Record) -> Record:
-        """This record joined with a later one of the same release."""
+        """This record followed by a later one of the same release."""
         segments = joined_segments(self.segments, later.segments)
         return Record(segments, later.guarantee, later.times)
 
@@ -219,7 +219,7 @@ class Record(RangeQueries):
         return text_with_notes(found, self.note) if self.note else found
 
     def gathered(self, begin: IntArray, end: IntArray, as_of: int | None) -> RecordSums:
-        """What the segments know about these ranges, added up: before any interval."""
+        """The segments' sums and errors for these ranges, added up, without intervals."""
         last = self.segments[-1]
         found = RecordSums.empty(begin.size, last)
         before, parts = None, (self.segments, self._unseen(), self.aims(as_of))
@@ -229,7 +229,7 @@ class Record(RangeQueries):
         return found
 
     def aims(self, as_of: int | None) -> list[Aim]:
-        """What the phases tell about each other; kept until more is released or asked for."""
+        """What the phases tell about each other's thresholds; cached until more is released."""
         last = self.segments[-1]
         if last.method.estimator.adds_up:
             return [NO_AIM] * len(self.segments)
@@ -240,15 +240,15 @@ class Record(RangeQueries):
 
     @property
     def time_index(self) -> TimeIndex:
-        """Where which time is; values without times are refused."""
+        """The index of times; refuses values without times."""
         if self.times is None:
-            raise QueryError("the values of this release have no times: ask by position")
+            raise QueryError("there are no times: ask by position, or release with times (--time)")
         return self.times
 
     def answers_between(
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> Answers:
-        """The sum over a range of time."""
+        """The sum over one range of time."""
         return sums_between_times.sum_between_times(self, from_, to, confidence, as_of)
 
     def answers_by_time(
@@ -264,7 +264,7 @@ class Record(RangeQueries):
         return sums_between_times.sums_between_times_by(self, every, from_, to, confidence)
 
     def checked(self, starts: ArrayLike, ends: ArrayLike) -> tuple[IntArray, IntArray]:
-        """Ranges that this record knows, as arrays; others are refused."""
+        """The ranges as arrays; refuses ranges outside this record."""
         begin, end = paired(starts, ends)
         wrong = np.flatnonzero((begin > end) | (begin < self.start) | (end > self.end))
         if wrong.size:
@@ -275,7 +275,7 @@ class Record(RangeQueries):
 
 
 def _segments_without_gaps(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The last of these between which no value lacks."""
+    """The last segments that follow each other without a gap."""
     for at in range(len(segments) - 1, 0, -1):
         if segments[at].start > segments[at - 1].end:
             return tuple(segments[at:])
@@ -283,7 +283,7 @@ def _segments_without_gaps(segments: Sequence[Segment]) -> tuple[Segment, ...]:
 
 
 def record_confidence(confidence: float) -> float:
-    """A confidence level between 0 and 1; floats lack the quantiles of one that is closer to 1."""
+    """Check a confidence level: between 0 and 1, with a quantile that floats can express."""
     if type(confidence) is float and 0 < confidence <= _SUREST:
         return confidence
     if not 0 < exact("confidence", confidence) <= _SUREST:
@@ -292,7 +292,7 @@ def record_confidence(confidence: float) -> float:
 
 
 def error_multiple(variance: FloatArray, largest: FloatArray, confidence: float) -> FloatArray:
-    """Half width in standard errors, between the normal and the Laplace quantile."""
+    """The half width in standard errors, between the normal and the Laplace quantile."""
     normal = normal_quantile(confidence)
     laplace = -math.log(1 - confidence) / math.sqrt(2)
     # 1 where a single draw is the whole variance, or where there is no noise.

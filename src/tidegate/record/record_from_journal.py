@@ -32,7 +32,7 @@ class JournalRecorder:
         self.times: TimeIndex | None = None
 
     def push(self, entry: JournalEntry, phases: Mapping[int, Phase]) -> None:
-        """Add an entry; `phases`: by their first position."""
+        """Add an entry; `phases` maps first positions to phases."""
         if entry.times.size and self.times is not None:
             self.times.push(entry.start, entry.times)
         if entry.phase_start not in phases:
@@ -42,7 +42,7 @@ class JournalRecorder:
         ends = phases[entry.phase_start].ends(self._method.step)
         origin, prediction = entry.phase_start, None
         if self._segments and self._segments[-1].epoch == WARMING:
-            self._segments.pop()  # it stood for the values of a warm-up, which are known now
+            self._segments.pop()  # it stood in for the values of a warm-up, which are known now
         if not entry.measured:
             epoch, origin, prediction = f"{epoch} blocked", entry.start, entry.first
         if not self._segments or self._segments[-1].epoch != epoch:
@@ -61,7 +61,7 @@ class JournalRecorder:
             self._shorten()
 
     def _await(self, entry: JournalEntry) -> None:
-        """Values of a warm-up whose threshold is not chosen yet; of the first nothing is known."""
+        """Note values of a warm-up whose threshold is not chosen yet."""
         if not self._segments:
             return
         latest = self._segments[-1]
@@ -78,7 +78,7 @@ class JournalRecorder:
         latest.end = entry.end
 
     def _shorten(self) -> None:
-        """Forget the oldest blocks while there are too many cells."""
+        """Drop the oldest blocks while there are too many cells."""
         spare = sum(segment.cells for segment in self._segments) - _MOST_CELLS
         while spare > 0:
             oldest = self._segments[0]
@@ -91,5 +91,5 @@ class JournalRecorder:
                 return
 
     def record(self, guarantee: str) -> Record | None:
-        """The record so far; None: nothing was released."""
+        """The record so far. None: nothing was released."""
         return Record(self._segments, guarantee, self.times) if self._segments else None

@@ -1,4 +1,4 @@
-"""A record of sums of events that answers with what a record of their numbers tells.
+"""A record of sums of events whose answers also use the record of their counts.
 
 Post-processing of two released records (`tidegate.estimate.mixture.sums_given_counts`).
 """
@@ -6,6 +6,9 @@ Post-processing of two released records (`tidegate.estimate.mixture.sums_given_c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+from numpy.typing import ArrayLike
 
 from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.estimate.mixture.sums_given_counts import (
@@ -14,25 +17,52 @@ from tidegate.estimate.mixture.sums_given_counts import (
     unlikely_without_counts,
 )
 from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.grown_events import GrownEvents
+from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import Posterior
 
-_CONFIDENCE = 0.95  # any: only estimates and errors of noise are used
-# Of a total: the mean of an event must be known better than this.
+_CONFIDENCE = 0.95  # any level: only estimates and noise errors are used
+# The largest relative error of the mean of an event, over the whole record.
 _KNOWN = 0.1
-# Of the noise of sums: that of m·N̂ must be less.
+# The largest noise of m·N̂, relative to that of sums.
 _BETTER = 0.5
 
 
-class RecordGivenCounts(Record):
-    """Answers for sums, as they are now. Without `as_of`: numbers that came later would tell.
+class RecordBesideCounts(Record):
+    """Answers for sums, as they are now, whose ends know if events have grown (`grown_events`).
 
     It refers to both records: ask it only while neither grows (`fits`).
     """
 
+    def __init__(self, sums: Record, counts: Record, segments: Sequence[Segment] = ()) -> None:
+        self._of = _extent_of_record(sums), _extent_of_record(counts)
+        super().__init__(segments or sums.segments, sums.guarantee, sums.times)
+        self.note = sums.note
+        self._grown = GrownEvents.of(sums, counts)
+
+    def fits(self, sums: Record, counts: Record) -> bool:
+        """Whether this is made of these records as they are now."""
+        return self._of == (_extent_of_record(sums), _extent_of_record(counts))
+
+    def answers(
+        self, starts: ArrayLike, ends: ArrayLike, confidence: float, as_of: int | None
+    ) -> Answers:
+        """As of a record. Without `as_of`: numbers that came later would tell."""
+        found = super().answers(starts, ends, confidence, as_of)
+        return found if as_of is not None or self._grown is None else self._grown.added(found)
+
+
+def _extent_of_record(record: Record) -> tuple[int, int, int]:
+    """What grows with every block, and when a warm-up is ended early."""
+    return record.end, len(record.segments), len(record.segments[-1].blocks)
+
+
+class RecordGivenCounts(RecordBesideCounts):
+    """Answers for sums with what the numbers tell of each tick."""
+
     def __init__(self, sums: Record, counts: Record) -> None:
-        self._of = sums.end, counts.end
         total, _, ticks = _measured_in_record(sums)
         start, end = ticks
         number = float(counts.answers([start], [end], _CONFIDENCE, None).estimate[0])
@@ -43,16 +73,11 @@ class RecordGivenCounts(Record):
 
         level = total / (end - start)
         segments = [_given_to_record(segment, expected, level) for segment in sums.segments]
-        super().__init__(segments, sums.guarantee, sums.times)
-        self.note = sums.note
-
-    def fits(self, sums: Record, counts: Record) -> bool:
-        """Whether this is made of these records as they are now."""
-        return self._of == (sums.end, counts.end)
+        super().__init__(sums, counts, segments)
 
 
 def given_counts_tell(sums: Record, counts: Record) -> bool:
-    """Whether numbers can tell of these sums: of the same ticks, and known better than they are.
+    """Whether counts can improve these sums: same ticks, and a smaller relative error.
 
     A node has noise in proportion to θ/ε of sums, and to m/ε′ of m·N̂. Where these are alike there
     is little to gain, and intervals held 90 % of the sums of such a log, not 95 %.
@@ -72,7 +97,7 @@ def given_counts_tell(sums: Record, counts: Record) -> bool:
 
 
 def _measured_in_record(sums: Record) -> tuple[float, float, tuple[int, int]]:
-    """All that was measured: the sum, the standard deviation of its noise, from where to where."""
+    """The whole measured sum, the standard deviation of its noise, and its range."""
     total, variance, start, end = 0.0, 0.0, sums.end, sums.end
     for segment in sums.segments:
         blocks = [one for one in segment.blocks if one.layout.leaves_by(segment.end - one.start)]
@@ -88,7 +113,7 @@ def _measured_in_record(sums: Record) -> tuple[float, float, tuple[int, int]]:
 
 
 class SegmentGivenCounts(Segment):
-    """A segment as it is now; all that was released of it is answered with this posterior."""
+    """A segment as of now, whose whole past is answered with this posterior."""
 
     def __init__(self, segment: Segment, posterior: SumsGivenCounts) -> None:
         vars(self).update(vars(segment))

@@ -1,4 +1,4 @@
-"""A record as it is now, for other threads to read while more is released.
+"""A read-only view of a record as of now, for other threads while more is released.
 
 Making one costs a few microseconds and copies no sums: see `LeafBuffer.view`. What is found while
 answering (the posterior of a segment, what thresholds tell of each other) is kept with the view, so
@@ -25,7 +25,7 @@ class RecordView(Record):
 
 
 def _closed_view(segment: Segment) -> Segment:
-    """View of a segment that a later one follows: the same one until it forgets values.
+    """The view of a segment that is complete; cached until the segment forgets values.
 
     Smoothing it again would give the same.
     """
@@ -42,6 +42,6 @@ def _segment_view(segment: Segment) -> Segment:
     found._spans = None if segment.spans is None else segment.spans.view()
     if found._spans is not None:
         found._buffer = found._spans
-    # They refer to the buffer that goes on.
+    # These caches refer to the original's buffer.
     found._known = found.answered = found.known_unseen = found.aims = found.closed_view = None
     return found

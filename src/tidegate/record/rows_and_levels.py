@@ -1,4 +1,4 @@
-"""`Rows`: consecutive released rows; `Levels`: what a value is expected to be; moving averages.
+"""`Rows`: consecutive released rows; `Levels`: the expected value at each row; moving averages.
 
 Post-processing of released cells:
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Rows(NamedTuple):
-    """Released rows, in order of position.
+    """Released rows, ordered by position.
 
     Attributes:
         first: the position of the first row, counted from 0.
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     times: IntArray | None = None
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The rows as columns: time, if they have it, position, value, level."""
+        """The columns: time (if there is one), position, value, level."""
         positions = np.arange(self.first, self.first + self.values.size)
         times = {} if self.times is None else {"time": self.times.astype("datetime64[ns]")}
         return {**times, "position": positions, "value": self.values, "level": self.levels}
@@ -67,7 +67,7 @@ class Rows(NamedTuple):
         return polars_frame(self.columns())
 
     def since(self, position: int) -> Rows:
-        """These rows from a position on."""
+        """The rows from a position on."""
         skip = max(0, position - self.first)
         times = None if self.times is None else self.times[skip:]
         return Rows(self.first + skip, self.values[skip:], self.levels[skip:], times)
@@ -109,7 +109,7 @@ class Levels:
             self.level = self._means(NO_SUMS).item()
 
     def push(self, trace: JournalTrace, out: FloatArray) -> None:
-        """Fill `out` with the levels of the values that this was released of."""
+        """Fill `out` with the levels of the values of this released piece."""
         following = self._means(trace.sums) if self._window else trace.predictions
         widths = trace.widths if trace.widths.size else np.full(following.size, self._block)
         if not out.size:  # a warm-up ended after its rows were out
@@ -133,7 +133,7 @@ class Levels:
         self._filled = out.size - int(ends[-1])
 
     def _means(self, sums: IntArray) -> FloatArray:
-        """The mean of the last leaves, after each of these (or now, of those before).
+        """The mean of the last leaves after each of these leaves, or now.
 
         Leaves that are not there yet count as the middle between both ends. Sums of whole numbers,
         so that any split of the stream gives the same bits.
@@ -150,7 +150,7 @@ class Levels:
 
 
 def window_of_levels(method: SegmentMethod, threshold: int) -> int:
-    """How many of the last leaves a level is the mean of; 0: it is the estimator's prediction."""
+    """How many of the last leaves a level averages; 0: it is the estimator's prediction."""
     wanted = method.estimator.level_leaves(method.perturber, threshold)
     kept = min(method.history, method.perturber.horizon) // method.perturber.block
     return min(wanted, max(1, kept))
@@ -167,7 +167,7 @@ _SHARE = 50  # a window is this part of the stream
 
 
 def window_of_rows(record: Record, block: int) -> int:
-    """How many values to average: a fiftieth of them, but more than a block has."""
+    """The number of rows to average: a fiftieth of all, but more than a block."""
     size = record.end - record.start
     return min(size, max(size // _SHARE, 4 * block, 1))
 

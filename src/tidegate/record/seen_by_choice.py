@@ -10,12 +10,12 @@ from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets
 from tidegate.stages.late_looks import is_look
 
-_AGAIN = Fraction(1, 2)  # of ε: what a later warm-up pays for its choice; a first one pays more
+_AGAIN = Fraction(1, 2)  # share of ε for the choice of a later warm-up; a first one pays more
 SURE = 2.0  # standard errors of a released sum, and of a number of large values
 
 
 class SeenByChoice(NamedTuple):
-    """ε′ × values of a choice of θ (0: not known), and whether a warm-up, or the first, made it."""
+    """ε′ × values of a choice of θ (0: unknown), and whether a warm-up, or the first, made it."""
 
     known: Fraction = Fraction(0)
     first: bool = False

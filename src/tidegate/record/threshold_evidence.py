@@ -53,15 +53,15 @@ _HEAVY, _WIDER, _LEAST, _HIGHEST, _APART = 0.7, 2.0, -1.1, 1.0, 1.5
 class _PhaseEvidence(NamedTuple):
     """What the choice of a phase's θ could see."""
 
-    visible: float = 0.0  # the share above θ that it could tell from none
+    visible: float = 0.0  # the smallest share above θ that it could see
     share: float = 0.0  # the share above θ that it aimed at
-    warm_up: int = 0  # where the warm-up began that the phase comes from
+    warm_up: int = 0  # where the warm-up that led to the phase began
     warm: bool = False  # whether the phase begins with a warm-up itself
     left: float = 1.0  # the share above θ that the choice leaves, whatever it could see
 
 
 def evidence_aims(segments: Sequence[Segment], as_of: int | None) -> list[Aim]:
-    """One for each segment; `as_of`: from what was released up to that position."""
+    """The aim of each segment's θ; `as_of`: from what was released up to that position."""
     trees = segments[-1].method.budgets
     if trees is None:  # θ is not refined
         return [NO_AIM] * len(segments)
@@ -96,7 +96,7 @@ def _evidence_phases_in_order(
 
 
 class _EvidenceWalk:
-    """Goes through the phases in order: each says what the next choice could see.
+    """Visits the phases in order: each determines what the next choice could see.
 
     Attributes:
         warm_up: where the last warm-up began.
@@ -105,14 +105,14 @@ class _EvidenceWalk:
     def __init__(self, trees: BlockBudgets) -> None:
         self._trees, self._epsilon = trees, float(trees.epsilon)
         self.warm_up = 0
-        self._part = _LATE_SHARE  # of ε, that the next choice has
+        self._part = _LATE_SHARE  # share of ε of the next choice
         self._chosen = True  # whether a window was open at the end of the phase
         self._opened = 0  # where a window opened late; 0: it did not
 
     def phase(
         self, segment: Segment, earlier: tuple[Segment, _PhaseEvidence] | None
     ) -> _PhaseEvidence:
-        """What the choice of this segment's θ could see; `earlier`: the one before it."""
+        """What the choice of this segment's θ could see; `earlier` is the segment before."""
         first = segment.blocks[0]
         sums = _part_for_sums(segment, first, self._trees)
         warm = first.start == segment.origin and sums < 0
@@ -131,7 +131,7 @@ class _EvidenceWalk:
     def _after_warm_up(
         self, segment: Segment, part: float, earlier: tuple[Segment, _PhaseEvidence] | None
     ) -> tuple[float, float]:
-        """Chosen from the values of a warm-up, unless a full cap was kept."""
+        """The evidence of a choice from a warm-up, unless a full cap was kept."""
         values = segment.blocks[0].layout.length
         visible = _visible_evidence(part * self._epsilon * values)
         if earlier is not None and _evidence_kept_cap(
@@ -144,7 +144,7 @@ class _EvidenceWalk:
     def _after_window(
         self, segment: Segment, earlier: tuple[Segment, _PhaseEvidence] | None
     ) -> tuple[float, float]:
-        """Chosen from the values of the window before."""
+        """The evidence of a choice from the window before."""
         age = segment.origin - self.warm_up
         values = segment.origin - self._opened if self._opened else _WINDOW * age
         visible = _visible_evidence(self._part * self._epsilon * values)
@@ -160,12 +160,12 @@ class _EvidenceWalk:
 
 
 def _visible_evidence(evidence: float) -> float:
-    """The share above θ that a choice can see, by its ε × values."""
+    """The smallest share above θ that a choice can see, from its ε × values."""
     return min(_MOST, _VISIBLE / max(evidence, 1e-9))
 
 
 def _evidence_of_late_choice(before: Segment, visible: float) -> float:
-    """How many times as many values a late choice leaves above θ, for its price (`late_price`)."""
+    """The factor by which the price of a late choice leaves more values above θ (`late_price`)."""
     if before.below or not before.blocks:
         return 1.0
     mean = _mean_as_evidence(before, before.end)
@@ -175,7 +175,7 @@ def _evidence_of_late_choice(before: Segment, visible: float) -> float:
 
 
 def _evidence_kept_cap(before: Segment, segment: Segment, saw: float, sees: float) -> bool:
-    """Whether a warm-up kept the cap that was full, which a choice that knew far more had made."""
+    """Whether a warm-up kept the full cap, which a choice with far more evidence had made."""
     if not (before.measured and before.blocks and saw) or segment.below != before.below:
         return False
     cap = max(before.threshold, before.blocks[-1].layout.cap)
@@ -185,7 +185,7 @@ def _evidence_kept_cap(before: Segment, segment: Segment, saw: float, sees: floa
 def _later_evidence(
     segments: Sequence[Segment], number: int, warm: list[bool], until: int
 ) -> tuple[float, float]:
-    """Means of later phases: the highest with a higher cap, and that which a full cap began."""
+    """Means of later phases: the highest one with a higher cap, and that after a full cap."""
     cap, highest = segments[number].highest_cap, 0.0
     for at in range(number + 1, len(segments)):
         if warm[at]:  # the level has grown: what is higher from here on was not hidden before
@@ -197,9 +197,9 @@ def _later_evidence(
 
 
 def _wider_by_evidence(segments: Sequence[Segment], same: list[int], seen: list[float]) -> float:
-    """How far the tail moves the upper end, from the first and the last phase.
+    """The factor by which the tail widens the upper end, from the first and the last phase.
 
-    Only that of earlier phases: how far values lie above the highest θ no other θ can tell.
+    For earlier phases only: no other θ shows how far values lie above the highest θ.
     """
     first, last = same[0], same[-1]
     if seen[first] < _APART * seen[last]:
@@ -209,7 +209,7 @@ def _wider_by_evidence(segments: Sequence[Segment], same: list[int], seen: list[
 
 
 def _evidence_scale(segment: Segment) -> int:
-    """What was chosen by the sizes of values: θ, or the larger of both ends."""
+    """The number that was chosen: θ, or the larger of both caps."""
     return max(segment.threshold - segment.below, segment.below)
 
 
@@ -221,7 +221,7 @@ def _evidence_heaviness(last: int, first: int, ratio: float) -> float:
 
 
 def _evidence_saw_bulk(segment: Segment, trees: BlockBudgets, part: Fraction) -> bool:
-    """Whether a warm-up that paid this part of ε chose θ by the bulk of its values."""
+    """Whether a warm-up with this share of ε chose θ by where most values lie."""
     if segment.below or part <= _AGAIN:
         return False
     values = segment.blocks[0].layout.length
@@ -238,13 +238,13 @@ def _evidence_sees_bulk(epsilon: Fraction, values: int, horizon: int, top: int) 
 
 
 def _part_for_sums(segment: Segment, block: Block, trees: BlockBudgets) -> Fraction:
-    """The part of ε that the sums of a block were measured with; below 0: of a warm-up."""
+    """The share of ε for the sums of a block; below 0: the block is a warm-up."""
     ceiling = segment.method.ceiling + segment.below
     return trees.part_of(block.choice, block.layout.length, segment.threshold, ceiling)
 
 
 def _mean_as_evidence(segment: Segment, until: int) -> float:
-    """The mean of the leaves that were released up to a position, in units; 0: none were."""
+    """The mean of the leaves released up to a position, in units; 0: none were."""
     leaves = segment.leaves
     for block in reversed(segment.blocks):
         if block.start < until:

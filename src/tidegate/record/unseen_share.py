@@ -13,11 +13,11 @@ from tidegate.stages import Excess
 
 
 class UnseenValues(NamedTuple):
-    """The share of values of a segment that may be cut unseen, and what each may be short of."""
+    """The share of a segment's values that may exceed the cap unseen, and by how much each."""
 
     share: float = 0.0
     each: float = 0.0  # in the unit of the data
-    beneath: float = 0.0  # the same of values below the lower end
+    beneath: float = 0.0  # the same for values below the lower cap
     most: float = 1.0  # the largest share that a range may have
     since: int = 0  # how many values had been released when that was known
     expected: float = 0.0  # what a value is short of on average, as later sums show
@@ -25,7 +25,7 @@ class UnseenValues(NamedTuple):
     def reach(
         self, sums: FloatArray, sizes: IntArray, cap: float, each: float | None = None
     ) -> FloatArray:
-        """How much larger sums over `sizes` values may be, if each is short of so much.
+        """How far sums over `sizes` values may exceed estimates, if unseen values lose `each`.
 
         A share of a range may be higher than that of its segment, up to its sum in caps; and few
         large values come by chance.
@@ -39,7 +39,7 @@ class UnseenValues(NamedTuple):
     def added(
         self, excess: Excess, sums: FloatArray, sizes: IntArray, segment: Segment
     ) -> tuple[Excess, FloatArray]:
-        """An excess whose ends reach as far, and how far that is."""
+        """The excess extended by this reach, and the reach."""
         cap, lower = segment.threshold * segment.method.step, excess.lower
         found = self.reach(sums, sizes, cap)
         if segment.below:
@@ -56,7 +56,7 @@ NOTHING = UnseenValues()
 
 
 def unseen_shortfall(segment: Segment, highest: int) -> tuple[float, float]:
-    """What a value that was cut may be short of, at both ends; `highest`: the θ to believe in."""
+    """The most that a capped value may lose at both ends; `highest`: the largest credible θ."""
     method, below = segment.method, segment.below
     above, beneath = method.ceiling, method.depth
     if highest:

@@ -1,4 +1,4 @@
-"""How much larger a sum may be than its estimate, where too few values chose θ.
+"""How far a sum may exceed its estimate, where too few values chose θ.
 
 A choice of θ from few values cannot tell many large values from none. With ε′ its budget and W its
 values, a number of them above θ up to (target + 3)/ε′, target ≥ 3, may lie anywhere up to the bound
@@ -51,8 +51,8 @@ from tidegate.threshold.least_threshold import HARDLY, STRAYED, threshold_has_fa
 from tidegate.threshold.tail_quantile import WANTED
 
 _TARGET, _PRICE, _CHANCE = 3.0, 3.0, 3.0  # in 1/ε′
-# Values below 0 hide how many are large: then all is open if more than this share could be unseen,
-# or if the ends lie within so many times of where the scale began: zeros keep it there.
+# Values below 0 hide how many are large: then nothing is known if more than half could be unseen,
+# or if the caps lie within 16 times of where the scale began: zeros keep it there.
 _MOST, _NEAR_START = 0.5, 16
 # Below this h most values are 0: they hardly count against a θ that chance has lifted (`STRAYED`).
 _MOSTLY_ZERO = 0.15
@@ -63,7 +63,7 @@ _LITTLE = 1e-9  # a share that is not 0
 
 
 def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
-    """What may be hidden in each segment; nothing where the choice of θ saw enough."""
+    """What may be hidden in each segment; nothing where the choice of θ had enough values."""
     shares, every, climbs = [], [NO_EVIDENCE], False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
         every.append(seen_by_choice(before, segment, every[-1]))
@@ -91,7 +91,7 @@ def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
 
 
 def _unseen_values(segment: Segment, evidence: SeenByChoice, *, lifted: bool = False) -> float:
-    """The share of values of a segment that may be cut without having been seen; 0: hardly any."""
+    """The share of a segment's values that may exceed the cap without being seen; 0: hardly any."""
     method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
     stage, bound = method.budgets, max(method.ceiling, method.depth)
     if not segment.blocks or theta >= bound:
@@ -131,7 +131,7 @@ def _unseen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
 
 
 def _unseen_if_climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
-    """Whether θ was raised by released sums, below values that are not 0: all of them may be cut.
+    """Whether released sums raised θ from below the nonzero values: all of them may be capped.
 
     Nothing chose it, as no window was open before, nor a warm-up; also after a climb, up to the
     next choice.

@@ -1,4 +1,4 @@
-"""Released rows: of a file, or of a table in memory. Open, query, draw, hand on."""
+"""Released rows of a file, or of a table in memory: open, query, plot, export."""
 
 from tidegate.released.decayed_and_sliding_sums import DecayedSum, SlidingSum, WholeCounts
 from tidegate.released.release_table import release

@@ -1,4 +1,4 @@
-"""The metadata of a released file: found, and checked, since it is untrusted input."""
+"""The metadata of a released file: found and checked, as untrusted input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.run.pipeline import Pipeline
 
 
 class SimulationError(SourceError):
-    """The file is a rehearsal of the local model, which is asked in another way.
+    """The file is a rehearsal of the local model, which needs other queries.
 
     Attributes:
         metadata: of the file.
@@ -32,7 +32,7 @@ def file_metadata(
     path: str | Path,
     format: str | None,  # noqa: A002  # as in open_source
 ) -> dict[str, Any]:
-    """The public facts in a released file, or beside it."""
+    """The public facts inside a released file, or beside it."""
     metadata = read_metadata(path, format)
     if metadata is None:
         where = f"{Path(path).name}.meta.json beside it is missing"
@@ -47,7 +47,7 @@ def file_metadata(
 
 
 def understood_metadata(metadata: Mapping[str, Any], name: str) -> tuple[Pipeline, list[Phase]]:
-    """The settings and the thresholds that a file says it was released with."""
+    """The settings and the thresholds in a file's metadata."""
     if metadata.get("simulation"):
         problem = (
             "comes from `tidegate local simulate`; its errors are not those of a release. Ask it "

@@ -39,7 +39,7 @@ from tidegate.lattice import FloatArray
 
 
 class DecayedSum:
-    """Σ y(i)·2^(−age/half_life) over all released values, one more after each.
+    """Σ y(i)·2^(−age/half_life) over all released values, updated with each.
 
     >>> DecayedSum(half_life=1).push([8, 0, 0])
     array([8., 4., 2.])
@@ -65,7 +65,7 @@ class DecayedSum:
 
 
 class SlidingSum:
-    """The sum of the last `window` released values, after each.
+    """The sum of the last `window` released values, updated with each.
 
     >>> SlidingSum(window=2).push([1, 2, 3])
     array([1., 3., 5.])
@@ -103,7 +103,7 @@ class WholeCounts:
         return f"WholeCounts(most={self._most})"
 
     def push(self, released: Iterable[float]) -> FloatArray:
-        """A whole number for each of these released values."""
+        """An integer for each of these released values."""
         found = []
         for value in _listed_sums(released):
             self._running += value

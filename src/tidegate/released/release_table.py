@@ -72,8 +72,8 @@ def release(
 ) -> Released | ReleasedColumns:
     """Release one or several columns of a table under differential privacy, in one call.
 
-    Every call spends ε on the table anew: release once, keep what comes out. For a stream that
-    goes on, use `tidegate.adaptive(...).start()` or `tidegate.durable`.
+    Every call spends ε on the table anew: release once, keep the result. For a stream that grows,
+    use `tidegate.adaptive(...).start()` or `tidegate.durable`.
 
     Args:
         table: of pandas, polars, pyarrow or DuckDB, or with Arrow's PyCapsule interface; a
@@ -83,14 +83,14 @@ def release(
         time: the name of the column of times, or the times themselves. They are public, and must
             be in order. None: the index of a Series or frame of pandas, if it has times.
         epsilon: the budget of every value.
-        bound: a public upper bound of a value; never read it off the data. Of several columns: one
-            for all, or by name: `{"fare": 100, "tip": 30}`; so can be `lower` and `resolution`.
+        bound: a public upper bound of a value; never read it off the data. For several columns: one
+            for all, or by name: `{"fare": 100, "tip": 30}`; likewise `lower` and `resolution`.
         users: the column that names the user of each row, where users are the unit of privacy.
         zone: where times without a zone were written, and in which zone all are written out.
         late: `keep` takes rows that are older than the one before, at their place.
         method: a name of `tidegate.methods`.
-        share: of several columns, the part of ε of some: `{"fare": 0.7}`; the others divide the
-            rest evenly.
+        share: with several columns, the share of ε for some: `{"fare": 0.7}`; the others divide
+            the rest evenly.
         randomness: `tidegate.seeded(7)` for a simulation without a guarantee.
         settings: of the method, such as `resolution`, `unit` or `horizon` (default: as many as
             there are rows, at most 2²⁰). A `holdout` that is usual and longer than the table
@@ -173,7 +173,7 @@ def _columns_of_table(
     randomness: Randomness | None,
     common: dict[str, Any],
 ) -> ReleasedColumns:
-    """Release each column with its part of ε.
+    """Release each column with its share of ε.
 
     Privacy: a row has a value in each column, and each costs its own ε_i. A replaced row costs
     their sum (sequential composition), which is ε exactly.
@@ -205,7 +205,7 @@ def _columns_of_table(
 
 
 def _warn_of_table_settings(pipeline: Pipeline) -> None:
-    """Warn of doubtful settings, as `tidegate release` does: a `UserWarning` for each sentence."""
+    """Warn about settings, as `tidegate release` does: a `UserWarning` for each sentence."""
     from tidegate.plan import setting_warnings  # on demand: most imports need none of it
 
     for sentence in setting_warnings(pipeline):
@@ -241,7 +241,7 @@ def _pipeline_for_table(
 def _pipeline_for_table_rows(
     make: Callable[..., Any], epsilon: Number, bound: Number, rows: int, settings: dict[str, Any]
 ) -> Any:
-    """The pipeline; a table that is too short for its budget is told as such."""
+    """The pipeline; refuses a table that is too short for its budget."""
     try:
         return make(epsilon, bound, **settings)
     except SettingError as problem:
@@ -260,7 +260,7 @@ def _with_less_held_out(
     bound: Number,
     settings: dict[str, Any],
 ) -> Pipeline:
-    """The pipeline with a hold-out that leaves rows to release, where nobody chose one.
+    """The pipeline with a default hold-out that leaves rows to release.
 
     A tenth of the rows, or as many as a threshold needs that is better than chance: a function of
     the number of rows, which is public.

@@ -1,4 +1,4 @@
-"""`Released`: released rows and their record. What `tg.release` gives, and what `tg.open` opens."""
+"""`Released`: released rows and their record: what `tg.release` returns and `tg.open` opens."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _DIGITS = 18  # of a position
 
 
 def position_in_released(place: Any) -> int | None:
-    """The position that a place in a stream is; None: it is a time."""
+    """The position of a place in a stream. None: the place is a time."""
     text = str(place).strip()
     whole = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _DIGITS
     return int(text) if whole else None
 
 
 class ReleasedTable(Tabular, RangeQueries):
-    """Released rows that can be asked, shown and handed on. Holds nothing raw."""
+    """Released rows that can be queried, plotted and exported. Holds nothing raw."""
 
     record: Record
     pipeline: Pipeline
@@ -42,7 +42,7 @@ class ReleasedTable(Tabular, RangeQueries):
     @property
     @abstractmethod
     def guarantee(self) -> str:
-        """What is promised."""
+        """The guarantee."""
 
     @property
     @abstractmethod
@@ -52,7 +52,7 @@ class ReleasedTable(Tabular, RangeQueries):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What to call it in a picture."""
+        """The title of a plot."""
 
     @abstractmethod
     def rows(self) -> Rows:
@@ -60,7 +60,7 @@ class ReleasedTable(Tabular, RangeQueries):
 
     @property
     def times(self) -> TimeIndex | None:
-        """Where which time is; None: the rows have no times."""
+        """The time index. None: the rows have no times."""
         return self.record.times
 
     @property
@@ -70,15 +70,15 @@ class ReleasedTable(Tabular, RangeQueries):
 
     @property
     def axis_label(self) -> str:
-        """What runs along a picture."""
+        """The label of a plot's horizontal axis."""
         return plot_axis_label(self.times)
 
     def along(self, ends: IntArray) -> NDArray[Any]:
-        """Where in a picture the rows before these positions lie."""
+        """The horizontal coordinates of these positions in a plot."""
         return places_along_plot(self.times, ends)
 
     def place(self, place: Any) -> int:
-        """The position of a place in the stream: a whole number, or a time."""
+        """The position of a place in the stream: an integer, or a time."""
         position = position_in_released(place)
         if position is not None:
             return position
@@ -87,15 +87,15 @@ class ReleasedTable(Tabular, RangeQueries):
         return int(index.positions(np.array([tick]))[0])
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The rows as columns: time if they have one, position, value, level."""
+        """The columns: time (if there is one), position, value, level."""
         return self.rows().columns()
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.record.end - self.record.start
 
     def plot(self, window: int | None = None, confidence: float = 0.95, ax: Any = None) -> Any:
-        """Draw the level, and the moving average of `window` values with its error band.
+        """Plot the level, and the moving average of `window` values with its error band.
 
         Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
         """
@@ -142,7 +142,7 @@ class Released(ReleasedTable):
         self._phases, self._beyond = tuple(phases), beyond
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._rows.values.size
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ class Released(ReleasedTable):
 
     @property
     def note(self) -> str:
-        """How many rows the limit of a user took away; may be empty.
+        """A note about rows that the limit per user set to 0; may be empty.
 
         Where users are protected, who sent which row is public, and so is this number: it depends
         on no value.
@@ -164,7 +164,7 @@ class Released(ReleasedTable):
         return [*super()._facts(), *([("users", self.note)] if self.note else [])]
 
     def save(self, path: str | Path, **facts: Any) -> None:
-        """Write the rows and what answers need to a file that `tidegate.open` reads.
+        """Write the rows, and what queries need, to a file that `tidegate.open` reads.
 
         CSV, JSON Lines or Parquet, by the extension; CSV and JSON Lines have `<name>.meta.json`
         beside them. Released data and public facts only: it costs no privacy, and may be published.
@@ -187,7 +187,7 @@ class Released(ReleasedTable):
 
     @property
     def guarantee(self) -> str:
-        """What is promised."""
+        """The guarantee."""
         return self.record.guarantee
 
     @property

@@ -1,4 +1,4 @@
-"""Several columns of one table: released one by one, asked together, and ratios between them."""
+"""Several columns of one table: released one by one, queried together, with ratios between them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ReleasedColumns(Tabular):
         return iter(self._columns)
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return min(len(column) for column in self._columns.values())
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class ReleasedColumns(Tabular):
         return next(iter(self._columns.values())).zone
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The rows: time if they have one, position, and `value_NAME`, `level_NAME` of each."""
+        """The columns: time (if there is one), position, and `value_NAME`, `level_NAME` of each."""
         found: dict[str, NDArray[Any]] = {}
         for name, column in self._columns.items():
             rows = column.columns()
@@ -123,13 +123,13 @@ class ReleasedColumns(Tabular):
 
 @dataclass(frozen=True)
 class RandomnessOfColumn:
-    """Randomness of one column: noise of two columns is unrelated, in a simulation too."""
+    """Randomness for one column: the noise of two columns is unrelated, also in a simulation."""
 
     name: str
     base: Randomness | None = None
 
     def new_epoch(self) -> Epoch:
-        """Derived from an epoch of the base and the name of the column."""
+        """An epoch derived from one of the base and the name of the column."""
         return (self.base or secure()).new_epoch().of_key(f"column {self.name}")
 
 
@@ -148,7 +148,7 @@ def column_file(path: str | Path, name: str) -> str:
 
 
 def _named_columns(path: str | Path) -> list[str]:
-    """The columns whose files lie beside each other, as their names are written there."""
+    """The names of the columns whose files lie beside each other."""
     before, after = column_file(path, "\0").split(column_file_label("\0"), 1)
     folder, first = Path(before + "x").parent, Path(before + "x").name[:-1]
     try:
@@ -163,7 +163,7 @@ def _named_columns(path: str | Path) -> list[str]:
 
 
 def columns_beside(path: str | Path) -> list[str]:
-    """Files of columns that were released under this name, which itself is none."""
+    """Files of columns that were released under this name, which is not a file itself."""
     place = Path(path)
     stem, _, extensions = place.name.partition(".")
     if place.exists() or not extensions:
@@ -176,11 +176,11 @@ class FileOfColumn(Protocol):
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the file."""
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Its public facts."""
+        """The public facts of the file."""
 
 
 def open_columns(
@@ -206,7 +206,7 @@ def open_columns(
 
 
 def guarantee_together(files: Mapping[str, FileOfColumn]) -> str:
-    """What the files of several columns promise together.
+    """The guarantee of several columns' files together.
 
     Raises:
         QueryError: they are not of one run.

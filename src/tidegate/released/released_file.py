@@ -62,7 +62,7 @@ class ReleasedFile(ReleasedTable):
         path: str | Path,
         format: str | None = None,  # noqa: A002  # as in open_source
     ) -> ReleasedFile:
-        """Read the index, or scan the file if no index fits.
+        """Read the index; or scan the file if no index matches.
 
         Raises:
             SourceError: if it cannot be read, has no metadata, or its rows do not count up.
@@ -151,7 +151,7 @@ class ReleasedFile(ReleasedTable):
         return self.path.name
 
     def blocks(self) -> Iterator[Rows]:
-        """The rows, a block at a time; a `SettingError` if they have no levels."""
+        """The rows, block by block; a `SettingError` if they have no levels."""
         return read_rows(self.path, self.format)
 
     def rows(self) -> Rows:
@@ -169,19 +169,19 @@ class ReleasedFile(ReleasedTable):
 
     @property
     def thresholds(self) -> list[Phase]:
-        """Every threshold, with the position where it begins."""
+        """Every threshold with its first position."""
         return [Phase(**phase) for phase in self.metadata["phases"]]
 
     @property
     def truncation(self) -> list[float]:
-        """Every cap at which values were truncated, lowest first."""
+        """All caps of values, lowest first."""
         if not self.pipeline.estimator.adds_up:
             return sorted({cap for segment in self.record.segments for cap in segment.caps})
         return sorted({phase.threshold for phase in self.thresholds})
 
     @property
     def note(self) -> str:
-        """A remark about answers from this file; may be empty."""
+        """A note on answers from this file; may be empty."""
         if not self.pipeline.estimator.adds_up:
             return (
                 "These estimates also use later data, so they differ slightly from adding up the "
@@ -191,12 +191,12 @@ class ReleasedFile(ReleasedTable):
 
     @property
     def unfinished(self) -> str:
-        """Says that the run which wrote the file did not come to its end; may be empty."""
+        """A note if the run that wrote the file did not end; else empty."""
         return unfinished_run_note(self.metadata)
 
     @property
     def shared(self) -> str:
-        """Which other columns of the same rows were released, and for how much; may be empty."""
+        """A note about other released columns of the same rows, with their ε; may be empty."""
         said = self.metadata.get("together")
         if not isinstance(said, dict) or not isinstance(said.get("columns"), dict):
             return ""
@@ -209,7 +209,7 @@ class ReleasedFile(ReleasedTable):
 
     @property
     def debts(self) -> str:
-        """A remark about sums of rows of a non-negative file; may be empty."""
+        """A note on sums of rows of a non-negative file; may be empty."""
         if not self.pipeline.estimator.adds_up or not self.pipeline.non_negative:
             return ""
         return (
@@ -220,7 +220,7 @@ class ReleasedFile(ReleasedTable):
 
 
 def _carried_by_file(metadata: Mapping[str, Any], pipeline: Pipeline, name: str) -> Record:
-    """The record in the metadata."""
+    """The record inside the metadata."""
     if "record" not in metadata:
         problem = (
             "has no record of what was measured, so there are no intervals. Let `tidegate release` "

@@ -1,4 +1,4 @@
-"""`ReleasedMeans`: sums and numbers of events that one run released, asked for count, sum, mean."""
+"""`ReleasedMeans`: sums and counts of events from one run, queried for count, sum and mean."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 
 class ChosenColumn:
-    """Which of the columns of a run with --mean `query`, `mean` and `table` speak of."""
+    """The column that `query`, `mean` and `table` of a run with --mean refer to."""
 
     column: str | None = None
 
     @property
     @abstractmethod
     def names(self) -> list[str]:
-        """The columns, the count among them."""
+        """The columns, including the count."""
 
     @property
     def title(self) -> str:
-        """The column whose means these are.
+        """The name of the column.
 
         Raises:
             QueryError: there are several, and `of` has not chosen one.
@@ -46,7 +46,7 @@ class ChosenColumn:
 
 
 class ReleasedMeans(ChosenColumn, MeanQueries, ReleasedColumns):
-    """What `tidegate release --mean` wrote: `means["fare"]` has sums, `means["count"]` numbers.
+    """What `tidegate release --mean` wrote: `means["fare"]` has sums, `means["count"]` counts.
 
     `query`, `mean` and `table` speak of the column of values; if there are several, `of("tip")`
     says which.
@@ -54,11 +54,11 @@ class ReleasedMeans(ChosenColumn, MeanQueries, ReleasedColumns):
 
     @property
     def names(self) -> list[str]:
-        """The columns, the count last."""
+        """The names of the columns; the count is last."""
         return list(self._columns)
 
     def of(self, column: str) -> ReleasedMeans:
-        """The same for the means of another column."""
+        """The same files, for the means of another column."""
         self._check_column(column)
         found = ReleasedMeans(self._columns, self.guarantee)
         found.column = column
@@ -73,12 +73,12 @@ class ReleasedMeans(ChosenColumn, MeanQueries, ReleasedColumns):
 
     @property
     def sums(self) -> Record:
-        """The record of the sums, which answers with what the numbers tell."""
+        """The record of the sums, whose answers also use the counts."""
         return self._both(self._sums_given)
 
     @property
     def ends(self) -> Ends:
-        """Between which public bounds an event counts: means lie there too."""
+        """The public bounds of an event's value, which also bound every mean."""
         lattice = self[self.title].pipeline.lattice
         return float(lattice.lower), float(lattice.bound)
 
@@ -87,7 +87,7 @@ def open_means(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> ReleasedMeans | None:
-    """Open the files that one run with --mean wrote under this name; None: there are none."""
+    """Open the files of a run with --mean under this name. None: there are none."""
     names = columns_of_means(path, format)
     if names is None:
         return None
@@ -99,7 +99,7 @@ def columns_of_means(
     path: str | Path,
     format: str | None = None,  # noqa: A002  # as in open_source
 ) -> list[str] | None:
-    """The columns of a run with --mean, the count last; None: this is none."""
+    """The columns of a run with --mean, the count last. None: this is not such a run."""
     from tidegate.io import read_metadata  # on demand: answers in memory read no files
 
     if Path(path).exists() or not Path(count := column_file(path, COUNT)).exists():

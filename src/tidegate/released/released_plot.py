@@ -1,4 +1,4 @@
-"""The picture of what was released: level, moving average, and its error band."""
+"""Plot a release: level, moving average, and its error band."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BLUE, _GREY = "#0072B2", "#7b8794"  # told apart with any colour vision, on lig
 
 
 def plot_axis_label(times: TimeIndex | None) -> str:
-    """What runs along a picture."""
+    """The label of a plot's horizontal axis."""
     if times is None:
         return "position"
     zone = times.clock.zone
@@ -31,7 +31,7 @@ def plot_axis_label(times: TimeIndex | None) -> str:
 
 
 def places_along_plot(times: TimeIndex | None, ends: IntArray) -> NDArray[Any]:
-    """Where in a picture the rows before these positions lie."""
+    """The horizontal coordinates of these positions in a plot."""
     if times is None:
         return ends
     local = times.clock.local(times.times(ends - 1))
@@ -39,7 +39,7 @@ def places_along_plot(times: TimeIndex | None, ends: IntArray) -> NDArray[Any]:
 
 
 def label_dates(axes: Any, where: NDArray[Any]) -> None:
-    """Short labels of times, which do not overlap: a day as 29, and Nov where a month begins.
+    """Label times shortly and without overlap: a day as 29, and Nov where a month begins.
 
     The labels that matplotlib chooses are whole dates, and two days where months meet.
     """
@@ -52,7 +52,7 @@ def label_dates(axes: Any, where: NDArray[Any]) -> None:
 
 
 def plot_released(table: ReleasedTable, window: int | None, confidence: float, axes: Any) -> Any:
-    """Draw on these axes, or on new ones."""
+    """Plot on these axes, or on new ones."""
     record = table.record
     size = record.end - record.start
     if not size:
@@ -92,7 +92,7 @@ def plot_released(table: ReleasedTable, window: int | None, confidence: float, a
 
 
 def _plotted_levels(table: ReleasedTable) -> tuple[Any, Any]:
-    """The mean level of even pieces, and where each ends."""
+    """The mean level of pieces of equal length, and the end of each."""
     rows = table.rows()
     edges = np.unique(np.linspace(0, rows.levels.size, POINTS + 1).astype(np.int64))
     means = np.add.reduceat(rows.levels, edges[:-1]) / np.diff(edges)

@@ -19,19 +19,19 @@ from tidegate.run.pipeline import Pipeline
 from tidegate.state_as_bytes import restore, state_of
 
 DAMAGED = "its metadata is damaged, or is not that of a release"
-# Of block t: the running sum before it, the prediction inside it, the running squares before it.
+# A row for block t: the running sum before it, the prediction in it, the running squares before it.
 _ROW = np.dtype([("sum", "<i8"), ("prediction", "<f8"), ("square", "<f8")])
 _SINGLE = np.dtype([("sum", "<i8")])  # blocks of one value are not predicted
 
 
 def block_sum_row_kind(block: int) -> np.dtype[np.void]:
-    """The dtype of a row, by the length of blocks."""
+    """The dtype of a row, by the block length."""
     return _SINGLE if block == 1 else _ROW
 
 
 @dataclass
 class ScannedSpan:
-    """Positions of one phase that were measured, or withheld; `end` None: without end."""
+    """Positions of one phase that were measured, or withheld; `end` None: no end."""
 
     blocked: bool
     start: int
@@ -71,7 +71,7 @@ def checked_scan(
     start: int,
     skipped: int = 0,
 ) -> Iterator[FloatArray]:
-    """The released values, which must begin at `start` and be numbers.
+    """The released values, checked: they begin at `start` and are numbers.
 
     `skipped` bytes hold the rows before that.
     """
@@ -89,7 +89,7 @@ def checked_scan(
 
 
 class _BlockSums:
-    """Cuts values into blocks and writes a row for each."""
+    """Divides values into blocks and writes a row for each."""
 
     STATE: ClassVar[tuple[str, ...]] = (
         "sum", "square", "fraction", "prediction", "partial", "filled", "closed",
@@ -107,7 +107,7 @@ class _BlockSums:
         self.closed = 0
 
     def push(self, values: FloatArray) -> None:
-        """Values of the same segment, in order."""
+        """Take values of the same segment, in order."""
         if self.filled:
             taken = values[: self._block - self.filled]
             values = values[taken.size :]
@@ -143,7 +143,7 @@ class _BlockSums:
         self.closed += units.size
 
     def _units(self, sums: FloatArray) -> IntArray:
-        """Block sums are integers, except with debts: there the running sums are rounded."""
+        """Block sums as integers; with debts, differences of rounded running sums."""
         if self._settled:
             running = self.fraction + np.cumsum(sums)
             whole = np.rint(running)

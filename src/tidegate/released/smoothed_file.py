@@ -28,14 +28,14 @@ from tidegate.errors import SnapshotError
 from tidegate.record.record import Record
 from tidegate.state_as_bytes import MALFORMED, decoded, encoded
 
-# Whoever changes what the smoother computes counts this up: earlier files are then not used.
+# Increase this after a change of what the smoother computes: earlier files are then not used.
 _MARK = b"TIDEGATE SMOOTHED 1\n"
 _DIGEST = hashlib.sha256().digest_size
 _LEAST_CELLS = 512  # fewer are smoothed in some milliseconds
 
 
 class SmoothedFile:
-    """What smoothing a record gave, kept beside its file.
+    """The result of smoothing a record, stored beside its file.
 
     Args:
         released: the file whose record it is, not a link to it.
@@ -54,7 +54,7 @@ class SmoothedFile:
     def beside(
         cls, released: Path, metadata: Mapping[str, Any], mode: int, record: Record
     ) -> SmoothedFile | None:
-        """Give the record what was kept of it; None: smoothing it is quick anyway."""
+        """Load the stored result into the record. None: smoothing it is fast anyway."""
         if sum(segment.cells for segment in record.segments) < _LEAST_CELLS:
             return None
         found = cls(released, metadata, mode)
@@ -78,7 +78,7 @@ class SmoothedFile:
                     self._kept.append(at)
 
     def keep(self, record: Record) -> None:
-        """Store what answers have computed by now, if that is more than is kept."""
+        """Store what answers have computed, if that is more than what is stored."""
         asked = enumerate(segment.answered for segment in record.segments)
         new = {
             at: smoothed

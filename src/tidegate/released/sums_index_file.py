@@ -1,4 +1,4 @@
-"""The index file beside a released one (`.<name>.tidegate-index`): its running block sums.
+"""The index file beside a released one (`.<name>.tidegate-index`): running block sums.
 
 With it, a query takes the same time for 10⁸ values as for ten. Everything in it comes from the
 released file, so it may be deleted.
@@ -54,7 +54,7 @@ class SumsIndex:
 
     @classmethod
     def read(cls, path: Path) -> SumsIndex | None:
-        """The index; None if it is missing or unusable."""
+        """The index. None: it is missing or unusable."""
         try:
             with path.open("rb") as file:
                 return cls.mapped(file)
@@ -63,7 +63,7 @@ class SumsIndex:
 
     @classmethod
     def mapped(cls, file: IO[bytes]) -> SumsIndex | None:
-        """The index in an open file; None if the file is not an index."""
+        """The index in an open file. None: the file is not an index."""
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             length, mark = _END.unpack(data[-_END.size :])
@@ -80,7 +80,7 @@ class SumsIndex:
             return None
 
     def copy(self, out: IO[bytes], block: int) -> None:
-        """Copy the rows of all complete blocks: all but the last. (A blocked span has no rows.)"""
+        """Copy the rows of complete blocks: all but the last. (A blocked span has no rows.)"""
         rows = sum(facts.get("rows", 0) for facts in self._segments)
         if not self._segments[-1]["blocked"]:
             rows -= 1
@@ -89,7 +89,7 @@ class SumsIndex:
             out.write(self._data[start : min(start + _PIECE, end)])
 
     def whole_numbers(self, at: int, count: int) -> IntArray:
-        """Numbers of 64 bits that were written from byte `at` on."""
+        """64-bit integers, written from byte `at` on."""
         return np.frombuffer(self._data, np.int64, count, at)
 
     def record(
@@ -128,7 +128,7 @@ _Scan = Callable[[IO[bytes]], dict[str, Any]]
 
 
 def built_sums_index(path: Path, mode: int, facts: Mapping[str, Any], scan: _Scan) -> SumsIndex:
-    """Scan, and store the index beside the file; if that is impossible, use it once."""
+    """Scan the file, and store the index beside it; if that is impossible, use it once."""
     try:
         return _written_sums_index(path, mode, facts, scan, path.parent)
     except TidegateError:
@@ -174,7 +174,7 @@ def sums_index_grown_from(
     metadata: Mapping[str, Any],
     parts: list[ScannedSpan],
 ) -> tuple[SumsIndex | None, str | None]:
-    """The earlier index, if the file has only grown; and the digest of the file now."""
+    """The earlier index, if the file has only grown; and the digest of the present file."""
     if (
         before is None
         or before.footer.get("prefix") is None
@@ -188,7 +188,7 @@ def sums_index_grown_from(
 
 
 def _sums_index_digests(path: Path, kind: FileKind, sizes: Sequence[int]) -> list[str | None]:
-    """The digest of the first `size` bytes, for increasing sizes; None if no row can follow there.
+    """The digest of the first `size` bytes, for increasing sizes. None: no row can follow there.
 
     Rows can follow plain lines of which the last is complete and not blank.
     """

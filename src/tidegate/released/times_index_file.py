@@ -35,7 +35,7 @@ def times_index_of_file(
     metadata: Mapping[str, Any],
     version: Mapping[str, int],
 ) -> TimeIndex | None:
-    """Where which time is; None: the file has no times."""
+    """The time index of a file. None: the file has no times."""
     if "time" not in metadata:
         return None
     try:
@@ -57,7 +57,7 @@ def times_index_of_file(
 
 
 def _read_times_index(path: Path, facts: Mapping[str, Any]) -> tuple[TimeKnots, TimeKnots] | None:
-    """The knots and the late rows, if they are of this very file; None: it must be read."""
+    """The stored knots and late rows, if they belong to this file. None: the file must be read."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -82,7 +82,7 @@ def _read_times_index(path: Path, facts: Mapping[str, Any]) -> tuple[TimeKnots, 
 def _write_times_index(
     path: Path, released: Path, facts: Mapping[str, Any], found: tuple[TimeKnots, TimeKnots]
 ) -> None:
-    """Keep both beside the file; where that is impossible, the next query reads it again."""
+    """Store both beside the file; if that is impossible, the next query reads it again."""
     sizes = {"knots": found[0].places.size, "late": found[1].places.size}
     head = _MARK + json.dumps({**facts, **sizes}).encode()
     if len(head) > _HEAD:

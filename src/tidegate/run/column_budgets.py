@@ -15,13 +15,13 @@ from tidegate.errors import SettingError
 from tidegate.exact_numbers import Number, positive, said
 from tidegate.guarantee import Guarantee, sequential
 
-_MANY = 10**6  # what is added up of shares beyond this is not written out
+_MANY = 10**6  # larger sums of shares are not printed in an error
 COUNT = "count"  # the column of the number of events, which means divide by
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def checked_column_names(names: Sequence[str]) -> list[str]:
-    """Names of columns, each once, of which files can be named."""
+    """Column names; each occurs once and can be part of a file name."""
     found = [str(name) for name in names]
     for name in found:
         if found.count(name) > 1:
@@ -43,7 +43,7 @@ def column_file_label(name: str) -> str:
 
 
 def shares_of(names: Sequence[str], given: Mapping[str, Number] | None) -> dict[str, Fraction]:
-    """Which part of ε each column gets. Columns without a share divide the rest evenly.
+    """The share of ε for each column. Columns without a given share divide the rest evenly.
 
     >>> shares_of(["fare", "tip", "toll"], {"fare": "0.5"})
     {'fare': Fraction(1, 2), 'tip': Fraction(1, 4), 'toll': Fraction(1, 4)}
@@ -73,7 +73,7 @@ def per_column(setting: str, names: Sequence[str], given: Any) -> dict[str, Any]
 def shares_with_count_column(
     names: Sequence[str], given: Mapping[str, Number], part: Fraction
 ) -> dict[str, Number]:
-    """Shares of ε of columns of events and of their number: by default it gets `part`.
+    """Shares of ε for columns of events and for their count, which gets `part` by default.
 
     If the count has a share, or all columns have one, these decide.
 
@@ -89,7 +89,7 @@ def shares_with_count_column(
 def facts_of_all_columns(
     guarantees: Mapping[str, Guarantee], *, means: bool = False
 ) -> dict[str, Any]:
-    """What the file of each column says about all of them; `means`: one of them is the count."""
+    """The facts about all columns that each column's file carries; `means`: one is the count."""
     total = sequential(*guarantees.values())
     shares = {name: str(one.epsilon) for name, one in guarantees.items()}
     found: dict[str, Any] = {"columns": shares, "guarantee": str(total)}

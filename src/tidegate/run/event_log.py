@@ -1,4 +1,4 @@
-"""Events that were taken and whose ticks are not released yet. As secret as the data."""
+"""Events of ticks that are not released yet. As secret as the data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tidegate.lattice import IntArray
 from tidegate.stages import NO_SUMS
 
-_MOST_PIECES = 64  # that wait to be added up
+_MOST_PIECES = 64  # events that are not added up yet
 _HALF, _LOW, _MOST_SUM = 32, (1 << 32) - 1, 1 << 62
 _MOST_HIGH = 1 << 30
 
@@ -25,7 +25,7 @@ class _LoggedEvents(NamedTuple):
 
 
 class EventLog:
-    """Events by tick: their values while θ may change, sums of truncated values afterwards.
+    """Events by tick: single values while θ may change, sums of truncated values afterwards.
 
     Neither the order of events nor their split into pushes matters: sums are integers, and what is
     kept of single events is sorted.
@@ -47,11 +47,11 @@ class EventLog:
 
     @property
     def waiting(self) -> bool:
-        """Whether there are events. For the operator alone."""
+        """Whether the log holds events. For the operator only."""
         return any(ticks.size for ticks in self._events.ticks)
 
     def add(self, ticks: IntArray, units: IntArray) -> None:
-        """Take events; `ticks` are the positions of theirs."""
+        """Add events; `ticks` holds the tick of each."""
         if not ticks.size:
             return
         events = self._events = self._events._replace(ordered=False)
@@ -63,13 +63,13 @@ class EventLog:
             self._fold()
 
     def values(self, start: int, end: int) -> IntArray:
-        """The values of the events of [start, end), sorted; there are values still."""
+        """The sorted values of the events of [start, end); only before `settle`."""
         ticks, units = self._joined()
         first, last = np.searchsorted(ticks, (start, end))
         return np.sort(units[first:last])
 
     def take(self, start: int, end: int, cap: int) -> tuple[IntArray, IntArray]:
-        """The sums of the ticks [start, end), and the values of their events, if there are any.
+        """Remove the ticks [start, end): their sums, and the values of their events, if still kept.
 
         Both are forgotten here.
         """
@@ -85,7 +85,7 @@ class EventLog:
         return np.clip(sums, -self._most, self._most), values
 
     def settle(self, cap: int) -> None:
-        """θ will not change any more: sums are enough. (Once: sums must not be cut.)"""
+        """θ is final: keep sums instead of values. (Call it once: sums must not be truncated.)"""
         if self.cap is not None:
             return
         ticks, units = self._joined()
@@ -95,7 +95,7 @@ class EventLog:
         self._fold()
 
     def _joined(self) -> tuple[IntArray, IntArray]:
-        """The events, in the order of their ticks."""
+        """All events, ordered by tick."""
         some, pieces, ordered = self._events
         if len(some) != 1 or not ordered:
             ticks = np.concatenate((NO_SUMS, *some))
@@ -106,7 +106,7 @@ class EventLog:
         return self._events.ticks[0], self._events.units[0]
 
     def _fold(self) -> None:
-        """Add up each tick; while 64 bits are not enough for one, all events stay."""
+        """Add up each tick; if the sum of one does not fit 64 bits, keep all events as they are."""
         ticks, units = self._joined()
         known, at = np.unique(ticks, return_inverse=True)
         sums = added_to_log(at.reshape(-1), units, known.size)
@@ -123,14 +123,14 @@ class EventLog:
         return {"cap": self.cap, "ticks": ticks[order], "units": units[order]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Restore a saved state."""
         self.cap = state["cap"]
         ticks, units = state["ticks"].copy(), state["units"].copy()
         self._events = _LoggedEvents([ticks], [units], ordered=True)  # `state` sorts them
 
 
 def added_to_log(places: IntArray, units: IntArray, count: int) -> IntArray:
-    """The sum of the units at each of `count` places, cut at ±2⁶².
+    """The sum of the units at each of `count` places, clamped to ±2⁶².
 
     Privacy: a sum that wrapped round would move by far more than the event that makes it. So where
     64 bits may not be enough the halves of the numbers are added up apart; there are fewer than
@@ -150,5 +150,5 @@ def added_to_log(places: IntArray, units: IntArray, count: int) -> IntArray:
 
 
 def truncated_sums_of_log(units: IntArray, cap: int, known: int | None = None) -> IntArray:
-    """Single values, cut at −`cap` and `cap`; sums of values that were cut stay as they are."""
+    """Truncate single values to [−`cap`, `cap`]; sums of truncated values stay as they are."""
     return units if known is not None else np.clip(units, -cap, cap)

@@ -23,7 +23,7 @@ Second = TypeVar("Second")
 
 @dataclass(frozen=True)
 class EventMeans:
-    """Two event streams of one log: sums and numbers. `start` it to release them.
+    """Two event streams of one log: sums and counts. `start` it to release them.
 
     Privacy: both read the same events, so their budgets add up (sequential composition).
     """
@@ -33,7 +33,7 @@ class EventMeans:
 
     @property
     def guarantee(self) -> Guarantee:
-        """Derived: of both together."""
+        """The guarantee of both streams together, derived from theirs."""
         return sequential(self.sums.guarantee, self.counts.guarantee)
 
     def start(self, randomness: Randomness | None = None) -> EventMeansRelease:
@@ -42,7 +42,7 @@ class EventMeans:
 
 
 class PairOfReleases(NotCopied):
-    """The releases of sum and count at work on one log: both change, or none may go on.
+    """The releases of sum and count of one log: both change, or neither may continue.
 
     Attributes:
         sums: of the values per tick. It has rows, a record and snapshots of its own.
@@ -61,19 +61,19 @@ class PairOfReleases(NotCopied):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised to every event of the log."""
+        """The guarantee for every event of the log."""
         return sequential(self.sums.guarantee, self.counts.guarantee)
 
     @property
     def ends(self) -> Ends:
-        """Between which public bounds an event counts: means lie there too."""
+        """The public bounds of an event's value, which also bound every mean."""
         lattice = self.sums.pipeline.lattice
         return float(lattice.lower), float(lattice.bound)
 
     def _change(
         self, sums: Callable[[], First], counts: Callable[[], Second]
     ) -> tuple[First, Second]:
-        """Change both, or refuse from then on: a retry would count events twice in one of them."""
+        """Change both, or refuse from now on: after a retry one would count events twice."""
         began = False
         try:
             with self._ownership.lock:
@@ -95,7 +95,7 @@ class PairOfReleases(NotCopied):
 
 
 class EventMeansRelease(PairOfReleases, MeanQueries):
-    """Sums and numbers of one log without keys. Made by `EventMeans.start`."""
+    """Sums and counts of one log without keys. Made by `EventMeans.start`."""
 
     def __init__(self, sums: Any, counts: Any) -> None:
         if not isinstance(sums, EventRelease) or not isinstance(counts, EventRelease):
@@ -104,17 +104,17 @@ class EventMeansRelease(PairOfReleases, MeanQueries):
 
     @handing_over
     def push(self, times: Any, values: Any) -> None:
-        """Take events. An event without a value counts as one of value 0."""
+        """Take events. An event without a value counts as an event of value 0."""
         if isinstance(times, Iterator):  # both read them
             times = list(times)
         self._change(lambda: self.sums.push(times, values), lambda: self.counts.push(times))
 
     @handing_over
     def advance(self, until: Moment) -> tuple[Rows, Rows]:
-        """Release every tick that is over: the sums, and the numbers."""
+        """Release every tick that is over: sums and counts."""
         return self._change(lambda: self.sums.advance(until), lambda: self.counts.advance(until))
 
     def _both(self, ask: Callable[[Record, Record], First]) -> First:
         with self._ownership.lock:
-            self._ownership.check()  # what a cut-short change released was never handed out
+            self._ownership.check()  # what an interrupted change released was never returned
             return ask(self.sums._growing_record(), self.counts._growing_record())

@@ -54,12 +54,12 @@ class EventRelease(Release):
 
     @property
     def clock(self) -> Clock:
-        """How times are written out: as the start of the ticks is, whatever events look like."""
+        """The clock that writes times: that of `start`, in whatever form events arrive."""
         return self.ticks.clock if self._timeline is None else self._timeline.clock
 
     @property
     def waiting(self) -> bool:
-        """Whether ticks that are not released yet have events. For the operator alone."""
+        """Whether ticks that are not released yet have events. For the operator only."""
         with self._ownership.lock:
             return self._events.events.waiting
 
@@ -67,7 +67,7 @@ class EventRelease(Release):
     def push(  # type: ignore[override]  # nothing comes out of it
         self, times: Any, values: Any = None, users: Any = None
     ) -> None:
-        """Take events: the time of each, and its value; no values where events are counted.
+        """Take events: a time for each, and a value unless events are counted.
 
         A missing value counts as 0. Nothing comes out: `advance` does that. Times as numbers since
         1970 are given as `tidegate.read_times(numbers, by_order=False)`: plain numbers are taken
@@ -82,7 +82,7 @@ class EventRelease(Release):
     def push_rows(
         self, values: Any, users: Any = None, times: Any = None, late: str = "keep"
     ) -> Rows:
-        """Take events, for `tidegate.durable.transfer`: no row comes out."""
+        """Take events, for `tidegate.durable.transfer`; return no rows."""
         if times is None:
             raise SettingError("times", "must be given: an event has a time")
         self._pushed(times, values, users)
@@ -90,7 +90,7 @@ class EventRelease(Release):
 
     @handing_over
     def advance(self, until: Moment) -> Rows:
-        """Release every tick that is over at `until`: one row each, empty ticks too.
+        """Release every tick that is over at `until`: one row each, also for empty ticks.
 
         Call it when the clock says so, with the time that it shows, or with the end of a log that
         is known beforehand. Never with a time that was read off the events.
@@ -115,7 +115,7 @@ class EventRelease(Release):
         return rows
 
     def fork(self, randomness: Randomness | None = None) -> NoReturn:
-        """Refuse: what is held of events is sums that were truncated for this release."""
+        """Refuse: the log holds sums that were truncated for this release."""
         raise TidegateError(
             "an event release has no forks: start another one, push the events to both, and add up "
             "their epsilons"

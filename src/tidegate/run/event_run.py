@@ -30,7 +30,7 @@ _CERTAIN = 2.0  # standard errors
 
 
 class EventRun(EventState):
-    """Takes events, and releases ticks when the clock says so.
+    """Takes events, and releases ticks when told that they are over.
 
     Privacy: ε for one event that is added or removed. `advance` alone releases, tick by tick, and
     its argument is public; an event changes neither when rows come out nor how many. Given the
@@ -55,11 +55,11 @@ class EventRun(EventState):
     # -- data ------------------------------------------------------------------------------------
 
     def advance(self, out: FloatArray, levels: FloatArray | None = None) -> None:
-        """Release as many ticks as `out` has room for; `levels` takes theirs, in units."""
+        """Release as many ticks as fit into `out`; fill `levels` with theirs, in units."""
         self._fill(out, levels, lambda done: self._push_piece(out[done:]), self._levels)
 
     def finish(self) -> None:
-        """End an open warm-up with the ticks that were released: for a log that is over."""
+        """End an open warm-up with the ticks released so far: for a log that is over."""
         if self._blocks or not self.position:
             return
         start, first = self.start, self.prediction
@@ -73,7 +73,7 @@ class EventRun(EventState):
             self.log.append(JournalEntry(end - count, end, start, first, True, trace))
 
     def _push_piece(self, out: FloatArray) -> tuple[int, JournalTrace]:
-        """Ticks of the open look or block; how many, and what was released."""
+        """Release ticks of the open warm-up or block; return their number and a journal trace."""
         start, first = self.start, self.prediction
         count, trace = self._released(out)
         self._note(count, start, first, trace)
@@ -113,7 +113,7 @@ class EventRun(EventState):
     # -- the warm-up -----------------------------------------------------------------------------
 
     def _look(self, *, last: bool) -> bool:
-        """Whether the warm-up is long enough; if θ is private, that costs a noisy number."""
+        """Whether the warm-up is long enough; if θ is private, this releases a noisy number."""
         if self._rule is None:
             return True
         scale = 1 / (COUNT_SHARE * self._trees.epsilon)
@@ -129,7 +129,7 @@ class EventRun(EventState):
         return False
 
     def _choose_first(self) -> int:
-        """θ, from the sizes of the events of the warm-up; their noisy number is public."""
+        """Choose θ from the sizes of the warm-up's events; their noisy number is public."""
         length, grid = self.position, self._grid
         stage = self._choice(CHOICE_SHARE, self.counted, length, length)
         sizes = np.abs(self.events.values(0, length))
@@ -138,7 +138,7 @@ class EventRun(EventState):
         return stage.choose(sizes, grid, keystream, at_least=least, first=True)
 
     def _end_warm_up(self, *, publish: bool) -> tuple[JournalTrace, int]:
-        """Choose θ, measure the sum, set the running sum right; and begin a block."""
+        """Choose θ, measure the warm-up's sum, correct the running sum, begin a block."""
         length = self.position
         if self._rule is not None:
             self.cap, self.evidence = self._choose_first(), int(16 * CHOICE_SHARE * length)
@@ -165,7 +165,7 @@ class EventRun(EventState):
     # -- phases ----------------------------------------------------------------------------------
 
     def _another_phase(self) -> bool:
-        """A block is complete: whether θ or the unit of the models changes, in another phase."""
+        """After a block: whether θ or the unit of the models changes, which begins a phase."""
         while self.ticks > self._trees.horizon:  # about the last horizon counts
             self.total, self.ticks = self.total // 2, self.ticks // 2
         window = self._window
@@ -184,7 +184,7 @@ class EventRun(EventState):
         return step_of_event_unit(max(self.total, 0) / self.ticks, self.cap, STEPS - 1)
 
     def _choose_again(self, window: SelectionCounts) -> None:
-        """A window is complete: another θ.
+        """After a window: choose another θ.
 
         At least level/θ events of a tick lie above 0: that many can pay for the climb of θ.
         """

@@ -60,7 +60,7 @@ class EventState(PhasedRun):
         self.cap = 0 if self._rule else self._grid.top  # θ in lattice units; 0: not chosen yet
         self.events = EventLog(trees.most, self.cap or None)
         self.position = self.start = 0  # ticks released; where the phase began
-        self.looked, self.due = 0, ticks.warm_up(pipeline)  # the open look of the warm-up
+        self.looked, self.due = 0, ticks.warm_up(pipeline)  # of the open part of the warm-up
         self.looks, self.counted = 0, 0  # how many there were, and the noisy number of events
         self.first = self.first_sum = 0  # ticks of the warm-up, once it is over; their noisy sum
         self.evidence = 0  # share × ticks that chose θ, in sixteenths
@@ -80,17 +80,17 @@ class EventState(PhasedRun):
 
     @property
     def warming(self) -> int:
-        """How many more ticks the open warm-up needs, as far as is known; 0: none is open."""
+        """How many more ticks the open warm-up needs, as far as known; 0: none is open."""
         return 0 if self._blocks else self.due - self.position
 
     @property
     def ends(self) -> Ends | None:
-        """How events are truncated, in lattice units; None while θ is not chosen."""
+        """The bounds that events are truncated to, in lattice units; None before θ is chosen."""
         return Ends(self.cap) if self.cap else None
 
     @property
     def level(self) -> float:
-        """What one more tick is expected to be, in lattice units, for people to look at."""
+        """The expected value of one more tick, in lattice units, for display."""
         return self._levels().level
 
     def _levels(self) -> Levels:
@@ -121,7 +121,7 @@ class EventState(PhasedRun):
         return self._follower
 
     def _choice(self, share: Fraction, events: int, ticks: int, age: int) -> TailQuantile:
-        """The stage that chooses θ from about `events` events of `ticks` ticks.
+        """The stage that chooses θ from about `events` events in `ticks` ticks.
 
         Counts that it aims at are in proportion to time: 25/ε events above θ in a horizon, of which
         `ticks` of min(horizon, 16·age) are seen. So the number of events hardly matters.
@@ -134,7 +134,7 @@ class EventState(PhasedRun):
         return replace(self._rule, epsilon=epsilon, holdout=number, horizon=horizon)
 
     def _open_window(self) -> None:
-        """Let the events of the ticks that follow pay for another choice of θ, if that is due."""
+        """If due, let the events of the next ticks pay for another choice of θ."""
         if self._rule is None or self._window is not None:
             return
         horizon, at, first = self._trees.horizon, self.position, self.first
@@ -172,7 +172,7 @@ class EventState(PhasedRun):
     # -- state -----------------------------------------------------------------------------------
 
     def state(self, brief: bool) -> dict[str, Any]:
-        """All that is needed to go on; `brief` leaves out what only queries about the past need."""
+        """The state for `restore`; `brief` omits what only queries about the past need."""
         blocks, window = self._blocks, self._window
         return {
             **self._kept(brief),

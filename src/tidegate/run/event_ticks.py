@@ -53,26 +53,26 @@ DAY = 86_400 * SECOND
 
 
 class _TickText(Setting[str, Any]):
-    """Text that `Ticks` itself understands."""
+    """Text that `Ticks` parses."""
 
     def check(self, value: Any) -> str:
-        """Text, or a time of Python or numpy, written as text."""
+        """The text; a time of Python or numpy is converted to text."""
         if isinstance(value, str | date | datetime | np.datetime64):
             return str(value)
         raise SettingError(self.name, "must be text, such as 15min or 2024-01-01T00:00")
 
 
 class _TickZone(Setting[str | None, str | None]):
-    """A time zone, or None: as the start says."""
+    """A time zone, or None: that of `start`."""
 
     def check(self, value: str | None) -> str | None:
-        """One that exists, or None."""
+        """A time zone that exists, or None."""
         return None if value is None else str(Clock(value).zone)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Ticks(ThresholdSchedule, Spec):
-    """Equal lengths of time, one after the other from a public start, for ever.
+    """Intervals of equal length, one after the other from a public start, without end.
 
     Tick i is [start + i·every, start + (i + 1)·every). They are equal in universal time if there is
     a zone, on the wall clock if not.
@@ -115,24 +115,24 @@ class Ticks(ThresholdSchedule, Spec):
 
     @property
     def origin(self) -> int:
-        """Where the first tick begins, in nanoseconds since 1970."""
+        """The beginning of the first tick, in nanoseconds since 1970."""
         return int(self._first.ticks[0])
 
     @property
     def clock(self) -> Clock:
-        """The zone of the ticks; None: a wall clock."""
+        """The zone of the ticks. None: local wall-clock times."""
         return self._first.clock
 
     def places(self, times: IntArray) -> IntArray:
-        """Which tick each time lies in; −1: before the start, however long."""
+        """The tick of each time; −1 for every time before the start."""
         return (np.maximum(times, self.origin - 1) - self.origin) // self.length
 
     def times(self, start: int, end: int) -> IntArray:
-        """When the ticks [start, end) begin."""
+        """The beginnings of the ticks [start, end)."""
         return self.origin + np.arange(start, end, dtype=np.int64) * self.length
 
     def clock_change(self, count: int) -> str:
-        """Where the first `count` ticks cease to be days or weeks of the calendar; empty: nowhere.
+        """The first of `count` ticks that a change of the clock moves off day or week; empty: none.
 
         Ticks keep their length when clocks change, so all later ones begin an hour off. Looks at
         one year at most.
@@ -152,7 +152,7 @@ class Ticks(ThresholdSchedule, Spec):
         return max(0, (at - self.origin) // self.length)
 
     def read(self, times: Any) -> Times:
-        """The times of events, in whatever form they are written.
+        """Read the times of events, in any supported form.
 
         Privacy: nothing here depends on events before these. What is refused, how times are written
         out (`clock`) and the position in a message, which counts from the first of these times,
@@ -176,29 +176,29 @@ class Ticks(ThresholdSchedule, Spec):
 
     @property
     def lattice_kind(self) -> type[Lattice]:
-        """How values become integers, and levels the unit of the data."""
+        """The lattice class for events."""
         return EventLattice
 
     @property
     def release_kind(self) -> type[EventRelease]:
-        """What a pipeline with ticks starts."""
+        """The class of release that a pipeline with ticks starts."""
         from tidegate.run.event_release import EventRelease  # it imports this module
 
         return EventRelease
 
     def event_run(self, keys: PhaseKeys, state: dict[str, Any] | None) -> EventRun:
-        """What the release pushes to."""
+        """The run behind the release."""
         from tidegate.run.event_run import EventRun  # it imports this module
 
         return EventRun(keys, state=state)
 
     @property
     def releases_warm_up(self) -> bool:
-        """Yes: every tick has a row."""
+        """True: every tick has a row."""
         return True
 
     def check(self, pipeline: Pipeline) -> None:
-        """Refuse stages whose argument is not about events that are added or removed."""
+        """Refuse stages whose privacy argument does not cover events that are added or removed."""
         if not isinstance(pipeline.threshold, Fixed | TailQuantile):
             raise SettingError("threshold", "must be Fixed or TailQuantile for events")
         trees, estimator = pipeline.perturber, pipeline.estimator
@@ -213,20 +213,20 @@ class Ticks(ThresholdSchedule, Spec):
             raise SettingError("windows", "must be on exactly if the threshold is private")
 
     def warm_up(self, pipeline: Pipeline) -> int:
-        """How many ticks the first look of the warm-up has: public settings decide."""
+        """How many ticks the first part of the warm-up has, computed from public settings."""
         return max(1, min(_SHORTEST, pipeline.perturber.horizon))
 
     def longest_warm_up(self, pipeline: Pipeline) -> int:
-        """How many it can have at most."""
+        """The largest number of ticks in a warm-up."""
         quarter = int(pipeline.perturber.horizon * LONGEST)
         return max(self.warm_up(pipeline), quarter)
 
     def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
-        """What one event more or less is promised."""
+        """The guarantee for one added or removed event."""
         return self.guarantee(pipeline.threshold, pipeline.perturber)
 
     def guarantee(self, threshold: Threshold, perturber: Perturber) -> Guarantee:
-        """Derived: number, θ and sum of the warm-up in sequence; parallel to windows and blocks."""
+        """Derived: count, θ and sum of the warm-up in sequence, parallel to windows and blocks."""
         if not isinstance(perturber, EventTrees):
             raise AssertionError("the stages were checked")
         parts = [Guarantee(epsilon=perturber.warm_up * perturber.epsilon)]
@@ -243,7 +243,7 @@ class Ticks(ThresholdSchedule, Spec):
 
 
 def check_event_values(pipeline: Pipeline, values: Any) -> None:
-    """Refuse events without values where values are summed, and values where events are counted.
+    """Refuse missing values where values are summed, and values where events are counted.
 
     Either would be taken for a sum that it is not: each event as 1, or each value cut at 1. A
     decision about public settings and about what was called, never about a value.
@@ -259,10 +259,10 @@ def check_event_values(pipeline: Pipeline, values: Any) -> None:
 
 
 class EventLattice(Lattice):
-    """The lattice of single events; a level is that of a tick, which holds any number of them."""
+    """The lattice of single events; a level is that of a tick, which may hold many events."""
 
     def bounded(self, levels: FloatArray) -> None:
-        """Turn levels in units into the unit of the data, in place; 0 at least, if events are."""
+        """Convert levels from units to the unit of the data, in place; at least 0 if events are."""
         levels *= self.step
         if not self.bottom:
             np.maximum(levels, 0.0, out=levels)

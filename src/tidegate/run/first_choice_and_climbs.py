@@ -10,12 +10,12 @@ from tidegate.lattice import Lattice
 if TYPE_CHECKING:
     from tidegate.run.pipeline import Pipeline
 
-# From so few grains θ climbs by released sums (`refinement_level_phases`); `evidence` then.
+# Up to this many grains θ climbs by released sums (`refinement_level_phases`); `evidence` then.
 LOWEST, CLIMBING = 64, -1
 
 
 def refinement_climbs_from(lattice: Lattice, theta: int) -> bool:
-    """Whether θ is so low that it climbs, if it has fallen.
+    """Whether a θ that has fallen is low enough to climb again.
 
     Where grains are parts of the bound: those of 1 are often a unit of the data.
     """
@@ -24,6 +24,6 @@ def refinement_climbs_from(lattice: Lattice, theta: int) -> bool:
 
 
 def chose_first(pipeline: Pipeline, evidence: int, begun: int) -> bool:
-    """Whether θ is that of the first warm-up, by what its choice knew and where that began."""
+    """Whether the first warm-up chose this θ, judged by what the choice knew and where it began."""
     share = Fraction(pipeline.threshold.guarantee.epsilon) / pipeline.perturber.epsilon
     return begun == 0 and evidence <= int(16 * share * pipeline.warm_up)

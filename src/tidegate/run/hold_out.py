@@ -1,4 +1,4 @@
-"""`HoldOut`: raw values that choose a threshold, at the start or later."""
+"""`HoldOut`: the raw values that choose a threshold, at the start or later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FIRST = 1 << 10
 
 
 class HoldOut:
-    """Room for `size` raw values, as integers. As secret as the data."""
+    """A buffer of `size` raw values, as integers. As secret as the data."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -19,16 +19,16 @@ class HoldOut:
 
     @property
     def missing(self) -> int:
-        """How many more values it will take."""
+        """How many more values fit."""
         return self._size - self._held
 
     @property
     def units(self) -> IntArray:
-        """The values in it."""
+        """The values held so far."""
         return self._units[: self._held]
 
     def add(self, units: IntArray) -> None:
-        """Keep these, too; no more than are missing."""
+        """Hold these values, at most `missing`."""
         needed = self._held + units.size
         if needed > self._units.size:  # room for what came, not for what was announced
             old = self._units
@@ -41,7 +41,7 @@ class HoldOut:
         self._held += units.size
 
     def add_one(self, unit: int) -> None:
-        """Hold one value out."""
+        """Hold one value."""
         if self._held == self._units.size:
             self.add(np.array([unit]))
             return
@@ -49,7 +49,7 @@ class HoldOut:
         self._held += 1
 
     def wipe(self) -> None:
-        """Forget them: raw values are not kept longer than needed."""
+        """Overwrite the values: they are kept no longer than needed."""
         self._units.fill(0)
         self._units = np.empty(0, dtype=np.int64)
         self._held = 0

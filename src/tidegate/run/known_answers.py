@@ -1,4 +1,4 @@
-"""`KnownAnswers`: what follows from a pipeline and a public question, kept for the next who asks.
+"""`KnownAnswers`: a cache of results that depend on a pipeline and a public question only.
 
 Keys of one pipeline ask the same again and again: how noise is keyed, which stage makes a choice.
 """
@@ -14,13 +14,13 @@ Known = TypeVar("Known")
 
 
 class KnownAnswers:
-    """Answers by question; all are forgotten when there are too many."""
+    """A cache of results by question; it is emptied when it is full."""
 
     def __init__(self) -> None:
         self._answers: dict[Hashable, Any] = {}
 
     def of(self, question: Hashable, answer: Callable[[], Known]) -> Known:
-        """What `answer` gives: it must follow from the pipeline and the question alone."""
+        """The cached result of `answer`, which may depend on pipeline and question only."""
         found = self._answers.get(question)
         if found is None:
             if len(self._answers) >= _MOST:

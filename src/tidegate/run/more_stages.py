@@ -1,4 +1,4 @@
-"""Where stored settings look for stages beyond `tidegate.run.stages_by_kind`: asked when needed."""
+"""Register stages for stored settings beyond those of `tidegate.run.stages_by_kind`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SOURCES: list[Callable[[], Iterable[type[Spec]]]] = []  # each is asked once
 
 
 def more_stages(source: Callable[[], Iterable[type[Spec]]]) -> None:
-    """Let stored settings also name the stages that `source` gives, when it is first needed."""
+    """Register a function that returns more stages; it is called when stored settings need them."""
     SOURCES.append(source)

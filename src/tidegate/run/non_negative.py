@@ -10,7 +10,7 @@ from tidegate.lattice import FloatArray
 
 
 class NonNegativeRemainder:
-    """Makes a stream non-negative by paying negative values out of the next positive ones.
+    """Sets negative values to 0 and subtracts what that added from the next positive ones.
 
     out = max(0, x + debt), and debt = min(0, x + debt) is kept for the next value. Effect on range
     sums: the published running sum is the highest running sum so far, so a range is off by the

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PhaseKeys:
-    """Every phase has an epoch of its own, and every use in it a key of its own.
+    """The noise keys of phases: an epoch for each phase, and a key for each purpose in it.
 
     All facts that decide about a choice or a scale are part of its key, positions count from the
     beginning of the release: the same noise never meets other settings.
@@ -34,13 +34,13 @@ class PhaseKeys:
         self._latest = 0, epoch  # the phase that was last asked for
 
     def epoch(self, number: int) -> Epoch:
-        """The epoch of phase `number`; the first is the release's own."""
+        """The epoch of phase `number`; phase 0 has that of the release."""
         if self._latest[0] != number:
             self._latest = number, self._epoch.child(number) if number else self._epoch
         return self._latest[1]
 
     def choice(self, number: int, values: int, purpose: str = "threshold") -> Keystream:
-        """The key for the choice of θ, or of the shape of both ends, from this many values."""
+        """The key for choosing θ, or the shape of both caps, from this many values."""
         return self.epoch(number).keystream(
             purpose, phase_choice_identity(self.pipeline, number, values)
         )
@@ -52,7 +52,7 @@ class PhaseKeys:
 
 
 def phase_choice_identity(pipeline: Pipeline, number: int, values: int) -> bytes:
-    """What decides about a choice from this many values, in phase `number`."""
+    """The facts that determine a choice from this many values, in phase `number`."""
     return pipeline.known.of(
         ("choice", number, values),
         lambda: digest({**pipeline.resolved_settings, "phase": number, "values": values}),
@@ -60,7 +60,7 @@ def phase_choice_identity(pipeline: Pipeline, number: int, values: int) -> bytes
 
 
 def phase_noise_identity(pipeline: Pipeline, ends: Ends, begun: int, **facts: Any) -> bytes:
-    """What decides about the scales of a phase that began here, and more `facts`."""
+    """The facts that determine the noise scales of a phase that began here, and `facts`."""
 
     def identified() -> bytes:
         law = pipeline.noise_identity(ends.width, ends.below).hex()
@@ -71,7 +71,7 @@ def phase_noise_identity(pipeline: Pipeline, ends: Ends, begun: int, **facts: An
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of the stream with one threshold: public facts.
+    """The public facts of a part of the stream with one threshold.
 
     Larger values count as `threshold`, smaller ones as `floor`, in the unit of the data.
     """
@@ -83,7 +83,7 @@ class Phase:
 
     @classmethod
     def of(cls, start: int, ends: Ends, step: float, epoch: str) -> Phase:
-        """The phase whose values count from one end to the other, in multiples of `step`."""
+        """The phase with these caps, in multiples of `step`."""
         return cls(start, ends.above * step, epoch, -ends.below * step if ends.below else 0.0)
 
     def plain(self) -> dict[str, Any]:
@@ -94,12 +94,12 @@ class Phase:
         return facts
 
     def ends(self, step: float) -> Ends:
-        """What `of` was given."""
+        """The caps that `of` was given."""
         return Ends(round(self.threshold / step), round(-self.floor / step))
 
 
 class PhasedRun:
-    """The base of both kinds of runs (`phases`, `refinement_run`).
+    """The base of both kinds of runs (`ThresholdPhases`, `RefinementRun`).
 
     Attributes:
         number: of the present phase.
@@ -117,7 +117,7 @@ class PhasedRun:
         self.log: list[JournalEntry] | None = None
 
     def _new_segment(self, ends: Ends, origin: int) -> Segment:
-        """A phase begins at `origin`, and with it a segment."""
+        """Begin the segment of a phase that begins at `origin`."""
         return self.add_phase(ends, origin, self._keys.epoch(self.number).id.hex())
 
     def add_phase(self, ends: Ends, origin: int, epoch: str) -> Segment:
@@ -136,7 +136,7 @@ class PhasedRun:
         push: Callable[[int], tuple[int, JournalTrace]],
         levels_from_here: Callable[[], Levels],
     ) -> None:
-        """Fill `out`, and `levels` in units; `push` releases a piece that begins at an index."""
+        """Fill `out`, and `levels` in units, piece by piece; `push` releases from an index on."""
         done = 0
         while done < out.size:
             track = None if levels is None else levels_from_here()
@@ -149,7 +149,7 @@ class PhasedRun:
             self._remainder.settle(out)
 
     def forget_past(self) -> None:
-        """Drop segments and phases that are older than the history.
+        """Drop segments and phases that lie before the history.
 
         A phase that pieces of the log belong to is kept: one push can be longer than the history,
         and who keeps the journal asks for its phases only afterwards.
@@ -164,7 +164,7 @@ class PhasedRun:
             del phases[0]
 
     def _kept(self, brief: bool) -> dict[str, Any]:
-        """The state of all this; `brief` leaves out what only queries about the past need."""
+        """The state of these parts; `brief` omits what only queries about the past need."""
         segments = self.segments[-2:] if brief else self.segments
         return {
             "phases": [list(phase.plain().values()) for phase in self.phases],
@@ -180,6 +180,6 @@ class PhasedRun:
         self.segments = [restored_segment(method, item) for item in state["segments"]]
 
     def _check_epoch(self, segment: Segment) -> None:
-        """The open segment must belong to the present phase."""
+        """Refuse a state whose open segment does not belong to the present phase."""
         if segment.epoch != self._keys.epoch(self.number).id.hex():
             raise SnapshotError("its parts do not belong together")

@@ -1,4 +1,4 @@
-"""The frozen specification of a release: three stages, a resolution, and what follows from them."""
+"""The frozen specification of a release: three stages, a resolution, and what they imply."""
 
 from __future__ import annotations
 
@@ -129,43 +129,43 @@ class Pipeline(Spec):
 
     @cached_property
     def ceiling(self) -> int:
-        """The largest θ that can come out, and the largest cap, in lattice units: public."""
+        """The largest θ, and the largest cap, that can be chosen, in lattice units: public."""
         return max(rule.ceiling(self.lattice) for rule in self.rules)
 
     @property
     def widest(self) -> int:
-        """The largest distance between both ends, in lattice units: public."""
+        """The largest possible distance between both caps, in lattice units: public."""
         return self.ceiling + self.lattice.bottom
 
     @property
     def rules(self) -> list[Threshold]:
-        """The rules that choose a threshold."""
+        """The stages that choose a threshold."""
         first, later = self.threshold, self.schedule.later_rule(self.threshold)
         return [first] if later is first else [first, later]
 
     @property
     def schedule(self) -> ThresholdSchedule:
-        """When the threshold is chosen: by the ticks of events, again, or once."""
+        """When thresholds are chosen: once, again at set positions, or by ticks of events."""
         return self.ticks or self.reselect or ONCE
 
     @cached_property
     def measurer(self) -> Perturber:
-        """The perturber; of a refined release, for every budget that a block can have."""
+        """The perturber; in a refined release, for every budget that a block can have."""
         return self.schedule.measurer(self)
 
     @property
     def holdout(self) -> int:
-        """How many values choose the threshold without being released."""
+        """How many values choose the threshold and are not released."""
         return 0 if self.schedule.releases_warm_up else self.threshold.holdout
 
     @property
     def warm_up(self) -> int:
-        """How many of the first values are released before they are measured, and choose θ."""
+        """How many first values choose θ: they are released, and measured once θ is known."""
         return self.schedule.warm_up(self)
 
     @cached_property
     def method(self) -> SegmentMethod:
-        """How values are measured and estimated: what records must know."""
+        """The perturber and the estimator, as records need them."""
         stages, lattice, history = (self.measurer, self.estimator), self.lattice, self.kept_history
         bounded, budgets, depth = self.ticks is None, self.schedule.budgets(self), lattice.bottom
         grain = lattice.grain
@@ -175,7 +175,7 @@ class Pipeline(Spec):
 
     @cached_property
     def lattice(self) -> Lattice:
-        """Values as integers."""
+        """The lattice that turns values into integers."""
         kind = Lattice if self.ticks is None else self.ticks.lattice_kind
         grain = (self.threshold_step or self.resolution) / self.resolution
         if grain.denominator != 1 or not grain:
@@ -184,12 +184,12 @@ class Pipeline(Spec):
 
     @property
     def choice_guarantee(self) -> Guarantee:
-        """What the choice of the threshold, or of both ends, costs the held-out values."""
+        """The cost of choosing the threshold, or both caps, for the held-out values."""
         return two_sided_caps.guarantee(self.threshold, self.lattice)
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """Derived: hold-out and stream are disjoint, so the larger of their costs, for the unit.
+        """The guarantee for the unit: the larger cost of hold-out and stream, which are disjoint.
 
         If the perturber protects the unit itself, a unit may lie across both, and they add up.
         """
@@ -209,7 +209,7 @@ class Pipeline(Spec):
 
     @property
     def stream_guarantee(self) -> Guarantee:
-        """What the values after the hold-out are promised, for the unit."""
+        """The guarantee of the values after the hold-out, for the unit."""
         if self.native:
             return self.perturber.guarantee
         return self.unit.widen(self.schedule.stream_guarantee(self))
@@ -235,31 +235,31 @@ class Pipeline(Spec):
         return longer
 
     def settings(self) -> dict[str, Any]:
-        """The specification as plain data; some only where they are used.
+        """The specification as plain data; some fields only where they are used.
 
-        Noise keys are derived from a digest of it, and states made before there were these must
-        stay what they are.
+        Noise keys are derived from a digest of it. A field that was added later is left out at its
+        default, so that older states keep their keys.
         """
         unused = {name for name in _NOT_ALWAYS if not getattr(self, name)}
         return {name: value for name, value in super().settings().items() if name not in unused}
 
     @cached_property
     def settings_digest(self) -> str:
-        """The digest by which a snapshot knows its pipeline."""
+        """The digest that ties a snapshot to its pipeline."""
         return digest(self.settings()).hex()
 
     @cached_property
     def resolved_settings(self) -> dict[str, Any]:
-        """The settings and what was decided from them: the identity of the noise."""
+        """The settings with all defaults resolved: the identity of the noise."""
         return {**self.settings(), "block": self.perturber.block}
 
     def noise_identity(self, width: int, below: int = 0) -> bytes:
-        """What keys the noise of a stream, with θ in units: its settings and what they lead to.
+        """The identity that keys a stream's noise: settings, θ in units, and noise scales.
 
-        θ is the width between both ends, of which `below` lies below 0.
+        θ is the distance between both caps, of which `below` lies below 0.
 
-        Every scale that any choice can lead to is part of it, and which words go where: other
-        settings must never meet the same noise.
+        It contains every scale that any choice can lead to, and the addresses of random words:
+        other settings must never get the same noise.
         """
 
         def found() -> bytes:
@@ -273,7 +273,7 @@ class Pipeline(Spec):
 
     @cached_property
     def known(self) -> KnownAnswers:
-        """What was decided from the settings of this very pipeline: equals may decide otherwise."""
+        """A cache for this pipeline only: equal pipelines may resolve defaults differently."""
         return KnownAnswers()
 
     def start(self, randomness: Randomness | None = None) -> Release:
@@ -289,11 +289,11 @@ class Pipeline(Spec):
         return Release if self.ticks is None else self.ticks.release_kind
 
     def resume(self, snapshot: bytes, key: bytes | None = None) -> Release:
-        """Go on from a snapshot of this pipeline, bit for bit (see `Release.snapshot`)."""
+        """Continue from a snapshot of this pipeline, bit for bit (see `Release.snapshot`)."""
         with understood():
             return self._kind._resumed(self, snapshot, key)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Pipeline:
-        """The pipeline that `settings()` was taken of."""
+        """Rebuild a pipeline from what `settings()` returned."""
         return specification_by_kind(cls, parsed_stage_fields(settings))

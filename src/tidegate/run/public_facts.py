@@ -16,7 +16,7 @@ from tidegate.run.snapshot import plain_record_snapshot
 
 
 def promised_facts(promise: Guarantee) -> dict[str, Any]:
-    """What every released file says first: who wrote it, and the guarantee."""
+    """The first facts of every released file: who wrote it, and the guarantee."""
     return {
         "tidegate": __version__,
         "guarantee": str(promise),
@@ -70,7 +70,7 @@ def public_facts(
 def describe_facts(
     pipeline: Pipeline, release: Release, phases: Sequence[Phase], record: Record | None = None
 ) -> dict[str, Any]:
-    """The facts about a release in memory, all of which was handed out.
+    """The facts about a release in memory whose values have all been returned.
 
     `record` is needed if the release has forgotten some of its past.
     """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ReadableRelease(RangeQueries):
-    """The side of a `Release` that is read: nothing here changes it, or tells a raw value."""
+    """The read-only side of a `Release`: nothing here changes it or shows a raw value."""
 
     pipeline: Pipeline
     _epoch: Epoch
@@ -53,7 +53,7 @@ class ReadableRelease(RangeQueries):
 
     @property
     def seen(self) -> int:
-        """How many values have been taken, the hold-out included."""
+        """How many values have been taken, including the hold-out."""
         return self._seen
 
     @property
@@ -68,28 +68,28 @@ class ReadableRelease(RangeQueries):
         Their rows are released at once, as a forecast: 0 at first.
         """
         with self._ownership.lock:
-            self._ownership.check()  # that a cut-short push began one was never handed out
+            self._ownership.check()  # a phase that an interrupted push began was never returned
             return self._run.warming if self._run else 0
 
     @property
     def threshold(self) -> float | None:
-        """θ in the unit of the data; None while it is not chosen yet. Public once chosen."""
+        """θ in the unit of the data; None before it is chosen. Public once chosen."""
         phases = self.phases
         return phases[-1].threshold if phases else None
 
     @property
     def floor(self) -> float | None:
-        """The lowest value that counts, 0 unless `lower` is below it; None as for `threshold`."""
+        """The lower cap, 0 unless `lower` is below it; None before it is chosen."""
         phases = self.phases
         return phases[-1].floor if phases else None
 
     @property
     def level(self) -> float | None:
-        """What one more value is expected to be, by what was released: for people to look at.
+        """The expected value of one more row, from released data: for display.
 
-        Smooth and within the bounds, unlike single released values, which carry corrections of the
-        running sum. Post-processing: it costs no privacy. None during a hold-out; in a first
-        warm-up nothing is known yet, and it is 0.
+        It is smooth and within the bounds, unlike single released values, which carry corrections
+        of the running sum. Post-processing: it costs no privacy. None during a hold-out; 0 in a
+        first warm-up, when nothing is known yet.
         """
         with self._ownership.lock:
             self._ownership.check()
@@ -101,10 +101,10 @@ class ReadableRelease(RangeQueries):
 
     @property
     def phases(self) -> list[Phase]:
-        """The thresholds within the history: from which position on, and in which epoch.
+        """The thresholds within the history, each with its first position and its epoch.
 
-        Privacy: none that a cut-short push chose. Who resumes and pushes other values would get
-        another one from the same coins, and both together tell more than ε.
+        Privacy: a threshold of an interrupted push is not shown. Resuming and pushing other values
+        would choose another one with the same coins, and both together reveal more than ε.
         """
         with self._ownership.lock:
             self._ownership.check()
@@ -117,15 +117,15 @@ class ReadableRelease(RangeQueries):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised to every value of the source, forks included."""
+        """The guarantee for every value of the source, forks included."""
         return sequential(*self._charges)
 
     @property
     def record(self) -> Record:
-        """The released block sums that queries are answered from, as they are now.
+        """A copy of the released block sums, from which queries are answered.
 
-        It stays as it is while more is released, whoever holds it: what a later push measures, and
-        perhaps never hands out, is not in it.
+        The copy does not change while more is released: it never contains what a later push
+        measures and perhaps never returns.
         """
         from tidegate.record.record_view import RecordView  # on demand, as `Record`
 
@@ -133,11 +133,11 @@ class ReadableRelease(RangeQueries):
             return RecordView(self._growing_record())
 
     def _growing_record(self) -> Record:
-        """The record itself, which goes on: for who holds the lock while it is asked."""
+        """The record itself, which later pushes change: only for a caller that holds the lock."""
         from tidegate.record.record import Record  # on demand: who only pushes needs none of it
 
         with self._ownership.lock:
-            self._ownership.check()  # what a cut-short push measured was never handed out
+            self._ownership.check()  # what an interrupted push measured was never returned
             if self._run is None or not self._run.segments:
                 ticks = self.pipeline.ticks is not None
                 raise QueryError(nothing_readable_yet(self.holding, self.warming, ticks=ticks))
@@ -148,35 +148,35 @@ class ReadableRelease(RangeQueries):
 
     @property
     def clock(self) -> Clock | None:
-        """The zone of the times, and how they are written; None: values have none so far."""
+        """Zone and text form of the times; None: no value has had a time so far."""
         return None if self._timeline is None else self._timeline.clock
 
     @property
     def user_cap(self) -> UserCap | None:
-        """What counts the values of users, if users are the unit of privacy."""
+        """The counter of each user's values, if users are the unit of privacy."""
         return self._cap
 
     def derived_key(self, purpose: str) -> bytes:
-        """A key for what belongs to this run (journals, digests); it tells nothing of the noise."""
+        """A key for journals and digests of this run; it reveals nothing about the noise."""
         return self._epoch.derived_key(purpose)
 
     def __repr__(self) -> str:
         return f"<Release position={self.position} {self._in_words('=')}; {self.guarantee}>"
 
     def _in_words(self, sign: str = " ") -> str:
-        """How far it is. Never waits for a push, and never fails: debuggers and logs ask."""
+        """The progress as text. Never waits or fails: debuggers and logs call it."""
         run, words = self._run, f"holding {self.holding:,} more"
         if run is not None and run.phases:
             words = f"threshold{sign}{run.phases[-1].threshold:g}"
         elif run is not None:
             words = f"warming up for {run.warming:,} more"
-        # Looked at last: what was read above may be of a push that has not handed it out.
+        # Checked last: what was read above may come from a push that has not returned.
         return "a push is under way, or was cut short" if self._ownership.cut_short else words
 
     def _repr_html_(self) -> str:
         """Public facts and a picture of what was released, for a notebook."""
         picture = ""
-        # Nothing is measured yet, a push was cut short, or this is a forked process.
+        # Nothing is measured yet, a push was interrupted, or this is a forked process.
         with suppress(TidegateError), self._ownership.lock:
             picture = small_picture_of_rows(self._growing_record())
         rows = [
@@ -191,7 +191,7 @@ class ReadableRelease(RangeQueries):
             return ask(self._growing_record())
 
     def note_times(self, times: Times, first: int, held: int = 0) -> None:
-        """Values from position `first` on have these times, after `held` that are held out."""
+        """Note the times of the values from `first` on; the first `held` are held out."""
         if self._timeline is None:
             from tidegate.run.timeline import Timeline  # on demand: few streams have times
 
@@ -209,7 +209,7 @@ class ReadableRelease(RangeQueries):
 
 
 def nothing_readable_yet(holding: int, warming: int, *, ticks: bool = False) -> str:
-    """Why nothing can be asked yet."""
+    """The reason why queries have no answer yet."""
     if warming and ticks:
         return (
             f"nothing is measured yet: the warm-up needs {warming} more ticks. Ticks are released "

@@ -1,4 +1,4 @@
-"""The blocks between two choices of θ: perturber ║ forecaster, and the record segment."""
+"""The blocks between two choices of θ: perturber ║ estimator, and the record segment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = tuple[int, int, int, int]  # of a block that was begun: start, length, cho
 
 
 class PushedBlocks(NamedTuple):
-    """What came of a push: released numbers only."""
+    """The result of a push: released numbers only."""
 
     taken: int  # values that were released
     trace: JournalTrace
@@ -29,7 +29,7 @@ class PushedBlocks(NamedTuple):
 
 
 class RefinementBlocks:
-    """Measures one block after the other; `window` counts their values for the next choice of θ.
+    """Measures one block after another; `window` counts their values for the next choice of θ.
 
     `signed`: values below 0 count, from the segment's lower end on.
 
@@ -55,7 +55,7 @@ class RefinementBlocks:
         self.level = 0.0
 
     def begin(self) -> None:
-        """Let the forecaster choose, before the first value of the block is seen."""
+        """Let the estimator choose a tree, before the first value of the block arrives."""
         perturber, follower = self.perturber, self._follower
         options = perturber.options
         choice = follower.choose(options, first=perturber.number == 0)
@@ -67,18 +67,18 @@ class RefinementBlocks:
 
     @property
     def at_leaf_start(self) -> bool:
-        """Whether no value of the open leaf has come."""
+        """Whether the open leaf has no values yet."""
         perturber = self.perturber
         return perturber.place == perturber.tree.edge(perturber.leaf)
 
     @property
     def latest(self) -> Row:
-        """The open block, as a journal has it."""
+        """The open block, in the form of the journal."""
         block = self._segment.blocks[-1]
         return block.start, block.layout.length, block.choice, block.model_weights
 
     def push(self, units: IntArray, out: FloatArray, watched: Sequence[WatchedEnd]) -> PushedBlocks:
-        """Values of the open block, in units, up to the first leaf that outgrows an end.
+        """Push values, in units, up to the end of the block or the first leaf that outgrows a cap.
 
         What the perturber has taken beyond such a leaf is used by nobody: another run follows, with
         noise of its own. The forecaster hears what was left in the tree, and publishes it with the
@@ -111,7 +111,7 @@ class RefinementBlocks:
         return JournalTrace(sums, NO_SUMS, *cells)
 
     def _measured(self, units: IntArray, tree: Layout, leaf: int) -> IntArray:
-        """Noisy sums of completed leaves, `leaf` first.
+        """The noisy sums of completed leaves, from leaf number `leaf` on.
 
         The perturber counts from the lower end; what it releases is counted from 0 again.
 
@@ -125,7 +125,7 @@ class RefinementBlocks:
         return sums - self._below * np.diff(edges)
 
     def push_one(self, unit: int) -> float:
-        """Push one value that neither ends the block nor outgrows an end, without arrays."""
+        """Push one value that neither ends the block nor outgrows a cap, without arrays."""
         noisy = self.perturber.push_one(max(unit + self._below, 0) if self._signed else unit)
         segment, window = self._segment, self.window
         segment.end += 1
@@ -139,13 +139,13 @@ class RefinementBlocks:
         return value
 
     def next_sum(self, unit: int) -> int:
-        """The noisy sum that this value completes. Nothing is released or counted by asking."""
+        """The noisy sum that this value would complete. Calling it releases and counts nothing."""
         perturber = self.perturber
         noisy = perturber.next_sum(max(unit + self._below, 0) if self._signed else unit)
         return noisy - self._lifted(perturber.leaf)
 
     def _lifted(self, leaf: int) -> int:
-        """How much larger the sum of a leaf is for being counted from the lower end."""
+        """The constant that a leaf's sum contains because values count from the lower cap."""
         if not self._signed:
             return 0
         tree = self.perturber.tree
@@ -155,7 +155,7 @@ class RefinementBlocks:
 def _first_full_block(
     watched: Sequence[WatchedEnd], tree: Layout, leaf: int, sums: list[int]
 ) -> tuple[int, WatchedEnd | None]:
-    """Which sum is the first that outgrows an end, and which end."""
+    """The first of these sums that outgrows a cap, and which cap."""
     first, found = len(sums), None
     for end in watched:
         index = end.first_full(tree, leaf, sums[:first])

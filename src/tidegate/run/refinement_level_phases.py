@@ -1,4 +1,4 @@
-"""Phases of a refined release that the released level begins: θ climbs, or a window opens.
+"""Phases of a refined release that its released level begins: θ climbs, or a window opens.
 
 Where most values are 0, a first θ lies at the bottom of the lattice. A choice that is to climb from
 there must see 2/ε values above 0 for each factor of e, as it has to fear a θ that is far too high;
@@ -18,12 +18,12 @@ from tidegate.run.refinement_state import RefinementState
 from tidegate.run.two_sided_caps import Ends
 from tidegate.threshold.least_threshold import CLIMB
 
-# What the phase so far must show for the next step: so many values that are not 0, by so many
-# standard errors of noise (both at the bottom, and later), and this part of the share of them that
-# was seen before. Below the next part a step is a careful one, as some values lie below θ then.
+# What the phase so far must show for the next step: a least number of values that are not 0, by a
+# number of standard errors of noise (at the bottom, and later), and a least part of the share of
+# them that was seen before. Below MOSTLY of it a step is careful: some values lie below θ then.
 BOTTOM, LATER, CLIMB_PART = (4, 3.5), (3, 2.5), 0.35
 MOSTLY, CAREFUL = 0.7, 4
-# θ has arrived where fewer came though so many were expected, or fewer by so many standard errors.
+# θ has arrived where fewer came although MANY were expected, or fewer by FEWER standard errors.
 MANY, FEWER = 40, 2.5
 # After a climb: θ in means of the values that are not 0, the lowest θ of later choices in the same,
 # and ε × the values that are not 0 which half of the first choice should see.
@@ -35,10 +35,10 @@ ROOM = 0.5  # the most that `evidence` is, in horizons: such a window has a quar
 
 
 class RefinementLevelPhases(RefinementState):
-    """What a block's released level says about θ. Privacy: released sums decide all of it."""
+    """Decides about θ from a block's released level. Privacy: released sums decide everything."""
 
     def _climbs(self, level: float, doubt: float, length: int) -> bool:
-        """A block had this level: whether θ is raised, or has arrived, in a phase of its own.
+        """After a block with this level: whether θ rises, or has arrived, which begins a phase.
 
         At the bottom of a lattice that is finer than the data, what is not 0 lies above θ, so the
         level as a part of θ is the share of such values, and stays what it is while θ climbs below
@@ -54,7 +54,7 @@ class RefinementLevelPhases(RefinementState):
         expected = 0.0 if lowest else share * values
         far = CLIMB if count >= MOSTLY * expected else CAREFUL
         if count >= max(fewest, sure * doubt, CLIMB_PART * expected):
-            # Of all values so far, but for the last one, or noise, which ended this count.
+            # The share among all values so far, without the last one, or noise, that ended it.
             watch.length = before + int(values)
             share = (share * before + count - max(1.0, doubt / 2)) / watch.length
             if theta == top:
@@ -73,11 +73,11 @@ class RefinementLevelPhases(RefinementState):
         return True
 
     def _arrive(self, level: float, share: float, before: int) -> None:
-        """The values that are not 0, this share of all, have this level as a part of θ.
+        """End the climb: this share of values is not 0, and `level` is their mean as a part of θ.
 
-        So many values `before` were cut to nothing. What they missed is about share × mean for
-        each, and half of it is published now: a running sum that was off by 0 up to all of it is
-        nearest, over ranges, to one that continues from the middle.
+        The `before` values before this phase were cut to nearly nothing. Each lost about
+        share × mean, and half of the total is published now: a running sum whose error grew from
+        0 to that total has the smallest error over ranges if it continues from the middle.
         """
         theta = self._watch.threshold
         mean = min(theta, max(-(-theta // CLIMB), math.ceil(theta * level / share)))
@@ -93,9 +93,9 @@ class RefinementLevelPhases(RefinementState):
         self._go_on_with(found, max(0.0, level) * theta / found)
 
     def _go_on_with(self, theta: int, share: float, ahead: int = 0) -> None:
-        """Continue with another θ, of which the level should be this part, and with short blocks.
+        """Continue with another θ and short blocks; `share` is the expected level as a part of θ.
 
-        `ahead`: but as long as if so many values had come with this θ.
+        `ahead`: make blocks as long as if this many values had come with this θ.
         """
         self.number, self.start = self.number + 1, self.position
         self.warm_up_start = max(self._origin, self.position - ahead)
@@ -118,7 +118,7 @@ class RefinementLevelPhases(RefinementState):
         return self._refinement.window_again(self._trees.horizon, *places, self.evidence)
 
     def _opens_window(self, level: float, doubt: float) -> bool:
-        """A block had this level: whether it has moved so far that a window opens.
+        """After a block with this level: whether it moved far enough to open a window.
 
         In a phase of its own; its choice can only raise θ. Privacy: released sums decide.
         """
@@ -133,13 +133,13 @@ class RefinementLevelPhases(RefinementState):
         return True
 
     def _hidden(self, mean: float, doubt: float) -> int:
-        """What the leaf that outgrew its end hid, if it was like the warm-up, in units."""
+        """What the leaf that outgrew its cap is estimated to have lost, in units."""
         if self.fell:
             return -math.floor(self._floor_watch.missing(-mean, doubt) + 0.5)
         return math.floor(self._watch.missing(mean, doubt) + 0.5)
 
     def _positive(self, level: float) -> float | None:
-        """The share of values that surely lie above 0; None: values below 0 hide it.
+        """A lower bound of the share of values above 0. None: values below 0 hide it.
 
         A mean of capped values, as a part of their cap, is at most that share.
         """
@@ -147,9 +147,9 @@ class RefinementLevelPhases(RefinementState):
 
 
 def _surely_fewer_at_level(count: float, doubt: float, expected: float, seen: float) -> bool:
-    """Whether a count, give or take a `doubt`, is surely less than what was expected.
+    """Whether a count with this standard error is significantly less than expected.
 
-    That was computed from so many that were `seen`; both are numbers of random events.
+    The expectation comes from `seen` observed events, so it is uncertain, too.
     """
     spread = math.sqrt(doubt * doubt + expected + expected * expected / max(1.0, seen))
     return count < CLIMB_PART * expected and expected - count > FEWER * spread

@@ -30,17 +30,17 @@ from tidegate.threshold.least_threshold import least_threshold
 
 
 class RefinementRun(RefinementLooks):
-    """Hands values to the open warm-up or block, and begins what comes next."""
+    """Passes values to the open warm-up or block, and begins what follows."""
 
     # -- data ------------------------------------------------------------------------------------
 
     def push(self, units: IntArray, out: FloatArray, levels: FloatArray | None = None) -> None:
-        """Release these values into `out`; `levels` takes theirs, in units."""
+        """Release these values into `out`; fill `levels` with theirs, in units."""
         push = self._push_piece
         self._fill(out, levels, lambda done: push(units[done:], out[done:]), self._levels)
 
     def _push_piece(self, units: IntArray, out: FloatArray) -> tuple[int, JournalTrace]:
-        """Values of the open warm-up or block; how many were taken, and what was released."""
+        """Push values of the open warm-up or block; return their number and a journal trace."""
         start, first = self.start, self.prediction
         if self._held is not None:
             count = min(units.size, self._held.missing)
@@ -52,7 +52,7 @@ class RefinementRun(RefinementLooks):
         return count, trace
 
     def push_units(self, units: IntArray, out: FloatArray) -> None:
-        """Release values; what is published stays in units."""
+        """Release values; the published values stay in units."""
         done = 0
         while done < units.size:
             done += self._push_piece(units[done:], out[done:])[0]
@@ -80,7 +80,7 @@ class RefinementRun(RefinementLooks):
         return out.item()
 
     def _only_ends_leaf(self, blocks: RefinementBlocks, unit: int) -> bool:
-        """Whether all that this value does is to end a leaf: its block goes on after it."""
+        """Whether this value ends a leaf inside a block, and nothing else happens."""
         tree, leaf = blocks.perturber.tree, blocks.perturber.leaf
         if leaf + 1 == tree.leaves:
             return False
@@ -88,7 +88,7 @@ class RefinementRun(RefinementLooks):
         return all(end.first_full(tree, leaf, sums) is None for end in self._watched(tree))
 
     def finish(self) -> None:
-        """End an open warm-up now: choose from the values that came, and measure their sum.
+        """End an open warm-up now: choose θ from the values so far, and measure their sum.
 
         Their rows are out, so what they add up to is in the record, and in the next rows if any
         follow. That no more values are to come must be public knowledge.
@@ -112,7 +112,7 @@ class RefinementRun(RefinementLooks):
         return trace
 
     def _measure(self, units: IntArray, out: FloatArray) -> tuple[int, JournalTrace]:
-        """Values of the open block; at its end, or where its cap is full, decide what follows."""
+        """Measure values of the open block; at its end or a full cap, decide what follows."""
         blocks, segment = self.open_blocks, self.segments[-1]
         begun = [blocks.latest] if segment.end == segment.origin else []
         tree = blocks.perturber.tree
@@ -139,7 +139,7 @@ class RefinementRun(RefinementLooks):
     # -- what comes next -------------------------------------------------------------------------
 
     def _watched(self, tree: Layout) -> list[WatchedEnd]:
-        """The ends that values can outgrow: those within the public bounds."""
+        """The caps that values can outgrow: those within the public bounds."""
         below, lattice = self.segments[-1].below, self._pipeline.lattice
         ends = ((self._watch, tree.cap - below, 1), (self._floor_watch, below, -1))
         room = tree.cap - below < lattice.top, below < lattice.bottom
@@ -147,7 +147,7 @@ class RefinementRun(RefinementLooks):
         return [WatchedEnd(*end) for end, some in zip(ends, room, strict=True) if restarts and some]
 
     def _goes_on(self, blocks: RefinementBlocks, tree: Layout, watched: list[WatchedEnd]) -> bool:
-        """A block is complete: whether another one follows in the same phase."""
+        """After a block: whether the next block belongs to the same phase."""
         mean, doubt = self._known_follower().measured
         if self.evidence == CLIMBING:
             return not self._climbs(mean, doubt, tree.length)
@@ -168,9 +168,9 @@ class RefinementRun(RefinementLooks):
         return chooses or not self._opens_window(mean, doubt)
 
     def _begin_warm_up(self, full: int, outgrown: WatchedEnd) -> None:
-        """The stream has outgrown an end: a new phase, whose ends are still to be chosen.
+        """A cap was outgrown: begin a phase whose caps are still to be chosen.
 
-        Neither end will be narrower: a level that left one of them often comes back.
+        Neither cap becomes narrower: a level that crossed one often comes back.
         """
         below, self.fell = self.segments[-1].below, int(outgrown.sign < 0)
         self.floor, self.least_below = full - below, max(below, 1)
@@ -189,7 +189,7 @@ class RefinementRun(RefinementLooks):
         )
 
     def _end_warm_up(self, held: HoldOut, *, publish: bool) -> tuple[JournalTrace, int]:
-        """Choose both ends, measure the sum, set the running sum right; and begin a block."""
+        """Choose both caps, measure the warm-up's sum, correct the running sum, begin a block."""
         first, values, count = self.number == 0, held.units, held.units.size
         pipeline, refinement = self._pipeline, self._refinement
         share = refinement.warm_up_share(pipeline.threshold, pipeline.perturber, first=first)
@@ -213,7 +213,7 @@ class RefinementRun(RefinementLooks):
                 self.floor = max(self.floor, self._watch.least_after(ends.above))
             self.segments.pop()  # what stood for these values
         out = None if publish else count * self.prediction  # rows that are out
-        total = follower.at_once(layout, noisy, published=out)
+        total = follower.at_once(layout, noisy, forecast=self.prediction, published=out)
         doubt = math.sqrt(layout.variances[0])
         if publish and not first and not kept:
             total += self._hidden(noisy / count, doubt / count)
@@ -228,7 +228,7 @@ class RefinementRun(RefinementLooks):
         return trace, total
 
     def _chosen(self, values: IntArray, share: Fraction) -> tuple[Ends, bool]:
-        """Choose both ends from the values of a warm-up; and whether the old ones stay.
+        """Choose both caps from the values of a warm-up; also whether the old caps stay.
 
         A level that has grown without a tail fills its cap and is not cut: the cap was right. (If
         the choice of it knew far more than this one does, and of a level that was not far lower.)
@@ -272,7 +272,7 @@ class RefinementRun(RefinementLooks):
         return Ends(max(old.above, watch.cap), old.below), True
 
     def _choose_again(self, window: SelectionCounts, level: float, doubt: float) -> None:
-        """A window is complete: other ends, and the forecaster goes on in units of them."""
+        """After a window: choose other caps; the estimator continues in their units."""
         self.number, self.start = self.number + 1, self.position
         number, values = self.number, window.values
         fallen, surely = self._fallen, level - 2 * doubt

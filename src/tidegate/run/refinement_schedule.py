@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Refinement"]  # what settings can name
 
-WARM_SHARE = Fraction(3, 4)  # of ε, for the first choice of θ; the sum gets the rest
-AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up: what is known by then helps
-EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # of ε, for the next choice of θ
+WARM_SHARE = Fraction(3, 4)  # share of ε for the first choice of θ; the sum gets the rest
+AGAIN_SHARE = Fraction(1, 2)  # the same for a later warm-up, which can use earlier releases
+EARLY_SHARE, LATE_SHARE = Fraction(1, 2), Fraction(1, 4)  # shares of ε for the next choices of θ
 # The first of these up to this part of the horizon, where noise is cheap, and up to this many first
 # warm-ups, so that a stream that ends long before its horizon has not paid it to the end.
 EARLY, EARLY_WARM_UPS = Fraction(1, 16), 4
-# Of the horizon: windows are open up to here; and where θ has fallen (`threshold_has_fallen`).
+# Windows are open up to these parts of the horizon: normally, and if `threshold_has_fallen`.
 UNTIL, UNTIL_FOUND = Fraction(1, 3), Fraction(2, 3)
 GROWTH = 2  # a choice is made again if it knows this many times as much (share × values)
 # Where the level has moved (`level_has_moved`) values pay for a choice again, which can only raise
@@ -44,7 +44,7 @@ GROWTH = 2  # a choice is made again if it knows this many times as much (share 
 MOVED_EVIDENCE, LEFT = Fraction(1, 2), Fraction(1, 8)
 KEEP = Fraction(6, 5)  # a cap that was full stays if what follows lies below this many caps
 ALIKE = 10  # and if they are no more than this many times the level that chose it
-LIKELY = 0.75  # of the forecaster's level, where θ has fallen: so many values lie above 0
+LIKELY = 0.75  # times the level: the assumed share of values above 0 where θ has fallen
 # A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
 STRETCH = 16
@@ -52,7 +52,7 @@ STRETCH = 16
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Refinement(ThresholdSchedule, Spec):
-    """Release the warm-up too, and choose the threshold again while that pays.
+    """Release the warm-up too, and choose the threshold again as long as that pays.
 
     Guarantee: ε per event, the largest sum over the kinds of pieces that a value can belong to.
 
@@ -74,7 +74,7 @@ class Refinement(ThresholdSchedule, Spec):
     which reads the value once, within e^(s·ε). A window that a full cap cuts short makes no choice.
     Whether a window opens late, as the level has risen, released sums of blocks before it decide.
     All else is a function of released data: forecasts, the tests for full caps, the lowest θ
-    that is allowed after one, and what a full leaf is thought to have hidden.
+    that is allowed after one, and the estimate of what a full leaf lost.
 
     Args:
         windows: let values pay for better choices of θ, early or where the level has risen.
@@ -96,7 +96,7 @@ class Refinement(ThresholdSchedule, Spec):
 
     @property
     def releases_warm_up(self) -> bool:
-        """Yes: its values are predicted, and their sum is measured once θ is known."""
+        """True: its values are predicted, and their sum is measured once θ is known."""
         return True
 
     def check(self, pipeline: Pipeline) -> None:
@@ -113,27 +113,27 @@ class Refinement(ThresholdSchedule, Spec):
             raise SettingError("threshold", "must leave some of epsilon for the warm-up's sum")
 
     def measurer(self, pipeline: Pipeline) -> RefinementTrees:
-        """The trees for every budget that a piece can have."""
+        """The trees, for every budget that a block can have."""
         return self.trees(pipeline.threshold, pipeline.perturber)
 
     def budgets(self, pipeline: Pipeline) -> RefinementTrees:
-        """The trees, which know every budget that a piece can have."""
+        """The same trees: they know every budget that a block can have."""
         return self.measurer(pipeline)
 
     def warm_up(self, pipeline: Pipeline) -> int:
-        """As many values as the threshold wants to see."""
+        """The number of values that the threshold's stage asks for."""
         return pipeline.threshold.holdout
 
     def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
-        """The largest sum over the kinds of pieces that a value can belong to."""
+        """The largest cost over all kinds of phases that a value can belong to."""
         return self.guarantee(pipeline.threshold, pipeline.perturber, pipeline.choices)
 
     def warm_up_share(self, threshold: Threshold, perturber: Perturber, *, first: bool) -> Fraction:
-        """The part of ε that the choice of a warm-up gets."""
+        """The share of ε for the choice of a warm-up."""
         return Fraction(threshold.guarantee.epsilon) / perturber.epsilon if first else AGAIN_SHARE
 
     def trees(self, threshold: Threshold, perturber: Perturber) -> RefinementTrees:
-        """The perturber for every budget that a piece can have."""
+        """The perturber, for every budget that a block can have."""
         if type(perturber) is not AdaptiveTrees:
             raise AssertionError("the stages were checked")
         shares: tuple[Fraction, ...] = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
@@ -152,10 +152,10 @@ class Refinement(ThresholdSchedule, Spec):
         *,
         age: int,
     ) -> TailQuantile:
-        """The stage that chooses θ, or the scale of both ends, with this share of ε.
+        """The stage that chooses θ, or the scale of both caps, with this share of ε.
 
-        `age` is how many values have come by then since the warm-up began: θ is for some times as
-        many, at most for a horizon.
+        `age` is the number of values since the warm-up began, at the time of the choice: θ is
+        chosen for a multiple of it, at most for a horizon.
         """
         if not isinstance(threshold, TailQuantile):
             raise AssertionError("the stages were checked")
@@ -172,7 +172,7 @@ class Refinement(ThresholdSchedule, Spec):
         evidence: int,
         fallen: int = 0,
     ) -> tuple[int, Fraction] | None:
-        """Values that pay for another choice of θ, and with which share of ε; None: none do.
+        """How many values pay for another choice of θ, and with which share of ε. None: none.
 
         Positions count from the beginning of the release: `at` the present one, `warm_up_start`
         that of the warm-up that θ comes from; the first warm-up had `first` values. `evidence` is
@@ -188,7 +188,7 @@ class Refinement(ThresholdSchedule, Spec):
     def window_again(
         self, horizon: int, at: int, warm_up_start: int, evidence: int
     ) -> tuple[int, Fraction] | None:
-        """The next window where the level has moved since θ was chosen, at any time."""
+        """The next window after the level has moved since θ was chosen, at any time."""
         needed = at + max(1, math.ceil(MOVED_EVIDENCE * evidence / int(16 * LATE_SHARE)))
         last = (at // horizon + 1) * horizon - math.floor(horizon * LEFT)
         if not self.windows or needed > last:
@@ -230,7 +230,7 @@ class Refinement(ThresholdSchedule, Spec):
         perturber: Perturber,
         choices: tuple[Fraction, ...] = (Fraction(1),),
     ) -> Guarantee:
-        """Derived: in every piece a choice and sums in sequence, pieces in parallel.
+        """The derived guarantee: in every phase a choice and sums in sequence; phases in parallel.
 
         `choices`: the parts of a choice's budget for θ, or for the scale of both ends, and for
         their shape.
@@ -252,7 +252,7 @@ class Refinement(ThresholdSchedule, Spec):
 
 
 def _refinement_blocks_until(needed: int, horizon: int, at: int, warm_up_start: int) -> int:
-    """Values of as many whole blocks from `at` on as reach `needed`."""
+    """The number of values in as many whole blocks from `at` on as reach `needed`."""
     end = at
     while end < needed:
         end += refinement_block_length(horizon, end - warm_up_start, end)

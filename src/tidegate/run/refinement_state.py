@@ -61,7 +61,7 @@ class RefinementState(PhasedRun):
         state: dict[str, Any] | None = None,
         past: Past | None = None,
     ) -> None:
-        """Begin with a warm-up; or with both ends, whose choice knew so much; or go on.
+        """Begin with a warm-up, begin with given caps, or continue from `state`.
 
         `past` is that of a `progress`, which has none.
         """
@@ -84,10 +84,10 @@ class RefinementState(PhasedRun):
         self._held: HoldOut | None = None  # the values of an open warm-up
         self.position = origin  # how many values have been released
         self.start = origin  # of the phase
-        self.warm_up_start = origin  # where the warm-up began that θ comes from
-        self.evidence = evidence  # share × values that chose θ, in sixteenths
-        self.floor = 1  # θ is never lower again in this horizon: a cap that was full
-        self.least_below = 1  # the same for the lower end
+        self.warm_up_start = origin  # where the warm-up that chose θ began
+        self.evidence = evidence  # (share of ε) × (values) of the choice of θ, in sixteenths
+        self.floor = 1  # the least θ for the rest of the horizon: a cap that was full
+        self.least_below = 1  # the same for the lower cap
         self.fell = 0  # 1: the open warm-up began because values fell below the lower end
         self.prediction = 0.0  # what the phase began to publish, in units
         if state is not None:
@@ -109,7 +109,7 @@ class RefinementState(PhasedRun):
 
     @property
     def ends(self) -> Ends | None:
-        """Both ends of what counts, in lattice units; None while they are not chosen."""
+        """Both caps, in lattice units; None before they are chosen."""
         return None if self._blocks is None else self._latest_ends
 
     @property
@@ -118,7 +118,7 @@ class RefinementState(PhasedRun):
 
     @property
     def _fallen(self) -> int:
-        """`how_fallen_threshold`; 0 where values below 0 hide how many there are."""
+        """`how_fallen_threshold`; 0 where values below 0 hide their number."""
         if self._signed:
             return 0
         known = Fraction(self.evidence, 16) * self._trees.epsilon
@@ -128,7 +128,7 @@ class RefinementState(PhasedRun):
         return how_fallen_threshold(watch.home, *places, known, first=first)
 
     def _climbs_from(self, theta: int) -> bool:
-        """Whether a θ that has fallen lies so low that released sums raise it, and no window.
+        """Whether a fallen θ is so low that released sums raise it, without a window.
 
         Once: where a climb has ended, θ has a floor.
         """
@@ -136,18 +136,18 @@ class RefinementState(PhasedRun):
         return low and self.evidence > 0 and self.floor == 1 and self._fallen > 0
 
     def _settle(self, ends: Ends, lowest: float, highest: float) -> None:
-        """Note the levels between which both ends were chosen, in units."""
+        """Note the levels between which both caps were chosen, in units."""
         self._watch.settle(highest, ends.above)
         if self._signed:
             self._floor_watch.settle(-lowest, ends.below)
 
     @property
     def level(self) -> float:
-        """What one more value is expected to be, in lattice units, for people to look at."""
+        """The expected value of one more row, in lattice units, for display."""
         return self._known_follower().prediction if self._held is None else self.prediction
 
     def _levels(self) -> Levels:
-        """What computes the levels of the values that come."""
+        """The object that computes the levels of later values."""
         method = self._pipeline.method
         if self._held is not None:
             return Levels(method, None, self.prediction, self._held.units.size)
@@ -160,7 +160,7 @@ class RefinementState(PhasedRun):
         measured: tuple[Layout, int, int, IntArray] | None = None,
         due: tuple[int, Fraction] | None = None,  # a window that the schedule does not have
     ) -> RefinementBlocks:
-        """θ is known: a segment of the record, beginning with a warm-up if there was one."""
+        """Begin a record segment with the chosen θ, and with the warm-up if there was one."""
         segment = self._new_segment(ends, self.start)
         if measured is not None:
             layout, number, model_weights, sums = measured
@@ -194,7 +194,7 @@ class RefinementState(PhasedRun):
         )
 
     def _choice(self, values: int, share: Fraction, *, age: int) -> tuple[TailQuantile, Fraction]:
-        """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""
+        """The stage that chooses θ, or the scale of both caps; and the budget of their shape."""
         return stage_of_selection(self._pipeline, self._refinement, values, share, age=age)
 
     def _warm_up(self) -> HoldOut:
@@ -241,11 +241,11 @@ class RefinementState(PhasedRun):
     # -- state -----------------------------------------------------------------------------------
 
     def state(self, brief: bool) -> dict[str, Any]:
-        """All that is needed to go on; `brief` leaves out what only queries about the past need."""
+        """The state to resume from; `brief` omits what only queries about the past need."""
         return {**self._kept(brief), **self.progress()}
 
     def progress(self) -> dict[str, Any]:
-        """The state but for the past: `state` of a run that is given phases and segments."""
+        """The state without the past, for `state` of a run that is given phases and segments."""
         blocks = self._blocks
         return {
             **state_of(self),

@@ -1,4 +1,4 @@
-"""`Release`: raw values in, private values out, online and for ever.
+"""`Release`: raw values in, private values out, online and without end.
 
 push → lattice → hold-out → Threshold.choose → θ
                → PerturberRun.push → Noisy ║ Publisher → output
@@ -48,8 +48,8 @@ class Release(SnapshotsAndForks):
     Holds raw values (the hold-out, the open block's sum) and the noise key: as secret as the data.
     Its `repr` shows public facts only; it can be neither pickled nor copied.
 
-    Interruptions. A push is taken whole and its values are returned, or the release refuses to go
-    on (`tidegate.ownership`): after any exception but a refused input, whatever raised it, `push`,
+    Interruptions. A push is taken whole and its values are returned, or the release stops
+    (`tidegate.ownership`): after any exception other than a refused input, `push`,
     `fork`, `snapshot` and queries raise `TidegateError`. Resume the last snapshot and push the same
     values again. Privacy: a retry can never count an event twice, nor noise meet two data.
     A signal handler should set a flag and not raise: an exception that arrives after `push` has
@@ -120,10 +120,10 @@ class Release(SnapshotsAndForks):
         Arrow's PyCapsule interface; a missing value counts as 0 in its place. A Series of pandas
         or polars gives a Series, with its index or name; all else gives an array of numpy.
 
-        Nothing comes out during the hold-out: None for a single value, an array that is shorter by
-        what was held. Splitting a stream into pushes in another way changes nothing (law 1). If an
-        input is refused, none of this push was taken. `users` names who sent each value; needed if,
-        and only if, the pipeline protects users. `times` says when each value was (`tidegate.
+        Nothing is released during the hold-out: None for a single value, an array without the held
+        values. How a stream is split into pushes changes nothing (law 1). If an input is refused,
+        none of this push was taken. `users` names the sender of each value; it is required if, and
+        only if, the pipeline protects users. `times` are the times of the values (`tidegate.
         timestamps`), in order; `late="keep"` takes older ones too, at their place. They are public.
         """
         ownership, kind, began = self._ownership, type(values), False
@@ -170,14 +170,14 @@ class Release(SnapshotsAndForks):
                 ownership.done()
                 return result
         except BaseException:
-            if began:  # cut short, or complete but not handed over: the same to the caller
+            if began:  # interrupted, or complete but not returned: the same to the caller
                 ownership.refuse()
             raise
 
     def push_rows(
         self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
     ) -> Rows:
-        """As `push` with an array of values; give rows: the values, and a level for each.
+        """Like `push` of an array, but return rows: values, and a level for each.
 
         Sums are made of `values`. `levels` are for people to look at: see `level`.
         """
@@ -196,11 +196,11 @@ class Release(SnapshotsAndForks):
             raise
 
     def finish(self) -> None:
-        """End an open warm-up now, from the values that came: for a stream that is over.
+        """End an open warm-up now, with the values so far: for a stream that is over.
 
         θ is chosen and the sum of these values is measured, both within the ε that they have. Their
         rows are out, so the sum is in the record (`query`), and in the next rows if any follow: a
-        stream that goes on after all may be pushed to, with the θ that was chosen. The end of a
+        stream that continues after all may be pushed to, with the θ that was chosen. The end of a
         stream is public; do not let values decide about it. Does nothing elsewhere.
         """
         ownership, began = self._ownership, False
@@ -217,11 +217,11 @@ class Release(SnapshotsAndForks):
             raise
 
     def advance(self, until: Moment) -> Rows:
-        """Release the ticks that are over at `until`: of event streams only."""
+        """Release the ticks that are over at `until`; for event streams only."""
         raise SettingError("until", "is for event streams: give `every` and `start`")
 
     def close_ticks(self, count: int) -> Rows:
-        """Release the next `count` ticks: of event streams only."""
+        """Release the next `count` ticks; for event streams only."""
         raise SettingError("until", "is for event streams: give `every` and `start`")
 
     # -- inside ----------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Release(SnapshotsAndForks):
     def _checked(
         self, values: Any, users: Any, times: Any, late: str
     ) -> tuple[NDArray[Any], Sequence[str | None] | None, Times | None]:
-        """Numbers, users and times; the only place where a push is refused."""
+        """Check numbers, users and times; the only place where a push is refused."""
         numbers = self._numbers(values)
         named = self._cap is not None
         names = checked_users(users, numbers.size, needed=named, position=self._seen)
@@ -245,7 +245,7 @@ class Release(SnapshotsAndForks):
         raise problem
 
     def checked_times(self, times: Any, count: int, late: str = "refuse") -> Times | None:
-        """The times of the next values, as `push` would take them; nothing is taken."""
+        """The parsed times of the next values; takes no values."""
         if times is None and self._timeline is None:
             return None
         from tidegate.run.timeline import checked_times  # on demand: few streams have times
@@ -260,10 +260,10 @@ class Release(SnapshotsAndForks):
         *,
         leveled: bool = False,
     ) -> Rows:
-        """Release these values: what is published for each, and the levels if they are wanted."""
+        """Release these values: one published value each, and levels on request."""
         first = self.position
         start = min(self.holding, numbers.size)
-        out = np.zeros(numbers.size - start)  # never memory that may hold something else
+        out = np.zeros(numbers.size - start)  # zeros, never uninitialised memory
         levels = np.zeros(out.size if leveled else 0)
         self._seen += numbers.size
         if start:
@@ -288,7 +288,7 @@ class Release(SnapshotsAndForks):
         return units if self._cap is None else self._cap.apply(units, users[start:end], window)
 
     def _hold(self, units: IntArray) -> None:
-        """Keep values for the choice of θ; choose when there are enough."""
+        """Hold values for the choice of θ; choose once there are enough."""
         self._holdout.add(units)
         if not self._holdout.missing:
             self._choose_threshold()

@@ -1,4 +1,4 @@
-"""Snapshots, forks and journal entries of a release: how its state leaves it, and comes back."""
+"""Snapshots, forks and journal entries of a release: how its state is saved and restored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotsAndForks(ReadableRelease):
-    """The side of a `Release` that is saved, resumed and branched. Two never share noise."""
+    """The side of a `Release` that saves, resumes and forks. No two releases share noise."""
 
     _keeps_journal: bool
 
@@ -31,7 +31,7 @@ class SnapshotsAndForks(ReadableRelease):
 
     @abstractmethod
     def _hold(self, units: IntArray) -> None:
-        """Keep values for the choice of θ; choose when there are enough."""
+        """Hold values for the choice of θ; choose once there are enough."""
 
     def snapshot(
         self, key: bytes | None = None, *, brief: bool = False, users: bool = True
@@ -40,9 +40,9 @@ class SnapshotsAndForks(ReadableRelease):
 
         Single-use: what continues from it continues *this* epoch's noise. Two continuations that
         see different values publish the same noise on both, and their difference is raw data. To
-        branch, use `fork`. A `brief` snapshot leaves out the record of the past: it goes on alike,
-        but can be asked only about what comes. Without `users` it leaves out how often each user
-        was counted, for a caller that keeps `user_cap` itself.
+        branch, use `fork`. A `brief` snapshot leaves out the record of the past: its release
+        continues alike, but answers queries about later values only. Without `users` it leaves out
+        how often each user was counted, for a caller that stores `user_cap` itself.
         """
         with self._ownership.lock:
             self._ownership.check()
@@ -78,15 +78,15 @@ class SnapshotsAndForks(ReadableRelease):
         return release
 
     def fork(self, randomness: Randomness | None = None) -> Self:
-        """Branch safely: a second release from here on, with a new epoch and new noise.
+        """Fork safely: a second release from here on, with a new epoch and new noise.
 
         Both branches may see the same values, so the fork's cost is added to the guarantee of both:
         the stream's ε, or everything while θ is not chosen yet. (If one of them is a simulation,
         none of them has a guarantee. Branches know of each other within one process only; beyond, a
-        ledger must add them up.) Counts of users go on in both: see `tidegate.run.user_cap`. The
-        fork starts a new forest at the present position; the past is answered by the original. If a
-        warm-up is open, the fork begins one of its own there, and reads nothing of the past. If
-        `fork` is interrupted its charge may stay: too much is counted then, never too little.
+        ledger must add them up.) Both continue the counts of users (`tidegate.run.user_cap`). The
+        fork starts a new forest at the present position; the original answers about the past. If a
+        warm-up is open, the fork begins its own there, and reads nothing of the past. If `fork` is
+        interrupted its charge may stay: then too much is counted, never too little.
         """
         with self._ownership.lock:
             self._ownership.check()
@@ -112,11 +112,11 @@ class SnapshotsAndForks(ReadableRelease):
             return branch
 
     def journal_entries(self) -> list[JournalEntry]:
-        """What was released since this was last asked, for a journal; the first call begins."""
+        """What was released since the last call, for a journal; the first call starts the log."""
         ownership, began = self._ownership, False
         try:
             with ownership.lock:
-                ownership.begin()  # entries that are taken but not handed over are lost
+                ownership.begin()  # entries that are taken but not returned are lost
                 began = True
                 self._keeps_journal, run = True, self._run
                 entries: list[JournalEntry] = []

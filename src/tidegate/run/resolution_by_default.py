@@ -1,4 +1,4 @@
-"""The resolution and the thresholds to choose from, by public settings, where nobody chose them.
+"""The default resolution and the default candidates for θ, derived from public settings.
 
     0 ··········|··········|··········|··········| … bound     | thresholds: multiples of the step
       └ values: multiples of the resolution, up to a millionth of it
@@ -35,7 +35,7 @@ _ROOM = 1 << 8
 
 
 def decide_resolution(pipeline: Pipeline) -> None:
-    """The finest default that 64-bit sums allow; what is kept and compared is a number."""
+    """Set the finest default that 64-bit sums allow; it is stored and compared as a number."""
     rules = [two_sided_scale_rule(rule) if pipeline.lower else rule for rule in pipeline.rules]
     steps = min(getattr(rule, "steps", FINE) for rule in rules)
     bound = pipeline.threshold.bound

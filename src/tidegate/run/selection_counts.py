@@ -40,11 +40,11 @@ def facts_of_selection(
     level: float | None,
     late: bool,
 ) -> ChoiceFacts:
-    """What is public about the choice of a window, as `TailQuantile.choose_from` takes it.
+    """The public facts of a window's choice, as `TailQuantile.choose_from` takes them.
 
-    Candidates from `floor` on; θ was `before`; so many values are thought to be `positive`, and
-    their `level` surely is this; None: not known. Where the window ends `late`
-    (`late_from`) the price follows the level.
+    Candidates begin at `floor`; θ was `before`; about `positive` values are above 0, and their
+    level is significantly above `level`; None: not known. If the window ends `late`
+    (`late_from`), the price follows the level.
     """
     if positive is None:
         return ChoiceFacts(floor)
@@ -70,10 +70,10 @@ def facts_of_share(share: Fraction) -> dict[str, Any]:
 
 
 class _SelectionTally(NamedTuple):
-    """Values that were counted, and those that wait to be."""
+    """Values that have been counted, and values not counted yet."""
 
     counts: IntArray
-    outside: IntArray  # what each shape of each scale would cut, where values below 0 count
+    outside: IntArray  # values that each shape of each scale would cut, where values below 0 count
     taken: int  # values so far, without `singles`
     pieces: list[IntArray]  # values that wait: in arrays,
     singles: list[int]  # and one by one
@@ -88,7 +88,7 @@ class SelectionCounts:
     Counts of pieces add up to those of the whole, so that any split of the stream gives the same.
 
     Privacy: a value is counted once, wherever an exception arrives: it waits or is counted, and one
-    assignment turns the one into the other. Snapshots count, and may be interrupted and go on.
+    assignment turns the one into the other. Snapshots count, and an interrupted one does no harm.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class SelectionCounts:
 
     @cached_property
     def _scales(self) -> list[int]:
-        """What each candidate leads to, where values below 0 count."""
+        """The scale of each candidate, where values below 0 count."""
         stage, grid = self.stage, self._grid
         return [stage.outcome(step, grid) for step in stage.candidates(grid).tolist()]
 
@@ -117,11 +117,11 @@ class SelectionCounts:
 
     @property
     def full(self) -> bool:
-        """Whether all of them have come."""
+        """Whether all values of the window have come."""
         return self._tally.taken + len(self._tally.singles) == self.values
 
     def add(self, units: IntArray) -> None:
-        """Count these, too."""
+        """Count these values."""
         tally = self._tally
         tally.pieces.append(units.copy())
         self._tally = tally._replace(taken=tally.taken + units.size)
@@ -147,12 +147,12 @@ class SelectionCounts:
         level: float | None = None,
         late: bool = False,
     ) -> Ends:
-        """θ in lattice units, or both ends, from the counts of the whole window.
+        """θ in lattice units, or both caps, chosen from the counts of the whole window.
 
-        Privacy: as `two_sided_caps.choose`, from counts instead of values. `positive` is the
-        share of values that are thought to lie above 0, by what was released, and `level` a mean
-        that they surely have; `fallen` says that the present θ stayed where it began; `late`:
-        the window ended so (`late_from`).
+        Privacy: as in `two_sided_caps.choose_caps`, from counts instead of values. `positive` is
+        an estimate, from released data, of the share of values above 0, and `level` a significant
+        lower bound of the mean; `fallen`: the present θ stayed where it began; `late`: the window
+        ended late (`late_from`).
         """
         self._count()
         stage, lattice = self.stage, self._lattice
@@ -209,13 +209,13 @@ class SelectionCounts:
         return counts
 
     def wipe(self) -> None:
-        """Forget the counts: they are not kept longer than needed."""
+        """Erase the counts: they are kept no longer than needed."""
         self._count()
         self._tally.counts.fill(0)
         self._tally.outside.fill(0)
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on."""
+        """The state to resume from."""
         self._count()
         tally = self._tally
         facts = {**facts_of_share(self.share), "values": self.values, "taken": tally.taken}
@@ -226,13 +226,13 @@ class SelectionCounts:
 
     @staticmethod
     def share_of(state: Mapping[str, Any]) -> Fraction:
-        """The share of ε that a saved window has."""
+        """The share of ε in a saved window."""
         if "share" in state:
             return Fraction(state["share"])
         return EARLY_SHARE if state["early"] else LATE_SHARE
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Restore a saved state."""
         tally = self._tally
         cut = state["outside"].reshape(tally.outside.shape) if tally.outside.size else tally.outside
         counts = state["counts"].astype(np.int64)  # a copy
@@ -242,7 +242,7 @@ class SelectionCounts:
 def stage_of_selection(
     pipeline: Pipeline, refinement: Refinement, values: int, share: Fraction, *, age: int
 ) -> tuple[TailQuantile, Fraction]:
-    """The stage that chooses θ, or the scale of both ends; and the budget of their shape."""
+    """The stage that chooses θ, or the scale of both caps; and the budget of their shape."""
 
     def found() -> tuple[TailQuantile, Fraction]:
         rule, perturber = pipeline.threshold, pipeline.perturber

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def sealed_snapshot(
     pipeline: Pipeline, epoch: Epoch, position: int, state: Mapping[str, Any], key: bytes | None
 ) -> bytes:
-    """The state of a release, its noise key with it: as secret as the raw data."""
+    """The state of a release with its noise key, as bytes: as secret as the raw data."""
     header = {
         "content": "snapshot",
         "settings": pipeline.settings_digest,
@@ -38,17 +38,22 @@ def sealed_snapshot(
 def opened_snapshot(
     pipeline: Pipeline, data: bytes, key: bytes | None
 ) -> tuple[Pipeline, Epoch, dict[str, Any]]:
-    """The pipeline, epoch and state that `sealed_snapshot` was given, if it was for this one."""
+    """Pipeline, epoch and state from a `sealed_snapshot`, if it belongs to this pipeline."""
     header, body = unseal(data, key)
     if header.get("content") != "snapshot":
         raise SnapshotError("this is not a snapshot of a release")
-    for each in (pipeline, *earlier_pipelines(pipeline)):
-        if header["settings"] == each.settings_digest:
-            pipeline = each
-            break
-    else:
-        raise SnapshotError("it belongs to a pipeline with other settings")
+    pipeline = _pipeline_with_digest(pipeline, header["settings"])
     return pipeline, Epoch(body["secret"], bytes.fromhex(header["epoch"]), body["simulation"]), body
+
+
+def _pipeline_with_digest(pipeline: Pipeline, digest: str) -> Pipeline:
+    """This pipeline, or the earlier one of the snapshot. Making those is slow: only on demand."""
+    if pipeline.settings_digest == digest:
+        return pipeline
+    for earlier in earlier_pipelines(pipeline):
+        if earlier.settings_digest == digest:
+            return earlier
+    raise SnapshotError("it belongs to a pipeline with other settings")
 
 
 def record_as_snapshot(pipeline: Pipeline, epoch: str, position: int, record: Record) -> bytes:
@@ -81,7 +86,7 @@ def plain_record_snapshot(record: Record) -> list[dict[str, Any]]:
 
 
 def record_of_snapshot(pipeline: Pipeline, segments: Sequence[Any], guarantee: str) -> Record:
-    """The record that `plain_record_snapshot` was given."""
+    """The record from what `plain_record_snapshot` returned."""
     from tidegate.record.record import Record  # on demand: who only pushes needs none of it
 
     found = [

@@ -29,14 +29,14 @@ _Spec = TypeVar("_Spec", bound=Spec)
 
 @cache
 def _stages() -> dict[str, type[Spec]]:
-    """By KIND: never code from elsewhere, whatever a file says."""
+    """All stages by KIND: only classes listed here, so a file cannot name other code."""
     families = [import_module(f"tidegate.{family}") for family in _FAMILIES]
     found = [getattr(family, name) for family in families for name in family.__all__]
     return {stage.KIND: stage for stage in found}
 
 
 def parsed_stage_fields(settings: object, depth: int = _DEEPEST) -> dict[str, Any]:
-    """The fields of a specification in stored settings, its stages built."""
+    """The fields of a specification in stored settings, with its stages rebuilt."""
     if not isinstance(settings, Mapping) or not depth:
         raise SettingError("settings", "must be those of a pipeline, as `settings()` gives them")
     return {
@@ -60,7 +60,7 @@ def _stage(settings: Mapping[str, Any], depth: int) -> Any:
 
 
 def specification_by_kind(specification: type[_Spec], values: Mapping[str, Any]) -> _Spec:
-    """A specification from its fields; refuses what it does not know, and what is missing."""
+    """A specification from its fields; refuses unknown and missing fields."""
     known = {item.name for item in fields(specification)}  # type: ignore[arg-type]  # a dataclass
     for name in values:
         if name not in known:

@@ -25,7 +25,7 @@ _AT_ONCE = 1 << 13  # values of irregular spans that are pushed at once: for spe
 
 
 class PhaseStream:
-    """Perturber ║ estimator, segment of the record.
+    """Perturber ║ estimator, with their record segment.
 
     The only thing that goes back over the barrier is which of the public options measures the next
     block: a function of what was released.
@@ -67,13 +67,13 @@ class PhaseStream:
             segment.leaves.predict(self._estimator.prediction)
         else:
             self._due = state["due"]
-        self.first = self._estimator.prediction  # if nothing was released yet; else nobody asks
+        self.first = self._estimator.prediction  # used only if nothing was released yet
         # What a smoother publishes for every value inside the open leaf, so that it need not be
-        # asked; it hears of them later (`_caught_up`). None: the estimator says it for each.
+        # called; it is told of them later (`_caught_up`). None: the estimator is called for each.
         self._inside = None if self._width is None else self.first * self._step
 
     def state(self) -> dict[str, Any]:
-        """What is needed to go on, raw partial sums among it; the segment is kept apart."""
+        """The state to resume from, raw partial sums included; the segment is saved apart."""
         return {
             "identity": self._identity,
             "due": self._due,
@@ -83,18 +83,18 @@ class PhaseStream:
 
     @property
     def level(self) -> float:
-        """What one more value is expected to be, in lattice units."""
+        """The expected value of one more row, in lattice units."""
         return self._estimator.level(self.segment.recorded)
 
     def levels(self) -> Levels:
-        """What computes the levels of the values that come."""
+        """The object that computes the levels of later values."""
         segment, estimator = self.segment, self._caught_up()
         recent = recent_sums_for_levels(self._method, segment)
         facts = estimator.prediction, estimator.filled, recent
         return Levels(self._method, self.ends.width, *facts, below=self.ends.below)
 
     def _begin_block(self) -> None:
-        """Let the estimator choose, before the first value of the block is seen.
+        """Let the estimator choose a tree, before the first value of the block arrives.
 
         Irregular perturbers have one option: a block of theirs may have begun some values ago.
         """
@@ -108,7 +108,7 @@ class PhaseStream:
         self._due = start + estimator.begin(options[choice])  # for the next choice
 
     def push(self, units: IntArray, out: FloatArray) -> JournalTrace:
-        """Release one piece of the stream into `out`; give what was released of it."""
+        """Release one piece of the stream into `out`; return its journal trace."""
         segment, estimator = self.segment, self._caught_up()
         begun = [self._latest()] if segment.end == segment.origin else []
         parts: list[tuple[Any, ...]] = []
@@ -138,7 +138,7 @@ class PhaseStream:
     def push_one(self, unit: int) -> float:
         """Perturb one value, publish an estimate, note a completed leaf in the record."""
         if self._special:
-            if self._irregular:  # more than a number comes out for a value
+            if self._irregular:  # it returns more than a number for a value
                 out = np.zeros(1)
                 self.push(np.array([unit]), out)
                 return out.item()
@@ -162,7 +162,7 @@ class PhaseStream:
         return value * self._step
 
     def _caught_up(self) -> EstimatorRun:
-        """The estimator, which may not have heard of values inside the open leaf; their number."""
+        """The estimator, after telling it of values inside the open leaf; and their number."""
         if self._width is not None:
             cast("SmootherRun", self._estimator).filled = (
                 self.segment.end - self.segment.origin
@@ -170,7 +170,7 @@ class PhaseStream:
         return self._estimator
 
     def _measured(self, units: IntArray) -> Noisy:
-        """The perturber counts from the lower end; what it releases is counted from 0 again.
+        """Noisy sums; the perturber counts from the lower cap, which is undone here.
 
         Privacy: values are cut at the lower end here and at the upper one next to the noise, so a
         value moves a sum by at most the width that noise is scaled to. The difference is public.
@@ -184,7 +184,7 @@ class PhaseStream:
         return Noisy(noisy.sums - self._lifted(noisy.sums.size))
 
     def _lifted(self, leaves: int) -> IntArray:
-        """How much larger the next leaves' sums are for being counted from the end."""
+        """The constant in the next leaves' sums: values count from the lower cap."""
         if self._width is not None:
             return np.full(leaves, self.ends.below * self._width)
         open_block, end = self.segment.blocks[-1], self.segment.end

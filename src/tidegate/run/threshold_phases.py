@@ -22,7 +22,7 @@ from tidegate.stages import ENDLESS
 
 
 class ThresholdPhases(PhasedRun):
-    """A state machine: the stream of the present phase, then a selection, then the next phase.
+    """A state machine: one phase, then the selection of a threshold, then the next phase.
 
     `_plain` counts the values until the next selection; while it is 0, a selection is open and
     `_selection` collects its values. When these are complete, they choose θ, and a phase begins.
@@ -33,7 +33,7 @@ class ThresholdPhases(PhasedRun):
     def __init__(
         self, keys: PhaseKeys, *, ends: Ends | None = None, state: dict[str, Any] | None = None
     ) -> None:
-        """Begin with both ends of what counts, or continue from `state`."""
+        """Begin with both caps, or continue from `state`."""
         super().__init__(keys)
         self._schedule = self._pipeline.schedule
         self._selection = HoldOut(0)  # raw values that will choose the next threshold
@@ -57,7 +57,7 @@ class ThresholdPhases(PhasedRun):
 
     @property
     def ends(self) -> Ends:
-        """Both ends of the present phase, in lattice units."""
+        """Both caps of the present phase, in lattice units."""
         return self.stream.ends
 
     @property
@@ -67,12 +67,12 @@ class ThresholdPhases(PhasedRun):
 
     @property
     def level(self) -> float:
-        """What one more value is expected to be, in lattice units, for people to look at."""
+        """The expected value of one more row, in lattice units, for display."""
         withheld = self.segments[-1].prediction
         return self.stream.levels().level if withheld is None else withheld
 
     def push(self, units: IntArray, out: FloatArray, levels: FloatArray | None = None) -> None:
-        """Release these values into `out`; `levels` takes theirs, in units."""
+        """Release these values into `out`; fill `levels` with theirs, in units."""
         done = 0
         while done < units.size:
             end = done + (self._plain or self._selection.missing)
@@ -83,7 +83,7 @@ class ThresholdPhases(PhasedRun):
             self._remainder.settle(out)
 
     def _push_piece(self, units: IntArray, out: FloatArray, levels: FloatArray | None) -> None:
-        """Values that belong together: before a selection, or of one."""
+        """Push values up to the next boundary: all before a selection, or all of one."""
         if self._plain:
             self._push_stream(units, out, levels)
             self._plain -= units.size
@@ -92,7 +92,7 @@ class ThresholdPhases(PhasedRun):
             self._push_selection(units, out, levels)
 
     def push_one(self, unit: int) -> float:
-        """Hand one value to the stream of the present phase, without arrays where possible."""
+        """Pass one value to the stream of the present phase, without arrays where possible."""
         plain = self._plain
         if plain > 1 and self.log is None:
             self._plain = plain - 1
@@ -120,7 +120,7 @@ class ThresholdPhases(PhasedRun):
     # -- selections ------------------------------------------------------------------------------
 
     def _look_ahead(self) -> None:
-        """Count the values until the next selection; it may begin at once."""
+        """Count the values until the next selection, which may begin at once."""
         opening = self._schedule.opening(self.number, self._pipeline.perturber.block)
         past = self.position - self._origin
         self._plain = ENDLESS if opening is None else opening - past
@@ -148,7 +148,7 @@ class ThresholdPhases(PhasedRun):
             )
 
     def _push_selection(self, units: IntArray, out: FloatArray, levels: FloatArray | None) -> None:
-        """Collect values for the next threshold. They are released too, unless they are blocked."""
+        """Collect values for the next threshold. They are released too, unless blocked."""
         gap = self.segments[-1]
         if gap.prediction is not None:
             out[:] = gap.prediction * self._pipeline.lattice.step
@@ -184,7 +184,7 @@ class ThresholdPhases(PhasedRun):
     # -- state -----------------------------------------------------------------------------------
 
     def state(self, brief: bool) -> dict[str, Any]:
-        """All that is needed to go on; `brief` leaves out what only queries about the past need."""
+        """The state to resume from; `brief` omits what only queries about the past need."""
         return {
             **self._kept(brief),
             "number": self.number,

@@ -1,4 +1,4 @@
-"""When a pipeline's threshold is chosen, and chosen again; what that means for its guarantee."""
+"""When a pipeline chooses its threshold, and chooses it again; and the cost for its guarantee."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class ThresholdSchedule:
-    """Choose the threshold once, from a hold-out that is not released. Others override this."""
+    """Choose the threshold once, from a hold-out that is not released; others override this."""
 
     @property
     def releases_warm_up(self) -> bool:
-        """Whether the values that choose the threshold are released, too: there is no hold-out."""
+        """Whether values that choose the threshold are released too: no hold-out."""
         return False
 
     @property
@@ -32,10 +32,10 @@ class ThresholdSchedule:
         return False
 
     def check(self, pipeline: Pipeline) -> None:
-        """Refuse stages that do not go with this schedule."""
+        """Refuse stages that do not fit this schedule."""
 
     def later_rule(self, first: Threshold) -> Threshold:
-        """The rule that chooses every threshold after the first one."""
+        """The stage that chooses every threshold after the first."""
         return first
 
     def measurer(self, pipeline: Pipeline) -> Perturber:
@@ -43,23 +43,23 @@ class ThresholdSchedule:
         return pipeline.perturber
 
     def budgets(self, pipeline: Pipeline) -> BlockBudgets | None:
-        """How blocks divide their budget between sums and choices of θ; None: all is for sums."""
+        """How blocks divide their budget between sums and choices of θ. None: all is for sums."""
         return None
 
     def warm_up(self, pipeline: Pipeline) -> int:
-        """How many of the first values are released before they are measured, and choose θ."""
+        """How many first values choose θ: they are released, and measured once θ is known."""
         return 0
 
     def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
-        """What one event of the stream is promised: sums, and choices that look at them."""
+        """The guarantee of one event of the stream: sums, and choices that read it."""
         return pipeline.perturber.guarantee
 
     def switch(self, number: int, block: int) -> int | None:
-        """Where switch `number` (from 0) to another threshold happens; None: never."""
+        """The position of switch `number` (from 0) to another threshold; None: never."""
         return None
 
     def opening(self, number: int, block: int) -> int | None:
-        """Where the selection of switch `number` begins; None: never."""
+        """The position where the selection for switch `number` begins; None: never."""
         return None
 
 
@@ -71,7 +71,7 @@ __all__ = ["Reselection"]  # what settings can name
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Reselection(ThresholdSchedule, Spec):
-    """A new threshold at set positions of the stream, from the values just before.
+    """Choose a new threshold at set positions, from the values just before.
 
     Guarantee. Positions alone decide when a threshold is chosen and which values it looks at: the
     `threshold.holdout` values before the switch. Selections are disjoint, so a value enters at
@@ -114,26 +114,26 @@ class Reselection(ThresholdSchedule, Spec):
         return self.blocking
 
     def check(self, pipeline: Pipeline) -> None:
-        """Refuse a rule for another range of values."""
+        """Refuse a threshold stage with another range of values."""
         if self.threshold.bound != pipeline.threshold.bound:
             raise SettingError("reselect", "must have the same bound as the threshold")
 
     def later_rule(self, first: Threshold) -> Threshold:
-        """The rule of this schedule."""
+        """The threshold stage of this schedule."""
         return self.threshold
 
     def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
-        """The stream, and the choice of a later threshold or of both ends."""
+        """The cost of the stream, plus that of a later choice of one cap or of both."""
         choice = two_sided_caps.guarantee(self.threshold, pipeline.lattice)
         return self.widen(pipeline.perturber.guarantee, choice)
 
     def widen(self, stream: Guarantee, choice: Guarantee | None = None) -> Guarantee:
-        """The stream's guarantee with the cost of choosing again, by default that of one end."""
+        """The stream's guarantee plus the cost of choosing again, by default that of one cap."""
         compose = parallel if self.blocking else sequential
         return compose(stream, choice or self.threshold.guarantee)
 
     def switch(self, number: int, block: int) -> int | None:
-        """Where switch `number` (from 0) happens: whole blocks after the start; None: never."""
+        """The position of switch `number` (from 0): whole blocks after the start. None: never."""
         first = _whole_blocks_of_schedule(self.first or self.every or 0, block)
         if number == 0:
             return first
@@ -144,7 +144,7 @@ class Reselection(ThresholdSchedule, Spec):
         )
 
     def opening(self, number: int, block: int) -> int | None:
-        """Where the selection of switch `number` begins; blocked ones are whole blocks."""
+        """The position where the selection for switch `number` begins; None: never."""
         switch = self.switch(number, block)
         if switch is None:
             return None
@@ -164,7 +164,7 @@ def threshold_and_reselection(
     start_early: int | None,
     every: int | None,
 ) -> tuple[Threshold, Reselection | None]:
-    """The first threshold, and when to choose it again."""
+    """The first threshold stage, and when to choose again."""
     first = selector(per_event, holdout if start_early is None else start_early)
     if start_early is None and every is None:
         return first, None
@@ -179,7 +179,7 @@ def threshold_and_reselection(
 def share_of_reselection(
     share: Number | None, start_early: int | None, every: int | None
 ) -> Fraction:
-    """The part of the stream's budget that choosing again gets; 0: it blocks values instead."""
+    """The share of the stream's budget for choosing again; 0: values are withheld instead."""
     if share is None:
         return Fraction(0) if start_early is None else Fraction(1, 10)
     if start_early is None and every is None:

@@ -13,7 +13,7 @@ from tidegate.timestamps import Times, read_times
 
 
 class Timeline:
-    """Times are public, and so is what is refused because of them.
+    """The times of the released values. They are public, and so are refusals because of them.
 
     Attributes:
         clock: that showed them.
@@ -44,7 +44,7 @@ class Timeline:
         return Timeline(self.clock, self.last)
 
     def state(self, brief: bool) -> dict[str, Any]:
-        """All that is needed to go on; `brief` leaves out what only queries about the past need."""
+        """The state to resume from; `brief` omits what only queries about the past need."""
         knots = self.index.brief() if brief else self.index.knots
         state = {**self.clock.plain(), "last": self.last, **knots._asdict()}
         late = self.index.late
@@ -54,7 +54,7 @@ class Timeline:
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Timeline:
-        """The timeline that `state` was taken of."""
+        """The timeline from what `state` returned."""
         knots = TimeKnots(state["places"], state["ticks"])
         late = (
             TimeKnots(state["late places"], state["late ticks"]) if "late places" in state else None
@@ -65,7 +65,7 @@ class Timeline:
 def checked_times(
     timeline: Timeline | None, times: Any, count: int, seen: int, late: str
 ) -> Times | None:
-    """The times of `count` more values, after `seen` before them; None: the stream has none.
+    """The times of the next `count` values, checked after `seen` others. None: there are none.
 
     Raises:
         InputError: one is missing, is none, or goes back in time. It names the position.

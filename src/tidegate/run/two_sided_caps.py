@@ -1,4 +1,4 @@
-"""Lower and upper cap of a value: choose their scale, then their shape, privately.
+"""Choose the lower and the upper cap privately: first their scale, then their shape.
 
     lower ──────── −below ──────── 0 ──────────────── above ──────── bound
                       └─ values count as they are ─┘       width = below + above
@@ -39,18 +39,18 @@ _DIGITS = 40
 
 
 class Ends(NamedTuple):
-    """Values count as they are from −`below` to `above`, in lattice units: public once chosen."""
+    """Values are capped to [−`below`, `above`], in lattice units: public once chosen."""
 
     above: int
     below: int = 0
 
     @property
     def width(self) -> int:
-        """The most that replacing one value changes a sum: what noise is scaled to."""
+        """The most by which replacing one value changes a sum: noise is scaled to it."""
         return self.above + self.below
 
     def at_least(self, other: Ends) -> Ends:
-        """Neither end narrower than another's."""
+        """Widen these caps so that neither is narrower than the other's."""
         return Ends(max(self.above, other.above), max(self.below, other.below))
 
 
@@ -58,7 +58,7 @@ NO_ENDS = Ends(0)
 
 
 def two_sided_scale_rule(rule: Threshold) -> Threshold:
-    """The rule for the scale of both ends: with its part of the budget.
+    """The stage that chooses the scale of both caps, with its part of the budget.
 
     Raises:
         SettingError: the rule reads values, but has no budget that can be shared.
@@ -79,7 +79,7 @@ def two_sided_shape_epsilon(rule: Threshold) -> Fraction:
 
 
 def guarantee(rule: Threshold, lattice: Lattice) -> Guarantee:
-    """What choosing costs the values that choose: derived, two choices in sequence if need be."""
+    """The derived cost for the values that choose: scale and shape, in sequence if both."""
     if not lattice.bottom or not rule.holdout:
         return rule.guarantee
     return sequential(
@@ -90,7 +90,7 @@ def guarantee(rule: Threshold, lattice: Lattice) -> Guarantee:
 def choose_caps(
     rule: Threshold, values: IntArray, lattice: Lattice, keystream: Callable[[str], Keystream]
 ) -> Ends:
-    """Choose both ends from the held-out values; `keystream` gives the words for a purpose.
+    """Choose both caps from the held-out values; `keystream` gives the words for a purpose.
 
     Privacy. Released: the scale, by the rule from |v|, then the shape (`shaped_caps`), each with
     its part of the rule's budget. Replacing one value replaces one of the numbers |v| that the rule
@@ -107,7 +107,7 @@ def choose_caps(
 
 
 def outside_caps(values: IntArray, scales: Sequence[int]) -> IntArray:
-    """How many values each shape of each scale would cut, at the end that is not the whole scale.
+    """How many values each shape of each scale would cut, at the cap that is below the whole scale.
 
     Counts of pieces add up to those of the whole. They are as secret as the values.
     """
@@ -134,10 +134,10 @@ def cap_scores(
     wanted: Fraction = Fraction(0),
     narrowed: Sequence[int] = (0,) * len(SHAPES),
 ) -> IntArray:
-    """Score of each shape: −(values cut) − price·ln(its width), in whole numbers of 2⁻²⁰ values.
+    """The score of each shape: −(values cut) − price·ln(its width), in multiples of 2⁻²⁰ values.
 
-    A shape that is e times wider is worth `wanted` values, or as many as can be seen; and so is
-    every end that it would narrow, by `narrowed`.
+    A shape that is e times wider must save `wanted` values, or as many as noise lets it see; and
+    each cap that it would narrow costs the same, by `narrowed`.
     """
     price = max(wanted, _VISIBLE / rate) * _DENOMINATOR
     with localcontext(Context(prec=_DIGITS)):
@@ -158,7 +158,7 @@ def shaped_caps(
     wanted: Fraction = Fraction(0),
     before: Ends = NO_ENDS,
 ) -> Ends:
-    """Choose both ends by a shape with (nearly) the highest score.
+    """Choose a shape with (nearly) the highest score, and so both caps.
 
     Ends that were chosen `before` are public. Where little can be seen a shape that halves one of
     them is more often chance than right, and cuts many values: it pays for it.
@@ -182,11 +182,11 @@ def shaped_caps(
 
 
 def raised_values(units: IntArray, below: int | IntArray) -> IntArray:
-    """Values counted from −`below`, which is as low as they count: 0 or more."""
+    """Values counted from the lower cap −`below`; values under it become 0."""
     found: IntArray = np.maximum(units + below, 0)
     return found
 
 
 def scale_part(scale: int, eighths: int) -> int:
-    """So many eighths of a scale, rounded up."""
+    """`eighths` eighths of a scale, rounded up."""
     return -(-scale * eighths // _WHOLE)

@@ -14,7 +14,7 @@ from tidegate.user_ids import canonical_users
 
 
 class UserCap:
-    """Counts each user's values within a horizon; those beyond the limit become 0.
+    """Counts each user's values within a horizon; values beyond the limit become 0.
 
     Privacy: who sent which value is public, so neighbours share the positions of the user; the
     same first `most` of them count in both streams, and all others are 0, also those that name no
@@ -35,13 +35,13 @@ class UserCap:
         self.beyond = 0  # values of this run that counted as 0; public, as who sent which is
 
     def branch(self) -> UserCap:
-        """A second counter that continues from the same counts."""
+        """A copy of the counter, which counts on by itself."""
         branch = UserCap(self._most)
         branch.period, branch.counts = self.period, dict(self.counts)
         return branch
 
     def state(self) -> dict[str, Any]:
-        """The counts as plain data: a list and an array, which are quick to write for many users.
+        """The counts as plain data: a list and an array, which are fast to write for many users.
 
         Names of users are in it: it is as secret as the state that holds it.
         """
@@ -49,12 +49,12 @@ class UserCap:
         return {"period": self.period, "names": list(self.counts), "numbers": numbers}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state."""
+        """Restore a saved state."""
         self.period = state["period"]
         self.counts = dict(zip(state["names"], state["numbers"].tolist(), strict=True))
 
     def apply(self, units: IntArray, users: Sequence[str | None], period: int) -> IntArray:
-        """`units` with the values beyond the limit set to 0; all lie in the same period.
+        """`units` with the values beyond the limit set to 0; all must lie in the same horizon.
 
         `users` are canonical (`tidegate.user_ids`).
         """
@@ -79,13 +79,13 @@ class UserCap:
         return np.where(allowed, units, 0)
 
     def count_again(self, names: Sequence[str]) -> None:
-        """Count users whose values were taken before."""
+        """Count users of values that were taken earlier."""
         for name in names:
             self.counts[name] = self.counts.get(name, 0) + 1
 
 
 def user_cap_of(unit: Unit) -> UserCap | None:
-    """The counter of users' values, if users are the unit."""
+    """The counter of users' values, if users are the unit of privacy."""
     most = unit.counted_per_user
     return None if most is None else UserCap(most)
 
@@ -93,7 +93,7 @@ def user_cap_of(unit: Unit) -> UserCap | None:
 def checked_users(
     users: Any, count: int, *, needed: bool, position: int = 0
 ) -> list[str | None] | None:
-    """One canonical user per value where they are needed, else none; errors name no user."""
+    """One canonical user id for each value, where users are needed; errors name no user."""
     if not needed:
         if users is not None:
             raise InputError("this pipeline does not protect users: push the values alone")

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-_LENGTH = 5  # of the warm-up, in (horizon/ε²)^⅓
+_LENGTH = 5  # length of the warm-up, in (horizon/ε²)^⅓
 _LEAST = 8
 # The first warm-up is one for a stream of 4096 values, however long the horizon is, and has at
 # least 24/ε values: fewer cannot tell one θ from another.
 _FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
-_AGAIN_HORIZON = 8  # a later warm-up is one for so many times what came before it
+_AGAIN_HORIZON = 8  # a later warm-up is made for this many times the values before it
 
 
 def first_length(epsilon: Fraction, horizon: int) -> int:
-    """How long the first warm-up is: that of a stream of 4,096 values, or 24/ε if that is longer.
+    """The length of the first warm-up: as for a stream of 4,096 values, or 24/ε if that is longer.
 
-    Never longer than the horizon asks for. θ is refined as values come, so a first choice may know
-    little; and a stream whose length nobody knew beforehand gets its first answers early.
+    It is never longer than that of the horizon. θ is refined as values come, so a first choice may
+    have few of them; and a stream of unknown length gets its first answers early.
 
     >>> [first_length(Fraction(1, 10), horizon) for horizon in (1000, 10**4, 2**20)]
     [233, 372, 372]
@@ -29,7 +29,7 @@ def first_length(epsilon: Fraction, horizon: int) -> int:
 
 
 def later_length(epsilon: Fraction, horizon: int, *, at: int) -> int:
-    """How long a warm-up is that begins after `at` values: public, as they are counted only."""
+    """The length of a warm-up that begins after `at` values; public, like their number."""
     reach = max(1, min(horizon, _AGAIN_HORIZON * at))
     return max(first_length(epsilon, horizon), warm_up_length(epsilon, reach))
 

@@ -17,7 +17,7 @@ Given = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
 
 class AccessHolder(NamedTuple):
-    """Whoever asks.
+    """The sender of a request.
 
     Attributes:
         name: tells clients apart, for limits; nothing that could be used as a token.
@@ -35,7 +35,7 @@ NOBODY = AccessHolder("", None)
 
 
 class Access:
-    """Checks tokens.
+    """Checks the tokens of requests.
 
     Args:
         tokens: those that are known.
@@ -55,13 +55,13 @@ class Access:
         self._issued = issued
 
     def known_at_once(self, header: bytes) -> AccessHolder | None:
-        """Who sent this `Authorization` header, if one of our tokens says it; None: ask `known`."""
+        """The sender of this `Authorization` header, if it is our token. None: ask `known`."""
         if self.tokens.loaded and header[:7] == b"Bearer ":
             return self._of_ours(header[7:].decode("latin-1").strip())
         return None
 
     async def known(self, header: bytes) -> AccessHolder:
-        """Who sent this `Authorization` header."""
+        """The sender of this `Authorization` header."""
         scheme, _, token = header.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not token:
             return NOBODY
@@ -78,16 +78,16 @@ class Access:
         return None if role is None else AccessHolder(digest, role, f"label {label}")
 
     def permissions(self, role: str | None) -> frozenset[str]:
-        """What a role may do."""
+        """The permissions of a role."""
         known = PERMISSIONS[role] if role else frozenset()
         return known | {"read", "read facts"} if self._public_reading else known
 
     def check(self, request: Request, permission: str) -> None:
-        """Refuse who may not do this."""
+        """Refuse a sender without this permission."""
         self.check_role(access_holder(request).role, permission)
 
     def check_role(self, role: str | None, permission: str) -> None:
-        """Refuse a role that may not do this."""
+        """Refuse a role without this permission."""
         if permission in self.permissions(role):
             return
         if role is None:
@@ -96,12 +96,12 @@ class Access:
         raise RefusedRequest(403, f"a token for the role {role} may not do this")
 
     async def still(self, request: Request, permission: str) -> bool:
-        """Whether a request that takes long is still allowed: tokens expire and are revoked."""
+        """Whether a long request is still allowed: tokens expire and are revoked."""
         header = request.headers.get("authorization", "").encode("latin-1")
         return permission in self.permissions((await self.known(header)).role)
 
     def allowed(self, permission: str) -> Any:
-        """A dependency of routes that need this permission."""
+        """A dependency of routes that require this permission."""
 
         async def check(request: Request, given: Given) -> None:  # noqa: ARG001  # in the description
             self.check(request, permission)
@@ -110,6 +110,6 @@ class Access:
 
 
 def access_holder(request: Request) -> AccessHolder:
-    """Whoever asks: `RequestFront` has found out."""
+    """The sender of a request, as `RequestFront` found it."""
     found: AccessHolder = getattr(request.state, "who", NOBODY)
     return found

@@ -1,4 +1,4 @@
-"""Answers about streams, values and the ledger as models: what the OpenAPI document says of them.
+"""Models of answers about streams, values and the ledger, for the OpenAPI document.
 
 They describe, and check nothing when a request is answered: that would take longer than most
 answers. Tests hold every answer against them. Numbers that JSON cannot hold are texts or null.
@@ -14,7 +14,7 @@ Kind = Literal["readings", "events", "keyed readings", "keyed events"]
 
 
 class AnswerModel(BaseModel):
-    """What all answers share: no field that is not named here."""
+    """Base of all answers: fields that are not named here are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -28,7 +28,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
-    seen: int | None = Field(None, description="Where the stream is, if `start` was another place.")
+    seen: int | None = Field(None, description="The stream's position, if `start` was another.")
     column: str | None = Field(None, description="The column of a row that was refused.")
 
 
@@ -36,7 +36,7 @@ class Problem(BaseModel):
 
 
 class Checked(AnswerModel):
-    """What settings promise, and what is doubtful about them."""
+    """The guarantee of settings, and warnings about them."""
 
     guarantee: str
     withheld: int = Field(description="Values that choose the threshold and are not released.")
@@ -45,7 +45,7 @@ class Checked(AnswerModel):
 
 
 class ExpectedErrors(AnswerModel):
-    """The errors to expect of sums over so many rows."""
+    """The errors to expect of sums over this many rows."""
 
     length: int
     standard_error: float
@@ -54,13 +54,13 @@ class ExpectedErrors(AnswerModel):
 
 
 class Planned(Checked):
-    """What settings would give."""
+    """The errors to expect from settings."""
 
     errors: list[ExpectedErrors]
 
 
 class StreamFacts(AnswerModel):
-    """The public facts of a stream, as it was created."""
+    """The public facts of a stream, as created."""
 
     name: str
     kind: Kind
@@ -71,21 +71,21 @@ class StreamFacts(AnswerModel):
     created: str
     retired: str | None
     guarantee: str
-    row_of: str | None = Field(None, description="The rows whose column this is.")
+    row_of: str | None = Field(None, description="The name of the rows that have this column.")
     closed_by: str | None = Field(None, alias="closed by", description="Whose clock closes ticks.")
     keys: str | None = None
-    threshold: str | None = Field(None, description="One for all keys, or one for each.")
+    threshold: str | None = Field(None, description="`shared`: one for all keys; or one for each.")
 
 
 class Phase(AnswerModel):
-    """From where on a threshold held."""
+    """A threshold, and the position from which on it held."""
 
     start: int
     threshold: float | None
 
 
 class StreamState(AnswerModel):
-    """The public facts of a stream, as it is now."""
+    """The present public facts of a stream."""
 
     kind: Kind
     source: str
@@ -95,26 +95,26 @@ class StreamState(AnswerModel):
     threshold: float | None
     zone: str | None
     timed: bool
-    taken: int | None = Field(None, description="Of readings only: the number of events is secret.")
+    taken: int | None = Field(None, description="Readings only: the number of events is secret.")
     warming: int | None = None
     phases: list[Phase] | None = None
     keys: int | None = None
 
 
 class StreamKind(AnswerModel):
-    """What a producer must know."""
+    """The facts that a producer must know about a stream."""
 
     kind: Kind
 
 
 class Finished(AnswerModel):
-    """Open warm-ups are ended."""
+    """Open warm-ups have ended."""
 
     finished: Literal[True]
 
 
 class KeysPage(AnswerModel):
-    """Keys, and how many rows of each were released."""
+    """Keys, and the number of released rows of each."""
 
     keys: list[str]
     released: list[int]
@@ -133,34 +133,34 @@ class ColumnsFacts(AnswerModel):
 
 
 class TakenValues(AnswerModel):
-    """What became of values: they are durable."""
+    """The outcome of a push: its values are durable."""
 
-    start: int | None = Field(description="The place of the first one; null for events.")
+    start: int | None = Field(description="The place of the first value; null for events.")
     count: int
     repeated: bool = Field(description="They were taken before: nothing was released now.")
 
 
 class TakenColumns(AnswerModel):
-    """What was taken of rows with several values."""
+    """The outcome of a push of rows with several values."""
 
     columns: dict[str, TakenValues]
 
 
 class ClockTaken(AnswerModel):
-    """Ticks that were over by then are released."""
+    """The ticks that were over at that time are released."""
 
     until: str
 
 
 class ReleasedRows(AnswerModel):
-    """Released rows, a list for each column."""
+    """Released rows, as a list for each column."""
 
     first: int
     values: list[float]
     levels: list[float]
-    places: list[int] | None = Field(None, description="Of each row, where some are left out.")
+    places: list[int] | None = Field(None, description="Each row's place, where some are left out.")
     keys: list[str] | None = None
-    positions: list[int] | None = Field(None, description="Of each row, within its key.")
+    positions: list[int] | None = Field(None, description="Each row's position within its key.")
     times: list[str] | None = Field(None, description="Nanoseconds since 1970.")
 
 
@@ -207,7 +207,7 @@ class Sums(AnswerModel):
 
 
 class Table(AnswerModel):
-    """Sums part by part: a list for each column, null for what is no number."""
+    """Sums for each part of a range: a list for each column, null for missing numbers."""
 
     columns: dict[str, list[float | str | None]]
     confidence: float
@@ -216,7 +216,7 @@ class Table(AnswerModel):
 
 
 class MovingSumColumns(AnswerModel):
-    """Sums and means over a window that slides."""
+    """Sums and means over a sliding window."""
 
     columns: dict[str, list[float | str | None]]
     over: str

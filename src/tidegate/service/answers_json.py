@@ -1,4 +1,4 @@
-"""Facts and answers of a stream as JSON, and back: what the service sends is what its client shows.
+"""Facts and answers of a stream as JSON, and back: the client shows what the service sends.
 
 Everything here is released data: asked of a view of a stream, while the gate goes on. Numbers that
 JSON cannot hold (an interval without an upper end) are texts.
@@ -34,18 +34,18 @@ _ARRAYS = (*_POSITIONS, *_ERRORS, "estimate", "low", "high", "caps", "unseen", "
 
 
 def encoded_answers(answers: Answer | Answers) -> dict[str, Any]:
-    """All fields of an answer, or of many."""
+    """All fields of one answer or many, as JSON."""
     return {one.name: _plain_answer_value(getattr(answers, one.name)) for one in fields(answers)}
 
 
 def decoded_answer(content: dict[str, Any]) -> Answer:
-    """The answer that `encoded_answers` was given; fields of a newer service are left out."""
+    """The inverse of `encoded_answers` for one answer; ignores fields of a newer service."""
     found = {one.name: content[one.name] for one in fields(Answer) if one.name in content}
     return Answer(**{name: _answer_number(value) for name, value in found.items()})
 
 
 def decoded_answers(content: dict[str, Any]) -> Answers:
-    """The answers that `encoded_answers` was given; fields of a newer service are left out."""
+    """The inverse of `encoded_answers`; ignores fields of a newer service."""
     found: dict[str, Any] = {}
     for one in fields(Answers):
         if one.name not in content:
@@ -59,7 +59,7 @@ def decoded_answers(content: dict[str, Any]) -> Answers:
 
 
 def encoded_table_answers(table: TimeTable) -> dict[str, Any]:
-    """All fields of a table by time. Times are texts: they exceed what JSON numbers hold."""
+    """All fields of a table by time. Times are texts: JSON numbers cannot hold them exactly."""
     return {
         "answers": encoded_answers(table.answers),
         "edges": [str(edge) for edge in table.edges.tolist()],
@@ -69,7 +69,7 @@ def encoded_table_answers(table: TimeTable) -> dict[str, Any]:
 
 
 def decoded_table_answers(content: dict[str, Any]) -> TimeTable:
-    """The table that `encoded_table_answers` was given."""
+    """The inverse of `encoded_table_answers`."""
     return TimeTable(
         decoded_answers(content["answers"]),
         np.array([int(edge) for edge in content["edges"]], dtype=np.int64),
@@ -88,7 +88,7 @@ def encoded_moving_answers(sums: MovingSums) -> dict[str, Any]:
 
 
 def decoded_moving_answers(content: dict[str, Any]) -> MovingSums:
-    """The moving sums that `encoded_moving_answers` was given."""
+    """The inverse of `encoded_moving_answers`."""
     rows = np.array(content["rows"], dtype=np.int64)
     if content["spans"] is None:
         return MovingSums(decoded_answers(content["answers"]), rows)
@@ -116,7 +116,7 @@ View = JournalView | KeyedView  # what questions are asked of
 
 
 def view_to_answer(run: Run, keys: Iterable[str] | None = None) -> View:
-    """A view of a stream; of some keys, where it has keys and not all are asked for.
+    """A view of a stream; for a stream with keys, of those that a query needs.
 
     Made under the gate's lock, in microseconds. What is asked of it holds up nothing: released data
     are public, and no answer changes what is released.
@@ -125,7 +125,7 @@ def view_to_answer(run: Run, keys: Iterable[str] | None = None) -> View:
 
 
 def described_answers(run: Run) -> dict[str, Any]:
-    """What is public about a stream. Of events, and of rows that may be dropped, not how many."""
+    """The public facts of a stream. The numbers of events and of droppable rows are not public."""
     if isinstance(run, CommittedKeyed):
         release = run.release
         clock = release.clock
@@ -156,7 +156,7 @@ def described_answers(run: Run) -> dict[str, Any]:
 
 
 def sums_as_json(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The sum and the mean over a range of positions or of time."""
+    """The sum and the mean over a range of positions or times."""
     confidence = asked["confidence"]
     by_time: dict[str, Any] = {"from_": asked.get("from"), "to": asked.get("to")}
     if {"start", "end"} & asked.keys() and {"from", "to"} & asked.keys():
@@ -185,7 +185,7 @@ def sums_as_json(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table_as_json(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Sums, means and rates by time, or sums over a number of rows at a time."""
+    """Sums, means and rates by time, or sums over a number of rows each."""
     every, confidence = asked.get("every", "1d"), asked["confidence"]
     if len(every) > 18:  # digits of a place
         raise QueryError("every must be a length of time such as 1d, or a number of rows")
@@ -219,12 +219,12 @@ def _answer_times(found: Any) -> list[str]:
 
 
 def _keys_of_answer(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A group of keys: `keys=a,b`; without it, all."""
+    """A group of keys: `keys=a,b`; without it, all keys."""
     return {"keys": asked["keys"].split(",")} if "keys" in asked else {}
 
 
 def no_keys_to_answer(asked: Mapping[str, Any]) -> None:
-    """Refuse keys, of a stream that has none."""
+    """Refuse keys in queries of a stream without keys."""
     if asked.keys() & {"key", "keys"} or asked.get("total"):
         raise QueryError("this stream has no keys")
 
@@ -244,7 +244,7 @@ def _mean_as_json(answer: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def answer_column(column: Any) -> list[Any]:
-    """A column of a table as JSON has it; null for what is no number."""
+    """A column of a table for JSON; null for missing numbers."""
     numbers = column if isinstance(column, list) else column.tolist()
     if isinstance(column, np.ndarray) and (
         column.dtype.kind != "f" or bool(np.isfinite(column).all())
@@ -254,12 +254,12 @@ def answer_column(column: Any) -> list[Any]:
 
 
 def keys_to_answer(asked: Mapping[str, Any]) -> list[str] | None:
-    """The keys that a question needs; None: all, or the stream has none."""
+    """The keys that a query needs. None: all, or the stream has none."""
     return [asked["key"]] if "key" in asked else _keys_of_answer(asked).get("keys")
 
 
 def codes_of_answer(run: Run, asked: Mapping[str, Any]) -> list[int] | None:
-    """The codes of the keys that are asked for; None: all rows."""
+    """The codes of the requested keys. None: all rows."""
     names = keys_to_answer(asked)
     if names is None:
         return None

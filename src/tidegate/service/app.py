@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class _App(FastAPI):
-    """An app whose front stands before the framework.
+    """An ASGI app with a front before the framework.
 
     Values and reports are answered there: layers of the framework take longer than they do.
     """
@@ -48,7 +48,7 @@ class _App(FastAPI):
     front: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, or the beginning and the end of the service.
+        """Handle one request, or the start and the end of the service.
 
         HEAD is answered as GET, and the server leaves out the body; but not where that never ends
         (`live`), or where asking does something (`announcement`).
@@ -59,7 +59,7 @@ class _App(FastAPI):
         await (self.front if scope["type"] == "http" else self.framework)(scope, receive, send)
 
     async def framework(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What the front lets through."""
+        """The framework behind the front."""
         await super().__call__(scope, receive, send)
 
 

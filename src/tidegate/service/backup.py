@@ -43,7 +43,7 @@ def make_backup(folder: Path, target: Path) -> None:
 
 
 def restore_from_backup(backup: Path, folder: Path) -> None:
-    """Put a backup in the place of a database that is gone. The service must not run.
+    """Replace a lost database by a backup. The service must not run.
 
     The database is marked: its streams begin new epochs, charged, when the service opens it. The
     ledger in the folder stays if there is one: it has later charges.

@@ -1,4 +1,4 @@
-"""Ticks of event streams that the service's own clock closes, whether events come or not.
+"""Close ticks of event streams by the service's own clock, whether events come or not.
 
 When a tick is closed depends on the clock and on public settings alone: its end, and the grace in
 which late events still count. So nothing is learnt from it. An event that comes later goes nowhere.
@@ -24,7 +24,7 @@ _PAUSE = 0.5  # seconds between two looks at the clock
 
 
 class ClockTicks:
-    """Closes ticks as their time comes.
+    """Closes ticks when they are over.
 
     Args:
         gate: that releases them.
@@ -36,7 +36,7 @@ class ClockTicks:
         self._closed: dict[str, int] = {}  # ticks of each stream, as far as this process knows
 
     async def run(self) -> None:
-        """Release ticks until cancelled. What could not be released is tried again next time."""
+        """Release ticks until cancelled. Whatever fails is tried again next time."""
         while True:
             for stream in self._gate.streams.closed_by_clock():
                 try:
@@ -46,7 +46,7 @@ class ClockTicks:
             await asyncio.sleep(_PAUSE)
 
     async def close_due(self, stream: StoredStream) -> None:
-        """Close the ticks of a stream that are over, and whose grace is."""
+        """Close the ticks of a stream that are over, including their grace period."""
         ticks = stream.pipeline.ticks
         if ticks is None or stream.grace is None:
             return

@@ -117,7 +117,7 @@ def column_routes(gate: GateThread, access: Access) -> APIRouter:
         )
         receipts: dict[str, Any] = {}
         for column, outcome in zip(waiting, outcomes, strict=True):
-            if isinstance(outcome, Conflict):  # which column differs is nobody's business
+            if isinstance(outcome, Conflict):  # which column differs is not told
                 return problem_details.of(outcome)
             if isinstance(outcome, TidegateError):
                 return problem_details.of(outcome, column=column)

@@ -51,7 +51,7 @@ _WAIT = 5  # seconds for a connection, or for SQLite's lock
 
 
 class Database(InheritedFile):
-    """The connection that writes, and connections for reading.
+    """The writing connection, and connections for reading.
 
     Args:
         folder: holds the lock, the anchor of commits, and the SQLite file.
@@ -84,7 +84,7 @@ class Database(InheritedFile):
     # -- opening and closing ---------------------------------------------------------------------
 
     def open(self) -> None:
-        """Lock the folder, connect, bring the tables up to date."""
+        """Lock the folder, connect, migrate the tables."""
         self.lock.acquire()
         try:
             self._engines()
@@ -127,7 +127,7 @@ class Database(InheritedFile):
             _prepare_sqlite_database(self._readers, "BEGIN")
 
     def _check_name(self) -> None:
-        """Refuse unless the SQLite file has its one name: else the lock guards another one."""
+        """Refuse an SQLite file with other names: the lock would not guard it."""
         trouble = None if self._name is None else self._name.trouble
         if trouble:
             raise StateError(f"{self.folder / FILE} {trouble}. Two services would share noise")
@@ -146,7 +146,7 @@ class Database(InheritedFile):
         )
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections, and unlock the folder."""
         self._disconnect()
         for engine in (self._writer, self._readers):
             if engine is not None:
@@ -154,7 +154,7 @@ class Database(InheritedFile):
         self.lock.release()
 
     def disown(self) -> None:
-        """In a forked process: neither used nor closed, as the state of a release (`StateFile`)."""
+        """Neither use nor close the connections; called in the forked process (`StateFile`)."""
         for thing in (self._connection, self._writer, self._readers):
             self.keep_for_ever(thing)
         self._connection = self._writer = self._readers = None
@@ -172,7 +172,7 @@ class Database(InheritedFile):
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """One transaction of the writer; it is durable when this returns.
+        """One transaction of the writer; durable when this returns.
 
         Raises:
             StorageError: the database did not take it, or its answer was lost: then nobody knows
@@ -199,7 +199,7 @@ class Database(InheritedFile):
         self.mirror.keep()
 
     def _counted(self, connection: Connection) -> Anchor | None:
-        """Count this transaction; None: the tables are not there yet, or this is the first."""
+        """Count this transaction. None: there are no tables yet, or this is the first."""
         number, name = self._commits[0] + 1, random_bytes(32).hex()
         found = connection.execute(_COUNT, {"new": f"{number} {name}"})
         if not found.rowcount:
@@ -232,7 +232,7 @@ class Database(InheritedFile):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection for reading what is committed, beside the writer."""
+        """A connection for reading committed data, beside the writer."""
         if self._readers is None:
             raise StateError("the database is closed")
         try:
@@ -243,7 +243,7 @@ class Database(InheritedFile):
 
 
 def _stored_database(connection: Connection) -> Anchor:
-    """The count and the name of the last transaction; made if this database is new."""
+    """The count and the name of the last transaction; created for a new database."""
     meta = database_schema.meta
     found = connection.execute(select(meta.c.value).where(meta.c.name == "commits")).scalar()
     if found is None:

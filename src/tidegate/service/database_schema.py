@@ -53,7 +53,7 @@ def _schema_of_stream(name: str, *columns: Column[Any]) -> Table:
 
 
 def _numbered_schema(name: str) -> Table:
-    """Rows of bytes, counted from 1 for each stream."""
+    """A table of byte rows, numbered from 1 for each stream."""
     number: Column[Any] = Column("number", BigInteger, primary_key=True)
     return _schema_of_stream(name, number, Column("body", LargeBinary, nullable=False))
 
@@ -136,11 +136,11 @@ MIGRATIONS = {1: _schema_with_keys_and_parts, 2: _schema_with_grace, 3: _schema_
 
 
 class SchemaError(RefusedError):
-    """The database was written by a newer Tidegate."""
+    """A newer Tidegate wrote the database."""
 
 
 def migrate_schema(connection: Connection) -> None:
-    """Bring the tables up to date, in the open transaction."""
+    """Migrate the tables to the present version, in the open transaction."""
     meta.create(connection, checkfirst=True)
     found = connection.execute(select(meta.c.value).where(meta.c.name == "version")).scalar()
     version = int(found or 0)

@@ -1,4 +1,4 @@
-"""`GateThread`: one thread that releases what requests bring, a group at a time.
+"""`GateThread`: one thread that releases what requests bring, group by group.
 
     requests of a moment → push, push, … → one transaction ║ answers, live readers
 
@@ -38,7 +38,7 @@ _ASKERS = 4  # threads that work out answers
 
 
 class GateThread:
-    """Owns everything that changes. `submit` and `call` may be used from any thread.
+    """The owner of everything that changes. `submit` and `call` may be used from any thread.
 
     Args:
         database: is opened by `open`.
@@ -58,12 +58,12 @@ class GateThread:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._askers = ThreadPoolExecutor(_ASKERS, "tidegate question")
-        self.listener: Callable[[PushGroup], None] | None = None  # is told of what was released
+        self.listener: Callable[[PushGroup], None] | None = None  # called with what was released
         self.telemetry = TelemetryTraces()
         self.failure: str | None = None  # why the last transaction failed; None: it did not
 
     def open(self) -> None:
-        """Open the database and begin to work."""
+        """Open the database and start the thread."""
         self.database.open()
         try:
             with self.database.transaction():
@@ -78,7 +78,7 @@ class GateThread:
         self._thread.start()
 
     def close(self) -> None:
-        """Finish what waits, then close the database."""
+        """Finish waiting requests, then close the database."""
         with self._news:
             self._stopping = True
             self._news.notify()
@@ -90,7 +90,7 @@ class GateThread:
     # -- from any thread -------------------------------------------------------------------------
 
     def submit(self, *pending: PendingPush) -> None:
-        """Let values wait for their turn, together; `answer` of each tells.
+        """Queue pushes together; the `answer` of each is called with the result.
 
         Raises:
             Busy: too much waits; nothing of these does.
@@ -113,7 +113,7 @@ class GateThread:
             self._news.notify()
 
     def call(self, function: Callable[[], Result]) -> Future[Result]:
-        """Let a function change something, in a transaction of its own."""
+        """Run a function that changes something, in its own transaction."""
         self._ownership.check()
         waiting = _GateCall(function)
         with self._news:
@@ -124,7 +124,7 @@ class GateThread:
         return waiting.answer
 
     def ask(self, name: str, question: Callable[[Run], Result]) -> Result:
-        """Ask a stream about what is committed. Nothing is pushed meanwhile: for short questions.
+        """Query committed data of a stream, for short questions: pushes wait meanwhile.
 
         Others take a view of the stream (`answers_json.view_to_answer`), and `work_out` answers
         from it.
@@ -137,11 +137,11 @@ class GateThread:
             return question(self.streams.run(name))
 
     async def work_out(self, answer: Callable[[], Result]) -> Result:
-        """An answer that may take long, in a thread that nothing else waits for."""
+        """Compute an answer that may take long, in a thread that nothing else waits for."""
         return await asyncio.get_running_loop().run_in_executor(self._askers, answer)
 
     def spent(self, question: Callable[[Ledger], Result]) -> Result:
-        """Ask the ledger about what is committed."""
+        """Query committed data of the ledger."""
         self._ownership.check()
         with self.lock:
             if not self.streams.ledger_open:
@@ -168,7 +168,7 @@ class GateThread:
                 self._abandoned([work] if isinstance(work, _GateCall) else work)
 
     def _next(self) -> _GateCall[Any] | list[PendingPush]:
-        """A call, or all requests before the next one."""
+        """The next call, or all pushes before it."""
         first = self._waiting[0]
         if isinstance(first, _GateCall):
             self._waiting.popleft()
@@ -186,7 +186,7 @@ class GateThread:
         return group
 
     def _abandoned(self, requests: Sequence[PendingPush | _GateCall[Any]]) -> None:
-        """Memory may be ahead of the database, and somebody may still wait."""
+        """Drop memory, which may be ahead of the database, and fail waiting requests."""
         with self.lock:
             self.streams.forget()
         for one in requests:
@@ -210,7 +210,7 @@ class GateThread:
             requests = again
 
     def _committed(self, requests: list[PendingPush]) -> list[PendingPush] | None:
-        """Release and answer all of these; what must be tried again without the others."""
+        """Release and answer all of these; retry without those that must be tried alone."""
         group = PushGroup(self.streams, self.database)
         try:
             with self.telemetry.commit(requests, self.database.kind) as span:
@@ -240,11 +240,12 @@ class GateThread:
 
 
 class _GuardedByGate:
-    """A transaction after whose failure memory is read from the database again.
+    """A transaction after whose failure memory is loaded from the database again.
 
     `refusable`: what is done in it changes memory last, so an error of ours leaves memory right,
     mostly. Where it was raised after an entry of the ledger, or a stream, had changed, memory would
-    go on with what is not in the database: the next entry would follow one that nobody has.
+    continue with what is not in the database: the next entry would follow one that is lost.
+
     """
 
     def __init__(self, gate: GateThread, *, refusable: bool) -> None:

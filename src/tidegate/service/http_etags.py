@@ -1,4 +1,4 @@
-"""Conditional requests: ETags, 304 Not Modified, and answers that were computed before."""
+"""Conditional requests: ETags, 304 Not Modified, and cached answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON = "application/json"
 
 
 class GivenETags:
-    """Answers that were given lately, by their tag: dashboards ask the same again and again."""
+    """Recent answers by their tag: dashboards repeat their queries."""
 
     def __init__(self, most: int = 32 << 20) -> None:
         self._most, self._size = most, 0
@@ -33,7 +33,7 @@ class GivenETags:
         return self._bodies.get(tag)
 
     def keep(self, tag: str, body: bytes) -> None:
-        """Keep an answer, in place of the oldest ones if there is no room."""
+        """Store an answer, replacing the oldest ones if there is no room."""
         with self._lock:
             if len(body) > self._most // 4 or tag in self._bodies:
                 return
@@ -50,7 +50,7 @@ async def conditional_by_etag(
     question: Callable[[View], Any] | None = None,
     keys: list[str] | None = None,
 ) -> Response:
-    """An answer, or 304: nothing was released since the client asked the same.
+    """An answer, or 304 if nothing was released since the client's last query.
 
     Without a question, the facts of the stream. `keys`: those that the question needs.
     """
@@ -79,7 +79,7 @@ async def conditional_by_etag(
 
 
 def etagged_answer(request: Request, answer: Any) -> Response:
-    """An answer that is cheap to find, or 304: its tag is a digest of itself."""
+    """A cheap answer, or 304: its tag is its own digest."""
     body = _etag_json(answer)
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     return etag_unchanged(request, tag) or Response(
@@ -97,12 +97,12 @@ def etag_unchanged(request: Request, tag: str) -> Response | None:
 
 
 def etag_headers(tag: str) -> dict[str, str]:
-    """Headers of an answer that a browser may keep, and asks about before it shows it again."""
+    """Headers of an answer that a browser may store and must revalidate."""
     return {"ETag": tag, "Cache-Control": "private, no-cache"}
 
 
 def _etag_asked_before(request: Request, tag: str) -> bool:
-    """Weakly, as the header is defined: a proxy that packs answers marks their tags as weak."""
+    """Compare tags weakly, as the standard says: proxies that compress make tags weak."""
     known = request.headers.get("if-none-match", "")
     return known.strip() == "*" or tag in [
         one.strip().removeprefix("W/") for one in known.split(",")
@@ -114,7 +114,7 @@ def _etag_json(answer: Any) -> bytes:
 
 
 def etag_of(run: Run, request: Request, facts: Any) -> str:
-    """All that the answer depends on, and nothing that is not public: who knows it may guess it."""
+    """A digest of all that the answer depends on, which must be public: it could be guessed."""
     finishes = run.finishes if isinstance(run, CommittedKeyed) else 0  # else `facts` shows it
     asked = f"{epoch_of_stream(run)} {finishes} {request.url.path}?{request.url.query}".encode()
     digest = hashlib.sha256(asked + _etag_json(facts))

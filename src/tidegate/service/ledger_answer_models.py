@@ -1,4 +1,4 @@
-"""Answers about the ledger, tokens and sessions as models: see `answer_models`."""
+"""Models of answers about the ledger, tokens and sessions: see `answer_models`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Spent(AnswerModel):
 
 
 class LedgerEntry(AnswerModel):
-    """An entry of the ledger. Which fields it has depends on its kind."""
+    """An entry of the ledger; its fields depend on its kind."""
 
     sequence: int
     time: str
@@ -50,7 +50,7 @@ class Audit(AnswerModel):
 
 
 class NamedCharge(AnswerModel):
-    """What one stream was charged on a range."""
+    """The charge of one stream on a range."""
 
     sequence: int
     stream: str
@@ -88,7 +88,7 @@ class SourceCap(AnswerModel):
 
 
 class Session(AnswerModel):
-    """What the token of this request allows."""
+    """The permissions of this request's token."""
 
     role: str | None
     may: list[str]
@@ -103,7 +103,7 @@ class MadeToken(AnswerModel):
 
 
 class ListedToken(AnswerModel):
-    """A token, without itself."""
+    """The facts about a token, without the token."""
 
     role: str
     label: str
@@ -111,6 +111,6 @@ class ListedToken(AnswerModel):
 
 
 class RevokedTokens(AnswerModel):
-    """How many tokens were revoked."""
+    """The number of revoked tokens."""
 
     removed: int

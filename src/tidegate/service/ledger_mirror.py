@@ -34,15 +34,15 @@ class LedgerMirror:
         self._fresh: list[bytes] = []
 
     def add(self, line: bytes) -> None:
-        """A line of the open transaction."""
+        """Add a line of the open transaction."""
         self._fresh.append(line)
 
     def drop(self) -> None:
-        """The transaction failed."""
+        """Drop the lines of a failed transaction."""
         self._fresh.clear()
 
     def keep(self) -> None:
-        """The transaction is durable: complete the file."""
+        """Append the lines of a durable transaction."""
         fresh, self._fresh = self._fresh, []
         if fresh:
             self._append(fresh)
@@ -50,7 +50,7 @@ class LedgerMirror:
     def reconcile(
         self, stored: list[bytes], adopt: Callable[[int, bytes], None], *, restored: bool
     ) -> None:
-        """Bring file and database together, in the first transaction.
+        """Make file and database equal, in the first transaction.
 
         Args:
             stored: the lines in the database.

@@ -1,4 +1,4 @@
-"""Live readers: released rows as server-sent events, resumed by the position that was seen last.
+"""Live readers: released rows as server-sent events, resumed from the last position seen.
 
 The id of an event is the position after its rows, and the number of the epoch if that is not the
 first: `500`, `500@2`. Positions begin at 0 in every epoch, so a position alone would skip rows.
@@ -35,7 +35,7 @@ _Place = tuple[str, int, str | None]  # stream, position, key
 def first_live_position(
     stream: StoredStream, last_id: str, start: int | None, released: int
 ) -> int:
-    """Where a reader begins.
+    """The position where a reader begins.
 
     Args:
         stream: what is read.
@@ -53,7 +53,7 @@ def first_live_position(
 
 @dataclass(frozen=True)
 class LiveReader:
-    """Who follows what.
+    """A reader and the stream that it follows.
 
     Attributes:
         stream: the stored name.
@@ -78,7 +78,7 @@ class _LivePiece(NamedTuple):
 
 
 class LiveReaders:
-    """Wakes readers when something was released.
+    """Wakes readers when rows were released.
 
     Readers read the database, each at its pace. Those at the same place share what is read.
     """
@@ -92,16 +92,16 @@ class LiveReaders:
         self._ending = False
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Work in this loop from now on."""
+        """Use this event loop from now on."""
         self._loop = loop
 
     def end(self) -> None:
-        """The service stops: let all readers go. They come back to the next one by their ids."""
+        """Disconnect all readers, as the service stops; they reconnect by their ids."""
         self._ending = True
         self._wake(list(self._news))
 
     def tell(self, group: PushGroup) -> None:
-        """Tell, from the gate's thread, that these streams have new rows, which are committed."""
+        """Announce, from the gate's thread, that these streams have new committed rows."""
         names = [name.partition(EPOCH)[0] for name in group.rows]  # a new epoch wakes readers, too
         if names and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake, names)
@@ -112,7 +112,7 @@ class LiveReaders:
                 event.set()
 
     async def events(self, reader: LiveReader) -> AsyncIterator[bytes]:
-        """Rows as they come, until the reader may not read any more or another epoch has begun.
+        """Rows as they come, until the reader loses its permission or another epoch begins.
 
         An id comes first, without rows: who loses the connection before the first rows come
         resumes from there.
@@ -145,7 +145,7 @@ class LiveReaders:
             self.readers -= 1
 
     async def _read(self, place: _Place, names: Names, news: asyncio.Event) -> list[_LivePiece]:
-        """The pieces at a place: read once for all readers that stand there.
+        """The rows at a place, read once for all readers there.
 
         A reading that began before the last news may not have seen what they were about: who
         shared it would wait for the next.
@@ -160,7 +160,7 @@ class LiveReaders:
         return await asyncio.shield(task)
 
     def _forget(self, place: _Place, done: asyncio.Task[list[_LivePiece]]) -> None:
-        """Keep full pages only: they never change."""
+        """Keep full pages only, as they never change."""
         failed = done.cancelled() or done.exception() is not None
         full = not failed and done.result() and done.result()[-1].position >= place[1] + _PAGE
         if not full and self._pages.get(place, (None,))[0] is done:
@@ -182,7 +182,7 @@ class LiveReaders:
 
 
 def _live_id_suffix(stream: str) -> bytes:
-    """The epoch in ids, as in the stored name: nothing for the first."""
+    """The epoch in ids, in the form of stored names: empty for the first."""
     return stream[len(stream.partition(EPOCH)[0]) :].encode()
 
 

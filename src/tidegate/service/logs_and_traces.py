@@ -1,4 +1,4 @@
-"""The service's log, a line for each thing that happened; and its traces for OpenTelemetry.
+"""The service's log, one line per event; and its traces for OpenTelemetry.
 
 Nothing of a request is logged: no address, no path, no body. Of an exception the kind is said, and
 where it was raised: its words and its traceback may quote the data, whoever logs it. For the same
@@ -32,7 +32,7 @@ FACTS = "facts"  # in `extra`: what a line says beside its message
 
 
 class LogLineFormatter(logging.Formatter):
-    """One line for each record.
+    """Formats a record as one line.
 
     Args:
         form: `json` or `text`.
@@ -95,7 +95,7 @@ _VALUES = "/v1/streams/{name}/values"
 
 
 def configure_traces() -> bool:
-    """Send spans where the environment says (`OTEL_EXPORTER_OTLP_ENDPOINT`); whether it says so.
+    """Export spans if the environment says where (`OTEL_EXPORTER_OTLP_ENDPOINT`); return whether.
 
     Does nothing if somebody else has done it, such as `opentelemetry-instrument`.
     """
@@ -135,12 +135,12 @@ class TelemetryTraces:
 
     @property
     def collected(self) -> bool:
-        """Whether somebody collects spans."""
+        """Whether spans are exported."""
         return self._tracer is not None
 
     @contextmanager
     def request(self, scope: Scope, send: Send) -> Iterator[Send]:
-        """A span around a request, if `collected`; answers must leave by what it gives."""
+        """A span for a request, if `collected`; responses must be sent through the result."""
         method = scope["method"]
         parent = propagate.extract({k.decode(): v.decode("latin-1") for k, v in scope["headers"]
                                     if k in (b"traceparent", b"tracestate")})  # fmt: skip
@@ -164,7 +164,7 @@ class TelemetryTraces:
                 span.update_name(f"{method} {route}")
 
     def context(self) -> Any:
-        """What a commit names of the request under way; None: there is none."""
+        """The reference of a commit to the present request. None: there is none."""
         if self._tracer is None:
             return None
         found = trace.get_current_span().get_span_context()
@@ -172,7 +172,7 @@ class TelemetryTraces:
 
     @contextmanager
     def commit(self, requests: list[Any], database: str) -> Iterator[Any]:
-        """A span around a transaction, with links to its requests."""
+        """A span for a transaction, linked to its requests."""
         if self._tracer is None:
             yield _NoTrace()
             return
@@ -192,9 +192,9 @@ class TelemetryTraces:
 
 class _NoTrace:
     def set_attribute(self, *_: Any) -> None:
-        """Nobody collects."""
+        """Do nothing: spans are not exported."""
 
 
 def mark_values_in_traces(scope: Scope) -> None:
-    """Values go a way of their own, on which the framework does not note the route."""
+    """Name the route of pushes in traces, as they bypass the framework."""
     scope["state"]["route"] = _VALUES

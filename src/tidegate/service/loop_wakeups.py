@@ -1,4 +1,4 @@
-"""Answers from the gate's thread to requests that wait in the event loop: many in one call.
+"""Pass answers from the gate's thread to requests in the event loop, many in one call.
 
 Every call into a loop from another thread writes to a pipe and takes the loop's lock. A group of
 requests has one commit, so all of them are woken by one such call.
@@ -25,7 +25,7 @@ _together = _WokenTogether()
 
 
 class LoopAnswer:
-    """What one request in a loop waits for: of a `Future` what the gate's thread needs, unlocked.
+    """One request's pending answer: what the gate's thread needs of a `Future`, unlocked.
 
     Made in the loop. The other thread gives the outcome once; only the loop touches `woken` then.
     """
@@ -39,7 +39,7 @@ class LoopAnswer:
         self._error: BaseException | None = None
 
     def set_running_or_notify_cancel(self) -> bool:
-        """Whether somebody still waits."""
+        """Whether the request still waits."""
         return not self.woken.cancelled()
 
     def set_result(self, value: Any) -> None:
@@ -48,16 +48,16 @@ class LoopAnswer:
         _wake_loop(self._loop, self.woken, self)
 
     def set_exception(self, error: BaseException) -> None:
-        """Why there is none."""
+        """Set the error in place of an answer."""
         self._error = error
         _wake_loop(self._loop, self.woken, self)
 
     def cancelled(self) -> bool:
-        """Never: who stops waiting cancels `woken`."""
+        """False: a request that stops waiting cancels `woken`."""
         return False
 
     def exception(self) -> BaseException | None:
-        """Why there is no answer."""
+        """The error, if there is no answer."""
         return self._error
 
     def result(self) -> Any:
@@ -66,7 +66,7 @@ class LoopAnswer:
 
 
 async def result_in_loop(answer: Future[Result]) -> Result:
-    """What another thread answers. Whoever stops waiting cancels it, as far as it can be."""
+    """Await another thread's answer. If the caller is cancelled, so is the work, if possible."""
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[Result] = loop.create_future()
     answer.add_done_callback(lambda done: _wake_loop(loop, woken, done))
@@ -79,7 +79,7 @@ async def result_in_loop(answer: Future[Result]) -> Result:
 
 @contextmanager
 def wakeups_together() -> Iterator[None]:
-    """Requests that are answered in here, by this thread, are woken at the end, all at once."""
+    """Collect the answers of this thread inside the context, and wake their requests at the end."""
     if _together.waiting is not None:
         yield
         return
@@ -109,7 +109,7 @@ def _call_in_loop(loop: asyncio.AbstractEventLoop, waiting: list[_Waiting]) -> N
 def _settle_wakeups(waiting: list[_Waiting]) -> None:
     for woken, done in waiting:
         if woken.done():
-            continue  # whoever waited has left
+            continue  # the request has left
         if done.cancelled():
             woken.cancel()
         elif (error := done.exception()) is not None:

@@ -1,4 +1,4 @@
-"""Moving sums over HTTP: those of the library (`record.moving_sums`), as JSON has them."""
+"""Moving sums over HTTP: those of the library (`record.moving_sums`) as JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def moving_sums_as_json(view: View, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def moving_windows_of(view: View, windows: MovingWindows, key: str | None) -> MovingSums:
-    """The windows of a stream, or of one of its keys."""
+    """The windows for a stream, or for one of its keys."""
     if not isinstance(view, KeyedView):
         return view.moved_over(windows)
     if key is None:

@@ -1,4 +1,4 @@
-"""`OpenStreams`: the service's streams: created, retired, opened when they are needed."""
+"""`OpenStreams`: the service's streams: created, retired, opened on demand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Run = DurableRelease | CommittedKeyed
 
 
 class OpenStreams:
-    """Everything in memory that belongs to streams. Only the gate's thread changes it."""
+    """All of memory that belongs to streams. Only the gate's thread changes it."""
 
     def __init__(self, database: Database, key: bytes | None, cap: Any) -> None:
         self._database = database
@@ -46,11 +46,11 @@ class OpenStreams:
 
     @property
     def mark(self) -> tuple[int, int]:
-        """The same as before if nothing in memory has changed: neither the ledger nor a stream."""
+        """A value that changes whenever the ledger or a stream in memory does."""
         return self.ledger.count, self._changes
 
     def open_ledger(self) -> None:
-        """Verify the ledger, unless that was done; in the open transaction."""
+        """Verify the ledger, once, in the open transaction."""
         if self._ledger is None:
             chain = SqlLedger(self._database)
             chain.reconcile()
@@ -58,7 +58,7 @@ class OpenStreams:
             self._read_streams()
 
     def begin_epochs(self) -> None:
-        """The database was restored: noise of its streams has left, on values it knows nothing of.
+        """Begin new epochs after a restore: the old noise may have met values that are now lost.
 
         Every stream that takes values begins a new epoch. Charges that the database lacks were
         adopted from the copy in the folder; what that lacks too, nobody knows.
@@ -73,18 +73,18 @@ class OpenStreams:
         self._known = newest_epochs(map(StoredStream.from_row, rows))
 
     def forget(self) -> None:
-        """What is in memory may be ahead of the database: drop it."""
+        """Drop memory, which may be ahead of the database."""
         self._ledger = None
         self._runs = {}
 
     @property
     def ledger_open(self) -> bool:
-        """Whether the ledger was verified since memory was forgotten."""
+        """Whether the ledger was verified since memory was dropped."""
         return self._ledger is not None
 
     @property
     def ledger(self) -> Ledger:
-        """What was spent."""
+        """The ledger."""
         if self._ledger is None:
             raise AssertionError("the ledger is opened first")
         return self._ledger
@@ -101,7 +101,7 @@ class OpenStreams:
         keys: dict[str, Any] | None = None,
         grace: int | None = None,
     ) -> StoredStream:
-        """A new stream; its first value is charged to `source`, or itself if it is of events."""
+        """Create a stream; charge its first value to `source`, or for events the whole stream."""
         if not _NAME.fullmatch(name):
             raise SettingError("name", _NO_NAME)
         if name in self._known:
@@ -120,7 +120,7 @@ class OpenStreams:
         *,
         part: str | None = None,
     ) -> dict[str, StoredStream]:
-        """A stream for each column of rows with several values: `NAME.COLUMN`, of one source."""
+        """Create a stream for each column of rows with several values: `NAME.COLUMN`."""
         if not _NAME.fullmatch(name):
             raise SettingError("name", _NO_NAME)
         made: dict[str, StoredStream] = {}
@@ -154,18 +154,18 @@ class OpenStreams:
         return stream
 
     def set_cap(self, cap: Any, source: str) -> None:
-        """Set the cap of a source; streams that waited for a higher one are charged at once."""
+        """Set the cap of a source; charge streams that waited for a higher one."""
         waiting: list[Run] = []
         for stream in self._known.values():
             if stream.source == source and not stream.retired:
-                with suppress(StateError, SettingError):  # whoever uses it is told what is wrong
+                with suppress(StateError, SettingError):  # its next user gets the error
                     waiting += [] if stream.counts_rows else [self.run(stream.name)]
         self.ledger.set_cap(cap, source=source)
         for run in waiting:
             _charge_stream_if_possible(run)
 
     def retire(self, name: str) -> StoredStream:
-        """Take no more values. What was released stays, and can be asked."""
+        """Take no more values. What was released stays and can be queried."""
         stream = self.existing(name)
         if stream.retired is None:
             stream = self._change(replace(stream, retired=_time_now()))
@@ -173,7 +173,7 @@ class OpenStreams:
         return stream
 
     def begin_epoch(self, name: str, why: str) -> StoredStream:
-        """Give up the noise of a stream, and begin anew at 0. Charged as by `create`.
+        """Begin a stream anew at position 0 with new noise. Charged as in `create`.
 
         The epoch before stays, retired: `meters@1` can be asked when `meters` is `meters@2`.
         """
@@ -186,7 +186,7 @@ class OpenStreams:
         return self._add(replace(stream, name=following, created=_time_now(), retired=None))
 
     def finish(self, name: str) -> StoredStream:
-        """End open warm-ups from the values that came: for a stream that is over."""
+        """End open warm-ups with the values so far: for a stream that is over."""
         run, stream = self.writable(name), self.existing(name)
         try:
             run.finish()
@@ -236,14 +236,14 @@ class OpenStreams:
         return self.run(name)
 
     def run(self, name: str) -> Run:
-        """The release of a stream, as it was committed."""
+        """The release of a stream, as committed."""
         stream = self.existing(name)
         if stream.name not in self._runs:
             self._open(stream)
         return self._runs[stream.name]
 
     def loaded(self, name: str) -> bool:
-        """Whether `run` needs no transaction."""
+        """Whether `run` works without a transaction."""
         stream = self._known.get(name)
         return self.ledger_open and stream is not None and stream.name in self._runs
 
@@ -264,7 +264,7 @@ class OpenStreams:
     # -- from any thread -------------------------------------------------------------------------
 
     def existing(self, name: str) -> StoredStream:
-        """A stream that must be there: the newest epoch, or the one that the name says."""
+        """An existing stream: its newest epoch, or that in the name."""
         known = self._known.get(name)
         if known is None and EPOCH in name:
             plain, _, epoch = name.partition(EPOCH)
@@ -284,15 +284,15 @@ class OpenStreams:
         return None if row is None else StoredStream.from_row(row)
 
     def listed(self) -> list[StoredStream]:
-        """All streams that are committed, by name."""
+        """All committed streams, by name."""
         query = select(database_schema.streams).order_by(database_schema.streams.c.name)
         with self._database.reading() as connection:
             return [StoredStream.from_row(row) for row in connection.execute(query)]
 
 
 def _charge_stream_if_possible(run: Run) -> None:
-    """Charge what waited for a higher cap; neither that nor readers of the stream must fail."""
-    with suppress(SettingError):  # charged for another unit meanwhile: whoever pushes is told
+    """Charge a stream that waited for a higher cap; must not fail for the cap's sake."""
+    with suppress(SettingError):  # charged for another unit meanwhile: the next push gets the error
         run.begin_charges()
 
 

@@ -34,7 +34,7 @@ _WITH_BODY = {"408": "The body came too slowly.", "413": "The body is too large.
 def documented_answers(
     model: Any, status: int = 200, *, tagged: bool = False, description: str = "It is done."
 ) -> dict[str, Any]:
-    """What a route says about its answers: their model, and whether they carry an ETag.
+    """The documentation of a route's answers: their model, and whether they have an ETag.
 
     Nothing is checked when a request is answered.
     """
@@ -49,7 +49,7 @@ def documented_answers(
 
 
 def documented_text_answers(kind: str, description: str) -> dict[str, Any]:
-    """Describe answers that are text."""
+    """The documentation of answers in plain text."""
     content = {kind: {"schema": {"type": "string"}}}
     said = {200: {"description": description, "content": content}}
     return {"response_class": Response, "response_model": None, "responses": said}
@@ -61,7 +61,7 @@ def documented_message(kind: str) -> dict[str, Any]:
 
 
 def openapi_document(app: FastAPI) -> dict[str, Any]:
-    """The document, made once."""
+    """The document; cached."""
     if app.openapi_schema is None:
         found = get_openapi(title=app.title, version=app.version, routes=app.routes)
         for path, verbs in found["paths"].items():

@@ -1,4 +1,4 @@
-"""Tokens of an OpenID Connect provider: signed, checked against its keys, with a role in a claim.
+"""Tokens of an OpenID Connect provider: signed, verified with its keys, with a role in a claim.
 
 Needs the extra `[openid]` (joserfc). A token must be signed (RS256, ES256 or PS256) by a key of the
 provider, be meant for this service (`aud`), not be expired, and name one role.
@@ -31,7 +31,7 @@ _LONGEST = 1 << 14  # characters of a token
 
 @dataclass
 class OpenIdTokens:
-    """Checks tokens of one provider.
+    """Verifies tokens of one provider.
 
     Attributes:
         issuer: its address, as in the claim `iss`.
@@ -57,7 +57,7 @@ class OpenIdTokens:
             ) from None
 
     async def who(self, token: str) -> AccessHolder | None:
-        """Who a token names; None: it is not valid here. Why is not told: it would help forgers.
+        """The subject of a token. None: it is not valid here; the reason would help forgers.
 
         Raises:
             RefusedRequest: the provider could not be asked for its keys since the service started.
@@ -133,7 +133,7 @@ def _fetched_openid_keys(address: str) -> Any:
 
 
 def _is_safe_openid_address(address: str) -> bool:
-    """Over TLS, or on this machine."""
+    """Whether an address uses TLS, or is on this machine."""
     place = urlsplit(address)
     return place.scheme == "https" or (
         place.scheme == "http" and place.hostname in ("127.0.0.1", "localhost")

@@ -1,4 +1,4 @@
-"""`PendingPush`, a request that waits for the gate; `Receipt`, `Busy`, `Conflict`: its answers."""
+"""`PendingPush`, a request that waits for the gate; its answers `Receipt`, `Busy`, `Conflict`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ NO_VALUES: FloatArray = np.zeros(0)  # a request that only moves the clock
 
 
 class Busy(TidegateError):  # noqa: N818  # a state, and no fault
-    """More waits for the gate than it may hold. Nothing was taken: send it again later."""
+    """The gate's queue is full. Nothing was taken: send it again later."""
 
 
 class Fault(TidegateError):  # noqa: N818  # as problem details call it
-    """Something happened that should not. Nothing was released."""
+    """An unexpected error. Nothing was released."""
 
     def __init__(self) -> None:
         super().__init__("nothing was released. Please report it (SECURITY.md)")
 
 
 class Conflict(RefusedError):  # noqa: N818  # as HTTP calls it
-    """The request contradicts what was taken before.
+    """The request contradicts earlier ones.
 
     Attributes:
         seen: how many values the stream has taken: the next must continue there. None: that is not
@@ -42,7 +42,7 @@ class Conflict(RefusedError):  # noqa: N818  # as HTTP calls it
 
 
 def fulfil_request(answer: Future[Any] | LoopAnswer, outcome: Any) -> None:
-    """Give an answer, unless whoever waits for it has left.
+    """Give an answer, unless the client has left.
 
     A request whose connection was cancelled must not stop the thread that serves all others:
     `set_result` raises then. What it brought is released all the same; it is known by its key.
@@ -57,7 +57,7 @@ def fulfil_request(answer: Future[Any] | LoopAnswer, outcome: Any) -> None:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What became of a request: it is durable.
+    """The durable result of a request.
 
     Attributes:
         start: the place of its first value in the stream, counted from 0; None for events, whose
@@ -72,13 +72,13 @@ class Receipt:
 
 
 def request_id(*parts: str) -> str:
-    """A digest of who sent a request, and of what it is recognised by."""
+    """A digest of the sender and of the request's identification."""
     found = [part.encode() for part in parts]
     return hashlib.sha256(b"".join(b"%d " % len(part) + part for part in found)).hexdigest()
 
 
 class RequestsOfSameRows:
-    """What the requests for all columns of the same rows have in common."""
+    """The common part of the requests for all columns of the same rows."""
 
 
 @dataclass(eq=False, repr=False)  # raw values; keys may be names
@@ -115,7 +115,7 @@ class PendingPush:
 
     @property
     def request_id(self) -> str | None:
-        """What a request that is sent again is recognised by; None: it cannot be.
+        """The id that recognises a repeated request. None: it has none.
 
         Its key, or else the place of its values, and its sender: nobody is told whether somebody
         else has used a key, or which values were taken at a place. A digest: keys may be names.
@@ -126,7 +126,7 @@ class PendingPush:
         return request_id(self.sender, kind, name)
 
     def content(self) -> bytes:
-        """All that makes two requests the same, as bytes. As secret as the values."""
+        """All that makes two requests equal, as bytes. As secret as the values."""
         times = b"" if self.times is None else self.times.ticks.tobytes()
         return b"%d %d " % (self.values.size, -1 if self.start is None else self.start) + (
             self.values.tobytes() + times + repr((self.keys, self.until)).encode()

@@ -49,19 +49,19 @@ def problem(
 
 
 class RefusedRequest(HTTPException):  # as `HTTPException`, which it is
-    """A request that goes no further."""
+    """A refusal of a request, with its response."""
 
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(status, detail, headers)
 
     @property
     def answer(self) -> JSONResponse:
-        """What the client is told."""
+        """The response for the client."""
         return refused(self)
 
 
 def of(error: TidegateError, **more: Any) -> JSONResponse:
-    """What a client is told of an error of ours: they hold no values."""
+    """The response to an error of ours; these carry no values."""
     status, title = next((code, name) for kind, code, name in _KINDS if isinstance(error, kind))
     headers = {"Retry-After": "1"} if status in (429, 503) else None
     if isinstance(error, Conflict) and error.seen is not None:
@@ -71,7 +71,7 @@ def of(error: TidegateError, **more: Any) -> JSONResponse:
 
 
 def _problem_of_spent(error: CapExceeded) -> str:
-    """What a cap means here. Producers are told it, too: what was spent is not for them."""
+    """The response to an exceeded cap. Producers get it too, so it omits what was spent."""
     return (
         f"source {said(error.source)}: this would cost more than its cap allows. Nothing was "
         "released. An admin sees what was spent in GET /v1/ledger, and changes the cap with PUT "
@@ -80,13 +80,13 @@ def _problem_of_spent(error: CapExceeded) -> str:
 
 
 def refused(error: HTTPException) -> JSONResponse:
-    """What a client is told of a request that goes no further."""
+    """The response to a refused request."""
     headers = dict(error.headers) if error.headers else None
     return problem(error.status_code, "refused", str(error.detail), headers=headers)
 
 
 def install(app: FastAPI) -> None:
-    """Let the app answer every error in this form. Frameworks echo input by default."""
+    """Answer every error of the app in this form. Frameworks echo input by default."""
 
     @app.exception_handler(TidegateError)
     async def ours(_: Request, error: TidegateError) -> JSONResponse:
@@ -114,7 +114,7 @@ def install(app: FastAPI) -> None:
 
 
 def _problem_place(one: dict[str, Any]) -> str:
-    """What is wrong where; the name of a field that nobody knows is the client's own text."""
+    """The place and the kind of a mistake; names of unknown fields are the client's own text."""
     where = [str(part) for part in one["loc"]]
     if one["type"] == "json_invalid":
         return f"the {where[0]} is not JSON, at character {where[-1]}"
@@ -124,7 +124,7 @@ def _problem_place(one: dict[str, Any]) -> str:
 
 
 def fault(error: Exception) -> JSONResponse:
-    """What is told of an error that should not happen: neither its words nor a traceback.
+    """The response to an unexpected error, without its message or traceback.
 
     Both may quote the data. The framework would write them to its log.
     """

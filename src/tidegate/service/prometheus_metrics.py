@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: public facts only, no counts of what was not released."""
+"""Metrics for Prometheus: public facts only, no counts of what was not released."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Counts what leaves the gate."""
+    """Counts released data."""
 
     def __init__(self, live: LiveReaders) -> None:
         self._registry = CollectorRegistry()
@@ -35,14 +35,14 @@ class Metrics:
         readers.set_function(lambda: live.readers)
 
     def count(self, group: PushGroup) -> None:
-        """Note what a group released. Groups of events that release nothing are not counted."""
+        """Count what a group released. Groups of events that release nothing are not counted."""
         if group.rows:
             self._groups.inc()
         for stream, pieces in group.rows.items():
             self._rows.labels(stream).inc(sum(rows.values.size for rows in pieces))
 
     def count_devices(self, working: DeviceRequestGroup) -> None:
-        """Note what devices asked and reported: the number of reports is public in this model."""
+        """Count questions and reports of devices; both are public in this model."""
         for (task, outcome), count in working.counts().items():
             if outcome == "asked":
                 self._asked.labels(task).inc(count)
@@ -50,5 +50,5 @@ class Metrics:
                 self._reports.labels(task, outcome).inc(count)
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """All metrics, in the format of Prometheus."""
         return generate_latest(self._registry)

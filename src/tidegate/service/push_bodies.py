@@ -52,7 +52,7 @@ def read_pushed_table(body: bytes) -> Any:
 
 
 def _arrow_body_size(pyarrow: Any, body: bytes) -> tuple[int, int]:
-    """Rows, and bytes of the buffers once they are unpacked."""
+    """The number of rows, and the size of the unpacked buffers in bytes."""
     rows = unpacked = 0
     for message in pyarrow.ipc.MessageReader.open_stream(body):
         if message.type not in (_RECORD_BATCH, "dictionary"):
@@ -68,7 +68,7 @@ def _arrow_body_size(pyarrow: Any, body: bytes) -> tuple[int, int]:
 
 
 def _unpacked_body(header: bytes, batch: int, body: bytes) -> int:
-    """How many bytes the buffers of a batch have: a packed one begins with that number."""
+    """The size of a batch's buffers in bytes; a packed one begins with that number."""
     if not _body_field(header, batch, _COMPRESSION):
         return len(body)
     buffers = _body_table(header, _body_field(header, batch, _BUFFERS))
@@ -87,7 +87,7 @@ def _unpacked_body(header: bytes, batch: int, body: bytes) -> int:
 
 
 def _body_field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a table is; 0: it is left out."""
+    """The offset of a field in a table; 0: it is missing."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     size = struct.unpack_from("<H", data, fields)[0]
     place = 4 + 2 * number
@@ -117,7 +117,7 @@ MEDIA_TYPES = (JSON, *_LINES, ARROW)
 
 
 class PushedRows(NamedTuple):
-    """What a body holds; `valued`: whether it has values, and not only times of events."""
+    """The content of a body; `valued`: whether it has values, not only times of events."""
 
     values: FloatArray
     times: Times | None

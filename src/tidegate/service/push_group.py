@@ -1,4 +1,4 @@
-"""`PushGroup`: pushes of one transaction: recognised if sent again, released, answered."""
+"""`PushGroup`: the pushes of one transaction: recognise repetitions, release, answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DIGEST, _START = range(2)  # columns of a request that was kept
 
 
 class PushGroup:
-    """Pushes requests, in their order within each stream.
+    """Pushes requests in order within each stream.
 
     Attributes:
         rows: what was released, by stream.
@@ -50,7 +50,7 @@ class PushGroup:
         self.rows: dict[str, list[RowBlock]] = {}
 
     def push(self, requests: Sequence[PendingPush]) -> None:
-        """Everything of these requests, in the open transaction.
+        """Push all of these requests, in the open transaction.
 
         Raises:
             UnevenError: one column of some rows was taken, and another refused.
@@ -77,11 +77,11 @@ class PushGroup:
 
     @property
     def size(self) -> int:
-        """How many rows were released."""
+        """The number of released rows."""
         return sum(block.values.size for blocks in self.rows.values() for block in blocks)
 
     def answer(self) -> None:
-        """The transaction is durable: let the answers leave."""
+        """Send the answers: the transaction is durable."""
         with wakeups_together():
             for one, outcome in self._outcomes:
                 fulfil_request(one.answer, outcome)
@@ -89,7 +89,7 @@ class PushGroup:
     # -- one stream ------------------------------------------------------------------------------
 
     def _taken_before(self, one: PendingPush) -> Receipt | None:
-        """The receipt of a request that a stream took before it was retired; None: it is new."""
+        """The receipt of a request taken before its stream was retired. None: it is new."""
         try:
             run, name = self._streams.run(one.stream), self._streams.existing(one.stream).name
         except StorageError:
@@ -104,7 +104,7 @@ class PushGroup:
             waiting = self._push_new(run, name, waiting)
 
     def _push_new(self, run: Run, name: str, waiting: list[PendingPush]) -> list[PendingPush]:
-        """Push these, but for those that may be others of them sent again: they come next."""
+        """Push these requests, except possible repetitions of others: they come next."""
         new: list[PendingPush] = []
         later: list[PendingPush] = []
         seen = run.seen
@@ -126,7 +126,7 @@ class PushGroup:
         return later
 
     def _again(self, run: Run, name: str, one: PendingPush, seen: int) -> Outcome | None:
-        """The answer to a request that was sent before, or that does not follow; None: it is new.
+        """The answer to a repeated request, or to one with a gap before it. None: it is new.
 
         `seen`: how many values there are, with those of all requests before it.
 
@@ -176,7 +176,7 @@ class PushGroup:
         return self._stored_request(run, name, one) is not None
 
     def _push_batch(self, run: Run, name: str, batch: list[PendingPush]) -> None:
-        """Requests that can be pushed together: how a stream is split changes nothing."""
+        """Push requests together: how a stream is split changes nothing."""
         start = run.seen
         if not _pushes_follow(batch, start):  # a request before them was refused
             for one in batch:
@@ -203,7 +203,7 @@ class PushGroup:
         self._note(run, name, batch, start)
 
     def _check_paid_for(self, run: Run, name: str, count: int) -> None:
-        """Refuse values that the cap allows in part only: sent again, that part would come twice.
+        """Refuse values that the cap allows in part only: repeated, that part would count twice.
 
         Raises:
             CapExceeded: nothing was taken.
@@ -213,7 +213,7 @@ class PushGroup:
             self._streams.ledger.check(run.source, due, part=part)
 
     def _note(self, run: Run, name: str, batch: list[PendingPush], start: int) -> None:
-        """Receipts.
+        """Store the receipts.
 
         What is kept to recognise a request can be read in the database: no number that is not
         public. A place is taken again where a new epoch begins.
@@ -240,12 +240,12 @@ class PushGroup:
 
 
 def _push_meets(one: PendingPush, start: int, end: int) -> bool:
-    """Whether a request says that its values lie at places in [start, end)."""
+    """Whether a request claims places that overlap [start, end)."""
     return one.start is not None and one.start < end and start < one.start + one.values.size
 
 
 def _pushes_follow(batch: list[PendingPush], place: int) -> bool:
-    """Whether each request begins where the one before it ends, the first of them at `place`."""
+    """Whether each request begins where the previous one ends, the first of them at `place`."""
     for one in batch:
         if one.start not in (None, place):
             return False
@@ -254,17 +254,17 @@ def _pushes_follow(batch: list[PendingPush], place: int) -> bool:
 
 
 def _sealed_push(run: Run, request_id: str) -> str:
-    """What is stored of a request: keys may be names, and whoever reads a backup could guess."""
+    """The stored form of a request, sealed: keys may be names, which a reader could guess."""
     return run.fingerprint(request_id.encode()).hex()
 
 
 def _push_receipt(run: Run, start: int, count: int, *, repeated: bool = False) -> Receipt:
-    """The receipt, without the place where that would count events or dropped rows of others."""
+    """The receipt, without positions that would reveal numbers of events or of dropped rows."""
     return Receipt(start if stream_places_are_public(run) else None, count, repeated)
 
 
 def _push_changed_something(error: TidegateError, run: Run) -> bool:
-    """Whether memory may be ahead of the database: then the whole group is given up."""
+    """Whether memory may be ahead of the database; then the whole group is given up."""
     return isinstance(error, StorageError) or run.cut_short
 
 

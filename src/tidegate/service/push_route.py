@@ -1,4 +1,4 @@
-"""`POST /v1/streams/NAME/values`, the way of most requests: plain ASGI, without the framework.
+"""`POST /v1/streams/NAME/values`, the most frequent request: plain ASGI, without the framework.
 
 Routing, dependencies and parsing of the framework take four times as long as all of this.
 """
@@ -41,14 +41,14 @@ class PushRoute:
 
     @staticmethod
     def match(scope: Scope) -> str | None:
-        """The stream of a request that brings values; None: it is another one."""
+        """The stream of a request with values. None: another request."""
         if scope["method"] != "POST":
             return None
         found = PATH.fullmatch(scope["path"])
         return None if found is None else unquote(found[1])
 
     async def __call__(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         mark_values_in_traces(scope)
         try:
             receipt = await self._taken(name, scope, receive)
@@ -113,7 +113,7 @@ class PushRoute:
 
 
 def refuse_clock_of_push(stream: StoredStream) -> None:
-    """A producer's clock is of no use where the service's own closes ticks."""
+    """Refuse a producer's clock where the service's own clock closes ticks."""
     if stream.grace is not None:
         raise SettingError("until", "must be left out: the service's clock closes these ticks")
 
@@ -129,7 +129,7 @@ def _push_parameters(query: bytes) -> dict[str, str]:
 
 
 def push_idempotency_key(header: bytes | None) -> str | None:
-    """What makes a request safe to repeat; None: nothing. Blanks around it do not count."""
+    """The key that makes a request safe to repeat, without outer blanks. None: none."""
     header = None if header is None else header.strip(b" \t")
     if header is not None and not 0 < len(header) <= _LONGEST:
         raise problem_details.RefusedRequest(400, "Idempotency-Key must have 1 to 200 characters")
@@ -137,7 +137,7 @@ def push_idempotency_key(header: bytes | None) -> str | None:
 
 
 def push_media_type(header: bytes | None, known: Collection[str]) -> str:
-    """What a body is; without a header, JSON. Parameters such as `charset` are left out.
+    """The media type of a body; JSON without a header. Parameters such as `charset` are left out.
 
     Another kind is refused, even if its bytes could be read: a number in a CSV file is JSON, too.
     """
@@ -149,7 +149,7 @@ def push_media_type(header: bytes | None, known: Collection[str]) -> str:
 
 
 async def read_push_body(receive: Receive, most: int | None = None) -> bytes:
-    """The body, read no further than it may be long."""
+    """Read the body, up to its size limit."""
     most = push_bodies.MOST_BYTES if most is None else most
     pieces, size = [], 0
     while True:
@@ -169,7 +169,7 @@ async def read_push_body(receive: Receive, most: int | None = None) -> bytes:
 
 
 def push_idempotency_parameter(*, required: bool) -> dict[str, object]:
-    """The header that names a request, so that it can be sent again."""
+    """The documentation of the header with a request's key."""
     return {
         "name": "Idempotency-Key",
         "in": "header",

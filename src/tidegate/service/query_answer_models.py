@@ -1,4 +1,4 @@
-"""Answers of `POST …/query` as models: all that the library's answers hold (`answer_models`)."""
+"""Models of answers of `POST …/query`: all fields of the library's answers (`answer_models`)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class AnswersByKey(AnswerModel):
 
 
 class MovingAnswers(ManyAnswers):
-    """Sums over a window that slides; spans are nanoseconds since 1970, as texts."""
+    """Sums over a sliding window; spans are nanoseconds since 1970, as texts."""
 
     rows: list[int]
     spans: list[list[str]] | None

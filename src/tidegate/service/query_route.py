@@ -1,4 +1,4 @@
-"""`POST …/query`: one route for every question about sums; what the Python client asks."""
+"""`POST …/query`: one route for all queries of sums, which the Python client uses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Ends = (
 
 
 class QueryQuestion(BaseModel):
-    """Ranges of positions or of time, a table of sums over parts, or sums over a window."""
+    """Ranges of positions or times, a table of sums over parts, or sums over a window."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -46,8 +46,8 @@ class QueryQuestion(BaseModel):
     to: str | None = Field(None, examples=["2024-03-01"])
     every: str | int | None = Field(None, examples=["1d"])
     over: str | int | None = Field(None, description="Sums over a window of this length.")
-    start: int | None = Field(None, description="Of windows: a position.")
-    end: int | None = Field(None, description="Of windows: a position.")
+    start: int | None = Field(None, description="For windows: a position.")
+    end: int | None = Field(None, description="For windows: a position.")
     confidence: float = 0.95
     as_of: int | None = None
     keys: Annotated[list[str], Field(max_length=_MOST_KEYS)] | None = Field(
@@ -56,7 +56,7 @@ class QueryQuestion(BaseModel):
     each: bool = Field(False, description="A table for each key, instead of one of their total.")
 
     def asked(self, view: View) -> dict[str, Any]:
-        """The answers of a stream."""
+        """The answers of a stream to this query."""
         if self.over is not None:
             return self._moving(view, self.over)
         if isinstance(view, KeyedView):
@@ -76,7 +76,7 @@ class QueryQuestion(BaseModel):
         return {"answer": encoded_answers(found)}
 
     def _moving(self, view: View, over: str | int) -> dict[str, Any]:
-        """Sums over a window that slides, of a stream or of one key."""
+        """Sums over a sliding window, of a stream or of one key."""
         ends: dict[str, Any] = {"start": self.start, "end": self.end}
         ends |= {"from_": self.from_, "to": self.to}
         windows = MovingWindows(
@@ -91,7 +91,7 @@ class QueryQuestion(BaseModel):
         )
 
     def _keyed(self, view: KeyedView) -> dict[str, Any]:
-        """The answer of one key, or the total over a group: of one range, or by time."""
+        """The answer about one key, or about the total of a group: one range, or by time."""
         chosen: dict[str, Any] = {"keys": self.keys, "confidence": self.confidence}
         if self.as_of is not None:
             raise QueryError("as_of: a stream with keys answers as of now")

@@ -22,7 +22,7 @@ _MOST_READ = 1 << 20  # rows that are looked through for one page
 
 
 class RowBlock(NamedTuple):
-    """Rows of a stream in the order in which they were released.
+    """Rows of a stream in order of release.
 
     Attributes:
         first: the place of the first one in that order, counted from 0.
@@ -41,7 +41,7 @@ class RowBlock(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows | KeyedRows, position: int) -> RowBlock:
-        """Released rows; `position`: how many the stream has, with these."""
+        """A block of released rows; `position` is the stream's number of rows including these."""
         if isinstance(rows, Rows):
             return cls(*rows)
         first = position - len(rows)
@@ -59,7 +59,7 @@ class RowBlock(NamedTuple):
         return RowBlock(self.first + low, *cut)
 
     def chosen(self, mask: Any) -> RowBlock:
-        """Some of the rows, with the place of each if they are not next to each other."""
+        """A selection of the rows, with the place of each if they are not consecutive."""
         places = np.arange(self.first, self.end)[mask]
         kept: list[Any] = [None if one is None else one[mask] for one in self[1:-1]]
         first = int(places[0]) if places.size else self.first
@@ -73,7 +73,7 @@ class RowBlock(NamedTuple):
 
 
 def packed_released_rows(block: RowBlock) -> bytes:
-    """All columns, one after the other, in little-endian order."""
+    """All columns, one after another, in little-endian order."""
     columns: list[Any] = [block.values.astype("<f8"), block.levels.astype("<f8")]
     if block.codes is not None and block.positions is not None:
         columns += [block.codes.astype("<i8"), block.positions.astype("<i8")]
@@ -83,7 +83,7 @@ def packed_released_rows(block: RowBlock) -> bytes:
 
 
 def unpacked_released_rows(first: int, end: int, body: bytes) -> RowBlock:
-    """What was packed: two to five columns, and an even number of them without times.
+    """The inverse of packing: two to five columns; without times an even number.
 
     Raises:
         StorageError: the database holds something else.
@@ -100,7 +100,7 @@ def unpacked_released_rows(first: int, end: int, body: bytes) -> RowBlock:
 
 
 def stored_rows(stream: str, block: RowBlock) -> dict[str, Any]:
-    """A row of the table."""
+    """A row for the table of the database."""
     times = {}
     if block.times is not None:
         times = {"time_first": int(block.times.min()), "time_last": int(block.times.max())}
@@ -109,7 +109,7 @@ def stored_rows(stream: str, block: RowBlock) -> dict[str, Any]:
 
 
 def rows_between(database: Database, stream: str, start: int, end: int) -> Iterator[RowBlock]:
-    """Released rows at the places [start, end) of a stream, as far as there are such."""
+    """The existing released rows of a stream at the places [start, end)."""
     table = database_schema.released
     query = (
         select(table.c.first, table.c.end, table.c.body)
@@ -123,7 +123,7 @@ def rows_between(database: Database, stream: str, start: int, end: int) -> Itera
 
 
 class RowPage(NamedTuple):
-    """Some rows, and the place from which the next page goes on; None: there are no more yet."""
+    """Rows, and the place where the next page begins. None: there are no more yet."""
 
     blocks: list[RowBlock]
     following: int | None
@@ -138,7 +138,7 @@ def page_of_rows(
     codes: Sequence[int] | None = None,
     times: tuple[int | None, int | None] = (None, None),
 ) -> RowPage:
-    """At most `limit` rows from a place on; of some keys, and with from ≤ time < to, if asked."""
+    """At most `limit` rows from a place on; of some keys, and with from ≤ time < to, if given."""
     table = database_schema.released
     query = select(table.c.first, table.c.end, table.c.body).where(
         table.c.stream == stream, table.c.end > start
@@ -170,7 +170,7 @@ def page_of_rows(
 def _mask_of_rows(
     block: RowBlock, codes: IntArray | None, times: tuple[int | None, int | None]
 ) -> Any:
-    """Which rows are asked for."""
+    """A mask of the requested rows."""
     mask = np.ones(block.values.size, dtype=np.bool_)
     if codes is not None and block.codes is not None:
         mask &= np.isin(block.codes, codes)
@@ -183,7 +183,7 @@ def _mask_of_rows(
 
 
 def rows_as_json(block: RowBlock, names: Sequence[str] | None) -> dict[str, object]:
-    """Rows as columns. Times are nanoseconds since 1970, as texts: browsers round such numbers."""
+    """Rows as columns. Times are nanoseconds since 1970, as texts: browsers would round them."""
     found: dict[str, object] = {"first": block.first}
     if block.places is not None:
         found["places"] = block.places.tolist()
@@ -204,7 +204,7 @@ def row_response(
     arrow: bool,
     start: int,
 ) -> Response:
-    """A page of rows. `next`: where the next one begins, or the same question again later."""
+    """A page of rows. `next` is where the next page begins, or where to ask again later."""
     ends = [int(one.row_places[-1]) + 1 for one in page.blocks]
     following = page.following
     if following is None:

@@ -30,7 +30,7 @@ _STRANGERS = 1 << 16  # bytes of a body without a token: the framework reads it 
 
 @dataclass
 class RequestLimits:
-    """What one client may ask of the service.
+    """The limits for one client.
 
     Attributes:
         rate: requests in a second, for each token; None: as many as come. Without a token: all
@@ -47,7 +47,7 @@ class RequestLimits:
     _left: dict[str, tuple[float, float]] = field(default_factory=dict, repr=False)
 
     def wait(self, who: str) -> float:
-        """0: go on; else the seconds after which this client may ask again.
+        """0 if the client may continue; else the seconds until it may ask again.
 
         A token bucket: it fills at the rate, and holds what a burst may use.
         """
@@ -93,14 +93,14 @@ class DirectRequests(Protocol):
     """Answers some requests without the framework."""
 
     def match(self, scope: Scope) -> Any:
-        """What a request is about; None: it is not for here."""
+        """The subject of a request. None: the framework handles it."""
 
     async def __call__(self, found: Any, /, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
 
 
 class RequestFront:
-    """Puts the role of whoever asks into the request, and refuses before anything is locked."""
+    """Adds the sender's role to the request, and refuses it before any lock is taken."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class RequestFront:
         self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -164,7 +164,7 @@ class RequestFront:
         await self._app(scope, receive, send)
 
     async def _refused(self, scope: Scope) -> Any:
-        """An answer to a request that goes no further; None: it may."""
+        """The response to a refused request. None: it may continue."""
         given, length = b"", b"0"
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -195,7 +195,7 @@ class RequestFront:
 
 
 def _request_through_proxy(scope: Scope) -> bool:
-    """Whether the request comes from this machine: from a proxy, who knows how it came there.
+    """Whether the request comes from this machine: a proxy, which knows the original address.
 
     A socket of the file system has no address. Anybody else is not believed.
     """
@@ -210,7 +210,7 @@ def _request_through_proxy(scope: Scope) -> bool:
 def _begun_request(
     coming: Generator[Any, Any, Message], waits: Any
 ) -> Generator[Any, Any, Message]:
-    """Go on with something that was begun, and waits for this."""
+    """Continue an awaited operation that has already begun."""
     while True:
         try:
             sent = yield waits
@@ -226,11 +226,11 @@ def _begun_request(
 
 
 class BodyError(HTTPException):  # as one, the framework lets it through
-    """A body came too slowly, or is too long."""
+    """A body arrived too slowly, or is too long."""
 
 
 class _LimitedBody:
-    """Waits for the pieces of a body, but neither for ever nor for more than may be sent.
+    """Reads a body within limits of time and size.
 
     How long a body is need not be said beforehand, and the framework keeps all of it.
     """

@@ -1,4 +1,4 @@
-"""`Service`: the service as a process: started, stopped, its parts put together."""
+"""`Service`: the service as a process: its parts, its start and its stop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GARBAGE = (20_000, 20, 20)  # objects, and collections, until cycles are looked
 
 
 def settle_process_memory() -> None:
-    """Look for unreachable cycles less often, and never among what the program itself consists of.
+    """Make garbage collection rarer, and exempt the program's own long-lived objects.
 
     A tenth of the time of a short request went into that.
     """
@@ -46,7 +46,7 @@ def settle_process_memory() -> None:
 
 @dataclass(frozen=True)
 class Service:
-    """An open gate, its tokens and its live readers."""
+    """An open gate with its tokens and live readers."""
 
     gate: GateThread
     tokens: Tokens
@@ -62,7 +62,7 @@ class Service:
         *,
         new_epoch: bool = False,
     ) -> Service:
-        """Open the database in a folder, or PostgreSQL; and begin to work."""
+        """Open the database in a folder, or PostgreSQL; and start the gate."""
         if database is not None and not database.startswith("postgresql://"):
             raise SettingError("database", "must begin with postgresql://")
         place = Database(folder, database, new_epoch=new_epoch)
@@ -71,13 +71,13 @@ class Service:
         return cls(gate, Tokens(place), LiveReaders(place))
 
     def make_token(self, role: str, label: str) -> str:
-        """A token, which is shown once."""
+        """Make a token, which is shown once."""
         made = make_token_in(self.gate, self.tokens, role, label).result()
         self.tokens.changed()
         return made
 
     def revoke_tokens(self, label: str) -> int:
-        """Remove the tokens with a label; how many there were."""
+        """Remove the tokens with a label; return their number."""
         gone = revoke_in(self.gate, self.tokens, label).result()
         self.tokens.changed()
         return gone
@@ -117,7 +117,7 @@ class Service:
         private_key: Path | None = None,
         log_format: str = "text",
     ) -> None:
-        """Serve until a signal comes; what waits by then is still released."""
+        """Serve until a signal comes; waiting pushes are still released."""
         logs_and_traces.begin_log(log_format)
         if logs_and_traces.configure_traces():
             self.gate.telemetry = logs_and_traces.TelemetryTraces()
@@ -130,7 +130,7 @@ class Service:
             port=port,
             http=SlowRequestProtocol,
             ws="none",  # there are none; looking for a library would write a line for each request
-            proxy_headers=False,  # addresses of clients are nobody's business: see `RequestFront`
+            proxy_headers=False,  # addresses of clients are not logged: see `RequestFront`
             ssl_certfile=certificate,
             ssl_keyfile=private_key,
             log_config=None,  # ours: one form for all lines
@@ -147,13 +147,13 @@ class Service:
 
 
 class _ProcessServer(uvicorn.Server):
-    """A server whose live readers end when it stops: they would never end by themselves."""
+    """A server that disconnects live readers when it stops: they would never end by themselves."""
 
     def __init__(self, config: uvicorn.Config, live: LiveReaders) -> None:
         super().__init__(config)
         self._live = live
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        """Let live readers go, then finish the requests that are there."""
+        """Disconnect live readers, then finish the present requests."""
         self._live.end()
         await super().shutdown(sockets)

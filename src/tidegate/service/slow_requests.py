@@ -1,4 +1,4 @@
-"""Connections whose requests do not come in time are closed: before the framework sees them.
+"""Close connections whose requests arrive too slowly, before the framework sees them.
 
 A client that opens connections and says little on them (slow loris) would hold each for ever:
 uvicorn waits for the end of a request's head as long as the connection lasts, and keeps a head of
@@ -18,7 +18,7 @@ _MOST_HEAD = 65_536  # bytes before the body
 
 
 class SlowRequestProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, with an end to its patience."""
+    """uvicorn's protocol, with time limits."""
 
     _whole = False  # whether the last request has come to its end
     _in_body = False
@@ -27,17 +27,17 @@ class SlowRequestProtocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request, but not for ever."""
+        """Start the time limit for the first request."""
         super().connection_made(transport)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for."""
+        """Stop the time limit."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A piece of a request, or all of it."""
+        """Note a piece of a request."""
         self._came += len(data)
         super().data_received(data)
         if self._whole:
@@ -49,17 +49,17 @@ class SlowRequestProtocol(HttpToolsProtocol):
             self._wait()
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Note the first byte of a request."""
         self._whole = self._in_body = False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
+        """Note that the headers are complete."""
         self._in_body = True
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The request is whole: what comes now belongs to another one."""
+        """Note that the request is complete: later bytes belong to the next one."""
         self._whole, self._came = True, 0
         super().on_message_complete()
 
@@ -73,7 +73,7 @@ class SlowRequestProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _look(self) -> None:
-        """Close the connection, unless enough has come to wait longer."""
+        """Close the connection, unless enough has arrived."""
         left = self._begun + PATIENCE + self._came / _SLOWEST - self.loop.time()
         if self.flow.read_paused:  # it is the service that does not read
             left = max(left, PATIENCE)

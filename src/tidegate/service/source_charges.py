@@ -1,4 +1,4 @@
-"""What a source was charged, range by range: what the live page draws of the ledger.
+"""The charges of a source by range, for the live page's chart of the ledger.
 
 The rows of a source are cut wherever a charge begins or ends. Charges on the same rows add up; what
 counts is the range that has spent most. Nothing in it is secret (see `tidegate.ledger`).
@@ -72,7 +72,7 @@ def _shown_charges(
 
 
 def _charged_streams(gate: GateThread, source: str, epochs: set[str]) -> dict[str, str]:
-    """The names of the streams that these charges were for, by the id of their noise."""
+    """The names of the charged streams, by the id of their noise."""
     found: dict[str, str] = {}
     for name in [name for one in gate.streams.listed() for name in _charged_epochs(one, source)]:
         if len(found) >= len(epochs) or len(found) >= _MOST_STREAMS:

@@ -1,4 +1,4 @@
-"""The ledger of the service: a row of the database for each line."""
+"""The ledger of the service: one database row for each line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.service.database import Database
 
 
 class SqlLedger(HashedLines):
-    """The ledger of the service: a row of the database for each line."""
+    """The ledger of the service: one database row for each line."""
 
     def __init__(self, database: Database, key: bytes | None = None) -> None:
         super().__init__(Path("ledger of the service"), key)
@@ -27,7 +27,7 @@ class SqlLedger(HashedLines):
         return self._database.connection
 
     def reconcile(self) -> None:
-        """Bring the ledger and its copy in the folder together, before it is read."""
+        """Make the ledger and its copy in the folder equal, before reading."""
         if self._database is None:
             return
         table = database_schema.ledger
@@ -55,5 +55,5 @@ class SqlLedger(HashedLines):
             self._database.mirror.add(line.removesuffix(b"\n"))
 
     def close(self) -> None:
-        """Refuse everything further: what is in memory may be ahead of the database."""
+        """Refuse further use: memory may be ahead of the database."""
         self._database = None

@@ -1,4 +1,4 @@
-"""The state of one stream in the service's database, with keys or without."""
+"""The state of one stream in the service's database, with or without keys."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ _CONTENT = (
 
 
 class NoSqlAnchors:
-    """The database as a whole has an anchor (`Database`), so a stream needs none."""
+    """No anchors for a stream: the database as a whole has one (`Database`)."""
 
     anchor = commit = None
 
     def keep(self, anchor: Anchor) -> None:
-        """The charge is part of the transaction."""
+        """Do nothing: the charge is part of the transaction."""
 
     def keep_commit(self, anchor: Anchor) -> None:
-        """The commit is part of the transaction."""
+        """Do nothing: the commit is part of the transaction."""
 
 
 class SqlPlace:
-    """What stores of streams have in common. Writes join the open transaction of the database."""
+    """The common part of stores of streams. Writes join the open transaction of the database."""
 
     own_ledger = False
 
@@ -98,7 +98,7 @@ class SqlPlace:
         return self._ledger
 
     def close(self) -> None:
-        """The database stays open."""
+        """Do nothing: the database stays open."""
 
     @property
     def _open(self) -> Connection:
@@ -141,7 +141,7 @@ class SqlPlace:
         return _sql_bytes(self._open.execute(query).scalar())
 
     def inputs(self) -> bytes:
-        """All input digests, one after the other."""
+        """All input digests, concatenated."""
         return b"".join(self._bodies(database_schema.inputs))
 
     def _bodies(self, table: Table) -> list[bytes]:
@@ -150,7 +150,7 @@ class SqlPlace:
 
 
 class SqlStore(SqlPlace):
-    """Keeps one stream."""
+    """Stores one stream."""
 
     disowned = False
 
@@ -168,7 +168,7 @@ class SqlStore(SqlPlace):
         self._open.execute(insert(database_schema.states).values(stream=self._name, body=state))
 
     def commit(self, state: bytes, anchor: Anchor, changes: StateChanges) -> None:
-        """Write a new state and new rows of everything else."""
+        """Write a new state and all other new rows."""
         self._write_users(changes.users)
         self._write_facts({"anchor": json.dumps(anchor).encode()})
         self._replace(state)
@@ -193,7 +193,7 @@ class SqlStore(SqlPlace):
         self._write_facts(facts)
 
     def scrub(self) -> None:
-        """SQLite overwrites what was deleted; PostgreSQL does when it vacuums."""
+        """Do nothing: SQLite overwrites deleted data, PostgreSQL does when it vacuums."""
 
     def _replace(self, state: bytes) -> None:
         if self._open.execute(_CHANGE_STATE, {"of": self._name, "new": state}).rowcount != 1:
@@ -223,7 +223,7 @@ class SqlStore(SqlPlace):
         return _sql_bytes(self._open.execute(query).scalar())
 
     def journal_length(self) -> int:
-        """How many rows the journal has."""
+        """The number of rows in the journal."""
         return self._length(database_schema.journal)
 
     def journal_rows(self, start: int, end: int) -> list[bytes]:
@@ -245,11 +245,11 @@ class SqlStore(SqlPlace):
             start += len(rows)
 
     def users(self) -> list[bytes]:
-        """The rows that count users, in order."""
+        """The rows with counts of users, in order."""
         return self._bodies(database_schema.users)
 
     def phases(self) -> list[Phase]:
-        """Every phase so far."""
+        """All phases so far."""
         table = database_schema.phases
         columns = (table.c.start, table.c.threshold, table.c.epoch, table.c.floor)
         query = select(*columns).where(self._here(table)).order_by(table.c.start)
@@ -261,10 +261,10 @@ def _sql_bytes(value: Any) -> bytes | None:
 
 
 class SqlKeyedStore(SqlPlace):
-    """Keeps one stream with keys; only changed pages are written."""
+    """Stores one stream with keys; only changed pages are written."""
 
     def commit(self, changes: KeyedChanges) -> None:
-        """Write what changed. The rows are written by the group: readers need them by position."""
+        """Write what changed, except the rows: the group writes them, for readers by position."""
         self._write_facts({"head": changes.head})
         if changes.pages:
             self._write_pages(changes.pages)
@@ -286,7 +286,7 @@ class SqlKeyedStore(SqlPlace):
         self._open.execute(replaced, rows)
 
     def names(self) -> list[bytes]:
-        """All names that were committed, in order."""
+        """All committed names, in order."""
         return self._bodies(database_schema.names)
 
     def pages(self) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""`StoredStream`: the public facts of a stream, as the database keeps them."""
+"""`StoredStream`: the public facts of a stream in the database."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ class StoredStream:
 
     @cached_property
     def pipeline(self) -> Pipeline:
-        """What it is released by."""
+        """The pipeline of its release."""
         return Pipeline.from_settings(self.settings)
 
     @cached_property
     def specification(self) -> Keyed | None:
-        """What releases each of its keys; None: it has none."""
+        """The keyed specification of its release. None: it has no keys."""
         return None if self.keys is None else stream_keyed_by(self.pipeline, self.keys)
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised."""
+        """The guarantee of the stream."""
         return (self.specification or self.pipeline).guarantee
 
     @property
     def counts_rows(self) -> bool:
-        """Whether it is public how many rows came: not of events, nor where keys are declared."""
+        """Whether the number of rows is public: not for events, nor with declared keys."""
         return self.pipeline.ticks is None and (self.keys is None or self.keys["names"] is None)
 
     @property
@@ -75,14 +75,14 @@ class StoredStream:
         return self.name.partition(EPOCH)[0]
 
     def row(self) -> dict[str, Any]:
-        """The stream as the table has it."""
+        """The stream as a row of the table."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         keys = None if self.keys is None else json.dumps(self.keys)
         return {**facts, "settings": json.dumps(self.settings), "keys": keys}
 
     @classmethod
     def from_row(cls, row: Any) -> StoredStream:
-        """What `row` was taken of."""
+        """The stream from what `row` returned."""
         facts = dict(row._mapping)
         keys = None if facts["keys"] is None else json.loads(facts["keys"])
         return cls(**{**facts, "settings": json.loads(facts["settings"]), "keys": keys})
@@ -111,7 +111,7 @@ class StoredStream:
 
 @contextmanager
 def advising(name: str) -> Iterator[None]:
-    """Say of a state that cannot be opened what to do in a service.
+    """Add advice for operators of a service to errors about states that cannot be opened.
 
     Elsewhere that is an argument, or `--new-epoch`, which here begins *every* stream anew.
     """
@@ -137,7 +137,7 @@ def newest_epochs(streams: Iterable[StoredStream]) -> dict[str, StoredStream]:
 
 
 def stream_keyed_by(pipeline: Pipeline, keys: dict[str, Any]) -> Keyed:
-    """A specification from what is stored."""
+    """The keyed specification from stored settings."""
     names = keys["names"]
     return keyed(
         pipeline,

@@ -1,4 +1,4 @@
-"""Bearer tokens with a role, stored as hashes; making and revoking them is noted in the ledger."""
+"""Bearer tokens with a role, stored as hashes; the ledger notes when they are made and revoked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Tokens:
         self._lock = threading.Lock()
 
     def make(self, role: str, label: str) -> str:
-        """A new token, in the open transaction. It is shown once: only its hash is kept."""
+        """Make a token, in the open transaction. It is shown once: only its hash is stored."""
         if role not in PERMISSIONS:
             raise SettingError("role", f"must be one of {', '.join(PERMISSIONS)}, not {said(role)}")
         check_entry_text("label", label)
@@ -53,13 +53,13 @@ class Tokens:
         return token
 
     def revoke(self, label: str) -> int:
-        """Remove all tokens with this label, in the open transaction; how many there were."""
+        """Remove all tokens with this label, in the open transaction; return their number."""
         gone = delete(database_schema.tokens).where(database_schema.tokens.c.label == label)
         count: int = self._database.connection.execute(gone).rowcount
         return count
 
     def changed(self) -> None:
-        """Read tokens again. Call it once a change is committed.
+        """Read the tokens again, after a change is committed.
 
         A request that came before the commit has read the tokens of before.
         """
@@ -67,7 +67,7 @@ class Tokens:
             self._known = None
 
     def listed(self) -> list[dict[str, str]]:
-        """Role, label and time of every token; not the tokens, which nobody knows."""
+        """Role, label and time of every token; the tokens themselves are not stored."""
         table = database_schema.tokens
         query = select(table.c.role, table.c.label, table.c.created).order_by(table.c.created)
         with self._database.reading() as connection:
@@ -75,11 +75,11 @@ class Tokens:
 
     @property
     def loaded(self) -> bool:
-        """Whether `find` knows the tokens that are committed."""
+        """Whether `find` has the committed tokens."""
         return self._known is not None
 
     def load(self) -> None:
-        """Read the tokens, unless that was done."""
+        """Read the tokens, once."""
         with self._lock:
             if self._known is None:
                 table = database_schema.tokens
@@ -89,24 +89,24 @@ class Tokens:
                 self._known = {str(row[0]): (str(row[1]), str(row[2])) for row in rows}
 
     def find(self, token: str) -> tuple[str, str | None, str]:
-        """The digest of a token, its role (None: it is unknown) and its label."""
+        """The digest of a token, its role (None: unknown) and its label."""
         digest = _token_digest(token)
         role, label = (self._known or {}).get(digest, (None, ""))
         return digest, role, label
 
     def role(self, token: str) -> str | None:
-        """The role of a token; None: it is unknown."""
+        """The role of a token. None: it is unknown."""
         self.load()
         return self.find(token)[1]
 
 
 def _token_digest(token: str) -> str:
-    """Tokens have 256 random bits, so a plain hash is enough; looked up by it, nothing leaks."""
+    """A plain hash: enough for tokens of 256 random bits, and look-ups by it leak nothing."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
 def make_token_in(gate: GateThread, tokens: Tokens, role: str, label: str) -> Future[str]:
-    """Make a token, and note it."""
+    """Make a token, and note it in the ledger."""
 
     def made() -> str:
         token = tokens.make(role, label)
@@ -117,7 +117,7 @@ def make_token_in(gate: GateThread, tokens: Tokens, role: str, label: str) -> Fu
 
 
 def revoke_in(gate: GateThread, tokens: Tokens, label: str) -> Future[int]:
-    """Revoke the tokens with a label, and note it."""
+    """Revoke the tokens with a label, and note it in the ledger."""
 
     def revoked() -> int:
         count = tokens.revoke(label)

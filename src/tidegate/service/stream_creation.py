@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 def _stream_settings_refused(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """What Python says about arguments that a method does not take, as an error of ours."""
+    """Convert Python's error about arguments that a method does not take into ours."""
 
     @wraps(function)
     def called(*args: Given.args, **more: Given.kwargs) -> Result:
@@ -58,7 +58,7 @@ class Ticks(BaseModel):
         None,
         max_length=20,
         examples=["1min"],
-        description="The service's clock closes ticks, so long after their end: events that come "
+        description="The service's clock closes ticks, this long after their end: events that come "
         "later are not counted. Without it, producers say what their clock shows (until).",
     )
 
@@ -117,7 +117,7 @@ class NewStream(BaseModel):
         return events(self.epsilon, self.bound, **clock, **self.settings)
 
     def grace(self, pipeline: Pipeline) -> int | None:
-        """Seconds after the end of a tick at which the service closes it; None: it does not."""
+        """Seconds from the end of a tick until the service closes it. None: it does not."""
         if self.events is None or self.events.grace is None or pipeline.ticks is None:
             return None
         if pipeline.ticks.clock.zone is None:
@@ -132,7 +132,7 @@ class NewStream(BaseModel):
 
     @_stream_settings_refused
     def key_settings(self, pipeline: Pipeline) -> dict[str, Any] | None:
-        """How keys are treated; None: there are none."""
+        """The settings about keys. None: there are no keys."""
         if self.keys is None:
             if self.shared_threshold:
                 raise SettingError("shared_threshold", "needs keys")
@@ -143,7 +143,7 @@ class NewStream(BaseModel):
         return found
 
     def checked(self) -> dict[str, Any]:
-        """What these settings promise, and what is doubtful about them."""
+        """The guarantee of these settings, and warnings about them."""
         pipeline = self.pipeline()
         _ = self.grace(pipeline)
         keys = self.key_settings(pipeline)
@@ -165,7 +165,7 @@ class Column(BaseModel):
         examples=["100"], description="A public upper bound of a value."
     )
     share: str | StrictFloat | None = Field(
-        None, description="Of ε; columns without one divide the rest evenly."
+        None, description="The share of ε; columns without one divide the rest evenly."
     )
     settings: dict[str, Any] = Field(
         default_factory=dict, description="Settings of the method, for this column."
@@ -173,13 +173,13 @@ class Column(BaseModel):
 
 
 class NewColumns(BaseModel):
-    """Streams to create for rows with several values: ε is that of a row, and is divided."""
+    """Streams to create for rows with several values; they share the ε of a row."""
 
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(examples=["trips"], max_length=100)
     method: str = Field("adaptive", max_length=100)
-    epsilon: str | StrictFloat = Field(examples=["1"], description="Of a row; as text it is exact.")
+    epsilon: str | StrictFloat = Field(examples=["1"], description="ε of a row; exact as text.")
     columns: dict[str, Column] = Field(
         examples=[{"fare": {"bound": "100"}, "tip": {"bound": "30", "share": "0.3"}}],
         min_length=1,
@@ -190,7 +190,7 @@ class NewColumns(BaseModel):
 
     @_stream_settings_refused
     def pipelines(self) -> dict[str, Pipeline]:
-        """What releases each column: a replaced row replaces all its values, so budgets add up."""
+        """The pipeline of each column. A replaced row replaces all its values: budgets add up."""
         names = checked_column_names(list(self.columns))
         given = {name: one.share for name, one in self.columns.items() if one.share is not None}
         epsilon, shares = positive("epsilon", self.epsilon), shares_of(names, given)
@@ -203,16 +203,16 @@ class NewColumns(BaseModel):
 
 
 class Plan(NewStream):
-    """What would these settings give?"""
+    """Settings whose errors are to be predicted."""
 
     name: str = "plan"
     lengths: list[int] = Field([1, 100, 10_000], description="Lengths of ranges, in rows.")
     threshold: float | str | None = Field(None, description="θ to assume; default: the bound.")
-    roughness: float = Field(0.05, description="How far the level wanders, as a share of θ.")
+    roughness: float = Field(0.05, description="The level's drift over the horizon, in θ.")
 
     @_stream_settings_refused
     def expected(self) -> dict[str, Any]:
-        """The errors to expect, from settings alone."""
+        """The errors to expect, computed from settings alone."""
         if not 0 < len(self.lengths) <= _MOST_LENGTHS or max(self.lengths) > _LONGEST:
             raise InputError(f"lengths: up to {_MOST_LENGTHS} of them, of up to {_LONGEST:,} rows")
         pipeline = self.pipeline()

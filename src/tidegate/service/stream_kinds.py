@@ -19,12 +19,12 @@ MOST_TICKS = 1 << 20  # that one request may close
 
 
 def pipeline_of_stream(run: Run) -> Pipeline:
-    """What releases a stream, or each of its keys."""
+    """The pipeline of a stream, or of each of its keys."""
     return run.specification.pipeline if isinstance(run, CommittedKeyed) else run.pipeline
 
 
 def stream_places_are_public(run: Run) -> bool:
-    """Whether it is public how many rows were taken: not of events, nor of rows that are dropped.
+    """Whether the number of taken rows is public: not for events, nor if rows may be dropped.
 
     Where keys are declared, rows of other keys are dropped, and nobody is told that they came.
     """
@@ -34,7 +34,7 @@ def stream_places_are_public(run: Run) -> bool:
 
 
 def of_one_kind_together(requests: list[PendingPush]) -> list[list[PendingPush]]:
-    """Neighbours that can be one push: of one clock, and without ticks to close in between."""
+    """Group neighbours that can be one push: same clock, and no ticks to close in between."""
     found: list[list[PendingPush]] = []
     for one in requests:
         if found and _streams_alike(found[-1][-1], one):
@@ -51,7 +51,7 @@ def _streams_alike(one: PendingPush, other: PendingPush) -> bool:
 
 
 def pushed_by_kind(run: Run, batch: list[PendingPush]) -> list[RowBlock]:
-    """Release what some requests bring, which are alike.
+    """Release the rows of several requests of one kind.
 
     Raises:
         TidegateError: nothing was taken, unless `run.cut_short`.
@@ -95,7 +95,7 @@ def _pushed_to_keyed_stream(
 
 
 def check_clock_of_stream(run: Run, until: str) -> None:
-    """Refuse a clock that none of the stream's ticks can follow."""
+    """Refuse a clock that no tick of the stream can follow."""
     ticks = pipeline_of_stream(run).ticks
     if ticks is None:
         raise SettingError("until", "is for event streams")
@@ -112,7 +112,7 @@ def _joined_by_kind(times: list[Times]) -> Times | None:
 
 
 def position_of_stream(run: Run) -> int:
-    """How many rows were released."""
+    """The number of released rows."""
     return run.position if isinstance(run, DurableRelease) else run.release.position
 
 
@@ -122,10 +122,10 @@ def epoch_of_stream(run: Run) -> str:
 
 
 def key_names_of_stream(run: Run) -> list[str] | None:
-    """The keys of a stream, by code; None: it has none."""
+    """The keys of a stream, by code. None: it has no keys."""
     return run.release.keys if isinstance(run, CommittedKeyed) else None
 
 
 def clock_of_stream(pipeline: Pipeline) -> str | None:
-    """The zone of times without one, where the stream says it."""
+    """The zone for times without one, if the stream has it."""
     return None if pipeline.ticks is None else pipeline.ticks.clock.zone

@@ -1,4 +1,4 @@
-"""Streams over HTTP: checked, planned, created, changed, retired."""
+"""Routes of streams: check, plan, create, change, retire."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidegate.service.openapi_document import documented_answers
 from tidegate.service.stream_creation import NewStream, Plan
 from tidegate.service.strict_json import StrictRoute
 
-Name = Annotated[str, Path(max_length=200, description="Of a stream; NAME@1 is its first epoch.")]
+Name = Annotated[str, Path(max_length=200, description="A stream; NAME@1 is its first epoch.")]
 _MOST_KEYS = 10_000  # in an answer
 
 

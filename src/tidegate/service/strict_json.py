@@ -1,4 +1,4 @@
-"""JSON objects that have a field twice are refused: two readers may differ on which one counts."""
+"""Refuse JSON objects with a repeated field: two readers may differ on which one counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TWICE = "the body has a field twice"
 def check_strict_json(
     text: bytes, counts: Iterable[tuple[str, int]], *, lines: bool = False
 ) -> None:
-    """Refuse text, known to be JSON, in which a field comes twice in one object.
+    """Refuse JSON text with a field that occurs twice in one object.
 
     As a rule it is enough to count: the text is parsed again only where a name has an escape, or
     comes more often than fields have it.
@@ -49,10 +49,10 @@ class _StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route of the framework that reads bodies so."""
+    """A route of the framework with such checks of bodies."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request."""
+        """The handler of requests."""
         answer = super().get_route_handler()
 
         async def answered(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Values over HTTP: released rows, sums and tables of a stream, live readers; and the clock."""
+"""Routes of values: released rows, sums and tables of a stream, live readers; and the clock."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Text = Annotated[str | None, Query(max_length=200)]
 
 
 class ValuesQuestion(BaseModel):
-    """What all questions have: a range of time, and keys."""
+    """The common part of all queries: a range of time, and keys."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,19 +59,19 @@ class ValuesQuestion(BaseModel):
     keys: str | None = Field(None, max_length=100_000, description="Keys, with commas between.")
 
     def given(self) -> dict[str, Any]:
-        """What was asked for, by the names in the address."""
+        """The given parameters, by their names in the address."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
 class RowsQuestion(ValuesQuestion):
-    """Released rows."""
+    """A query for released rows."""
 
     start: int = Field(0, ge=0, le=LARGEST, description="The place of the first row.")
     limit: int = Field(1000, ge=0, le=MOST_ROWS)
 
 
 class SumQuestion(ValuesQuestion):
-    """A sum, a count and a mean."""
+    """A query for a sum, a count and a mean."""
 
     start: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
     end: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
@@ -79,9 +79,9 @@ class SumQuestion(ValuesQuestion):
 
 
 class MovingQuestion(ValuesQuestion):
-    """Sums and means over a window that slides."""
+    """A query for sums and means over a sliding window."""
 
-    over: str = Field(max_length=18, description="Its length: 1h, 1d, 1w; or a number of rows.")
+    over: str = Field(max_length=18, description="Window length: 1h, 1d, 1w; or a number of rows.")
     every: _Text = Field(None, description="How far apart windows end; a quarter of `over`.")
     start: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
     end: int | None = Field(None, ge=0, le=LARGEST, description="A position.")
@@ -89,10 +89,10 @@ class MovingQuestion(ValuesQuestion):
 
 
 class TableQuestion(ValuesQuestion):
-    """Sums, means and rates, part by part."""
+    """A query for sums, means and rates, part by part."""
 
     every: str = Field("1d", max_length=18, description="15min, 1h, 1d, 1w; or a number of rows.")
-    total: bool = Field(False, description="Of all keys together.")
+    total: bool = Field(False, description="The total over all keys.")
     confidence: float = Field(0.95, gt=0, lt=1)
 
 
@@ -103,7 +103,7 @@ AskedTable = Annotated[TableQuestion, Query()]
 
 
 _TAKEN = documented_answers(TakenValues, 202, description="The values are durable.")
-_TAKEN["responses"][200] = {"model": TakenValues, "description": "They were taken before."}
+_TAKEN["responses"][200] = {"model": TakenValues, "description": "The values were taken before."}
 _ROWS = documented_answers(ReleasedPage, tagged=True)
 _ROWS["responses"][200]["content"] = {
     push_bodies.ARROW: {"schema": {"type": "string", "format": "binary"}}
@@ -114,7 +114,7 @@ _EVENTS = documented_text_answers(
 
 
 class Moment(BaseModel):
-    """What the clock shows."""
+    """The time that the clock shows."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Rows with several values are taken whole: all their columns, or none.
+"""Take rows with several values as a whole: all their columns, or none.
 
 What the cap or a retired column refuses is found before anything is pushed. Should one column be
 refused all the same when another was pushed, the transaction is given up, and tried without it.
@@ -18,7 +18,7 @@ Refused = dict[RequestsOfSameRows, TidegateError]
 
 
 class UnevenError(TidegateError):
-    """One column of a row was taken and another was not: the transaction must be given up.
+    """One column of a row was taken and another was not: the transaction must be aborted.
 
     Attributes:
         refused: these rows, and why.
@@ -32,7 +32,7 @@ class UnevenError(TidegateError):
 def refused_whole_rows(
     requests: Sequence[PendingPush], streams: OpenStreams, known: Callable[[PendingPush], bool]
 ) -> Refused:
-    """Rows that cannot be taken whole, and why; nothing is changed.
+    """Rows that cannot be taken as a whole, with reasons; changes nothing.
 
     `known`: whether a request was taken before. It is recognised later, and costs nothing.
     """
@@ -64,13 +64,13 @@ def _check_whole_rows(
         run = streams.writable(one.stream)
         if isinstance(run, DurableRelease):
             charges += run.due(before.get(one.stream, 0) + one.values.size)
-    if charges:  # of all columns: each may fit under the cap, and all together not
+    if charges:  # over all columns: each may fit under the cap, but not all together
         stream = streams.existing(columns[0].stream)
         streams.ledger.check(stream.source, charges, part=stream.part or "")
 
 
 def check_rows_are_even(outcomes: Iterable[tuple[PendingPush, Receipt | TidegateError]]) -> None:
-    """Refuse to commit rows of which one column was taken now, and another refused.
+    """Refuse to commit rows with a column that was taken and one that was refused.
 
     Raises:
         UnevenError: memory is ahead of what may be committed.

@@ -1,4 +1,4 @@
-"""The ledger of a release in Spark: every released row says what its epoch costs.
+"""The ledger of a release in Spark: every released row has the cost of its epoch.
 
 Executors share no file, so a charge is a part of the rows it pays for: it cannot be lost without
 them, or be written without them. Folding the rows gives what each key has spent.
@@ -20,7 +20,7 @@ def charges(released: DataFrame) -> DataFrame:
 
 
 def spent_by_key(released: DataFrame) -> DataFrame:
-    """What each key has spent: (key, epochs, epsilon), exactly.
+    """The exact ε that each key has spent: (key, epochs, epsilon).
 
     Epochs of one key are releases of the same source, so they add up.
     """

@@ -41,19 +41,19 @@ class EventShard(SealedShard):
 
     @classmethod
     def begin(cls, plan: ExecutorSettings, number: int, names: list[str], query: str) -> EventShard:
-        """A shard with these keys and without events."""
+        """A new shard with these keys and no events."""
         randomness = GivenShardEpoch(plan.epoch(query))
         release = keyed(plan.pipeline, keys=names).start(randomness, record=False)
         return cls(plan, number, _shard_of_events(release))
 
     @classmethod
     def identity(cls, plan: ExecutorSettings) -> str:
-        """Of pipeline and number of shards."""
+        """The digest of pipeline and number of shards."""
         return digest({"events": plan.pipeline.settings(), "shards": plan.shards}).hex()
 
     @classmethod
     def restored(cls, plan: ExecutorSettings, number: int, body: dict[str, Any]) -> EventShard:
-        """With its keys."""
+        """The shard with keys and event logs from this body."""
         specification = keyed(plan.pipeline, keys=body["names"])
         release = specification.resume(body["keys"].tobytes())
         return cls(plan, number, _shard_of_events(release))
@@ -64,7 +64,7 @@ class EventShard(SealedShard):
         return {"names": list(self.release.keys), "keys": keys}
 
     def take(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """A batch: take its events, then release the ticks that its clock has closed.
+        """Take the events of a batch, then release the ticks that its clock has closed.
 
         A row without a key is one of the clock: all ticks before its time are over. Events that
         arrive with the clock that closes their tick still count; later ones are dropped. Which
@@ -107,7 +107,7 @@ def _shard_of_events(release: Any) -> KeyedEventRelease:
 
 
 def check_cap_of_events(plan: ExecutorSettings, declared: pd.DataFrame) -> None:
-    """Every declared key is released, so every one is charged, before anything is read."""
+    """Check the cap for every declared key before anything is read: each will be charged."""
     for name, before in zip(declared[NAME], declared[EPSILON], strict=True):
         total = exact("epsilon", before) + plan.epsilon
         if plan.cap is not None and total > plan.cap:
@@ -123,7 +123,7 @@ class EventShardProcessor(SealedStateProcessor):
         initialState: pd.DataFrame,  # noqa: N803
         timerValues: Any,  # noqa: N803
     ) -> None:
-        """The declared keys of a shard, with what each has spent before: at first, frame by frame.
+        """Take the declared keys of a shard, and what each has spent, frame by frame.
 
         All frames come before the first event, so the shard is begun again with more keys.
         """
@@ -141,7 +141,7 @@ class EventShardProcessor(SealedStateProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """All rows of one shard in a batch."""
+        """Take all rows of one shard in a batch."""
         frames = [frame for frame in rows if len(frame)]
         found = self._state.get() if frames else None
         if found is None:  # a shard without keys gets the clock only

@@ -1,4 +1,4 @@
-"""What executors need to know: public settings, and the place of the secret."""
+"""The settings for executors: public ones, and the place of the secret."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_SHARDS = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutorSettings:
-    """The settings of a release in Spark. All of them are public, and go over the wire.
+    """The settings of a release in Spark. All of them are public, and are sent to executors.
 
     What follows from them is worked out once for all shards of a task.
 
@@ -60,17 +60,17 @@ class ExecutorSettings:
 
     @cached_property
     def specification(self) -> Keyed:
-        """The keyed release of one shard. Undeclared keys were filtered before."""
+        """The keyed specification of one shard. Undeclared keys were filtered before."""
         return keyed(self.pipeline, keys_are_public=True)
 
     @cached_property
     def epsilon(self) -> Fraction:
-        """What one epoch of a key costs its values."""
+        """The cost of one epoch for the values of a key."""
         return Fraction(by_key(self.pipeline.guarantee).epsilon)
 
     @cached_property
     def earlier(self) -> list[ExecutorSettings]:
-        """What earlier versions made of the same arguments: checkpoints go on as they began."""
+        """Pipelines that earlier versions built from the same arguments, for old checkpoints."""
         return [replace(self, pipeline=each) for each in earlier_pipelines(self.pipeline)]
 
     def epoch(self, query: str) -> Epoch:
@@ -79,12 +79,12 @@ class ExecutorSettings:
 
     @cached_property
     def identity(self) -> str:
-        """A digest of what a state depends on: 128 bits, since every state carries it."""
+        """A digest of the settings that a state depends on: 128 bits, since every state has it."""
         settings = {"keyed": self.specification.settings(), "shards": self.shards}
         return digest(settings)[:16].hex()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Plain settings: executors may run another version of a class, never other settings."""
+        """Pickle plain settings: an executor may run another version of the class."""
         settings = self.pipeline.settings(), self.secret.place, self.shards, self.gaps
         cap = None if self.cap is None else str(self.cap)
         return _rebuilt_settings, (*settings, cap, self.packed, self.timed, self.label)

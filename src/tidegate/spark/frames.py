@@ -1,4 +1,4 @@
-"""Rows of Spark as arrays, and released values as rows: plain ones, or packed into arrays.
+"""Rows of Spark as arrays, and released values as rows: plain, or packed into arrays.
 
 Errors of pandas and pyarrow show the value they stumbled over, so none of them leaves.
 
@@ -33,7 +33,7 @@ _LONGEST_RELEASED = 1 << 16  # values of a packed row that is written
 
 
 def check_number_in_frame(df: DataFrame, name: str, setting: str = "value") -> None:
-    """Refuse a column that Spark would have to convert: its error shows what it cannot."""
+    """Refuse a column that Spark would have to convert: its errors quote values."""
     if not isinstance(df.schema[name].dataType, NUMBERS):
         raise SettingError(setting, "must be a number: convert it before")
 
@@ -41,7 +41,7 @@ def check_number_in_frame(df: DataFrame, name: str, setting: str = "value") -> N
 def input_rows_of_frames(
     frames: Iterable[pd.DataFrame], *, packed: bool, timed: bool
 ) -> InputRows | None:
-    """The rows of all frames of a shard; None: there are none."""
+    """The rows of all frames of a shard. None: there are none."""
     whole = [frame for frame in frames if len(frame)]
     if not whole:
         return None
@@ -73,7 +73,7 @@ def input_rows_of_frames(
 
 
 def _sorted_frame_codes(keys: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
-    """Which of the names each row has, −1 for none; sorted: arrival must not decide anything."""
+    """The index of each row's name, −1 for none; sorted, so that arrival does not matter."""
     codes, names = pd.factorize(keys)
     order = np.argsort(names)
     if (order[1:] > order[:-1]).all():
@@ -84,7 +84,7 @@ def _sorted_frame_codes(keys: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
 
 
 def _joined_frames(lists: NDArray[Any], kind: Any) -> NDArray[Any]:
-    """The items of all lists, one after another; a missing number is NaN."""
+    """The items of all lists, concatenated; a missing number is NaN."""
     parts = [one for one in lists if one is not None and len(one)]
     if not parts:
         return np.zeros(0, dtype=kind)
@@ -102,7 +102,7 @@ def _joined_frames(lists: NDArray[Any], kind: Any) -> NDArray[Any]:
 
 
 def output_frame(shard: Shard, released: ReleasedShardValues) -> pd.DataFrame:
-    """Released values as rows; every row says what its epoch costs."""
+    """Released values as rows; every row has the cost of its epoch."""
     count = len(released)
     if shard.plan.packed:
         columns, count = _packed_frame_columns(released)
@@ -125,7 +125,7 @@ def _none(count: int) -> NDArray[Any]:
 
 
 def _packed_frame_columns(released: ReleasedShardValues) -> tuple[dict[str, Any], int]:
-    """A row for each key: its positions follow one another."""
+    """One row for each key, with consecutive positions."""
     codes, positions = released.codes, released.positions
     begins = np.ones(codes.size, dtype=np.bool_)
     np.not_equal(codes[1:], codes[:-1], out=begins[1:])

@@ -1,4 +1,4 @@
-"""Lists of numbers as a column that Spark takes over in one piece.
+"""Lists of numbers as a column that Spark copies in one piece.
 
 PySpark turns every array of a column of objects into a Python list, and every number of it into an
 object, before Arrow packs them again: a third of all processor time of a query with packed rows
@@ -19,10 +19,10 @@ from tidegate.lattice import IntArray
 
 
 class _ListColumn(pd.arrays.ArrowExtensionArray):
-    """A list array for Spark alone: a list made of each list is the same column of Arrow."""
+    """A list array for Spark only: it equals the same column as Python lists."""
 
     def map(self, mapper: Any, na_action: Any = None) -> _ListColumn:
-        """The column itself: PySpark maps lists to lists, and nobody else sees this column."""
+        """The column itself: PySpark maps lists to lists here."""
         return self
 
 

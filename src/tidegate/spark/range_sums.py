@@ -1,4 +1,4 @@
-"""Range sums with intervals over the table of released rows, where it is; totals over keys.
+"""Range sums with intervals over the table of released rows, inside Spark; totals over keys.
 
 No question costs privacy: all that is read was released.
 """
@@ -178,7 +178,7 @@ def _range_answer(
 
 
 def _range_record(pipeline: Pipeline, values: FloatArray) -> Record:
-    """What was measured of one key, from its rows."""
+    """The record of one key, from its rows."""
     fixed: Any = pipeline.threshold
     phases = [Phase(0, float(fixed.value), "")]
     out = BytesIO()

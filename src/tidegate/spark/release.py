@@ -122,7 +122,7 @@ def release(
         )
     else:
         if initial is not None:
-            raise SettingError("initial", "is for streaming DataFrames: a batch does not go on")
+            raise SettingError("initial", "is for streaming DataFrames: a batch has an end")
         nothing = df.sparkSession.createDataFrame([], SCHEMA)
         other = (nothing if before is None else before).groupBy(SHARD)
         work = shard_function(plan, random_bytes(16).hex())
@@ -134,7 +134,7 @@ def release(
 def _released_schema_rows(
     df: DataFrame, key: str, order: str, value: str, time: str | None
 ) -> tuple[DataFrame, bool]:
-    """The rows that executors get, and whether they are packed."""
+    """The rows for executors, and whether they are packed."""
     for setting, name in (("key", key), ("order", order), ("value", value), ("time", time)):
         if name is not None and name not in df.columns:
             raise SettingError(setting, f"there is no column {said(name)}: {', '.join(df.columns)}")
@@ -163,7 +163,7 @@ def _released_schema_rows(
 
 
 def _as_number(column: Column, kind: T.DataType) -> Column:
-    """Times in microseconds since 1970: pandas would move them to the time zone of the session."""
+    """Times as microseconds since 1970: pandas would convert them to the session's time zone."""
     if isinstance(kind, T.ArrayType):
         return F.transform(column, lambda one: _as_number(one, kind.elementType))
     if isinstance(kind, INTEGERS):
@@ -206,13 +206,13 @@ def _sharded_release(charges: DataFrame, shards: int) -> DataFrame:
 
 
 def check_key_of_release(df: DataFrame, name: str, setting: str = "key") -> None:
-    """Refuse keys that Spark writes otherwise than a single process does: 1.0 is "1.0" or "1"."""
+    """Refuse keys that Spark writes differently than a single process: 1.0 is "1.0" or "1"."""
     if not isinstance(df.schema[name].dataType, (*_TEXTS, *INTEGERS)):
         raise SettingError(setting, f"{said(name)} must be a text or a whole number: cast it")
 
 
 def check_state_store_of_release(spark: SparkSession) -> None:
-    """Refuse a state store that `transformWithState` does not run on."""
+    """Refuse a state store that `transformWithState` does not support."""
     if spark.conf.get(_PROVIDER, "") != _ROCKSDB:
         raise SettingError(
             _PROVIDER,

@@ -1,4 +1,4 @@
-"""Which release of a streaming query this is: each has noise of its own.
+"""The label of a release in a streaming query: each label has its own noise.
 
 A query may have several (two columns of one source, in a union). Spark tells its tasks the id of
 the query, and nothing of the operator that they belong to; the same noise in both would be gone
@@ -25,7 +25,7 @@ _held: list[tuple[weakref.ref[DataFrame], str, DataFrame]] = []
 
 
 def label_of(name: str | None, *columns: str | None, gaps: str = CLOSE) -> str:
-    """What tells a release from others of the same query.
+    """The label that distinguishes releases in one query.
 
     Where gaps are filled, or refused until they will be, rows have other positions than where gaps
     are closed.
@@ -56,7 +56,7 @@ def check_label_of_state(stored: str | None, wanted: str) -> None:
 
 
 def check_label(df: DataFrame, label: str) -> None:
-    """Refuse a second release of other rows that could not be told from the first."""
+    """Refuse a second release of other rows with the same label."""
     if not _labels_told_apart(df, label):
         gc.collect()  # a release that nobody holds any more may wait for the collector
     if not _labels_told_apart(df, label):
@@ -74,6 +74,6 @@ def _labels_told_apart(df: DataFrame, label: str) -> bool:
 
 
 def hold_label(released: DataFrame, label: str, df: DataFrame) -> DataFrame:
-    """Remember a streaming release for as long as somebody holds it."""
+    """Reserve the label of a streaming release for as long as the result is referenced."""
     _held.append((weakref.ref(released), label, df))
     return released

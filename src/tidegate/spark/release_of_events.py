@@ -58,8 +58,8 @@ def release_events(
     neither keys, nor numbers of rows, nor when they come tell of an event. An event belongs to one
     key, whose stream alone reads it, with noise of its own: keys are parallel.
 
-    Of a batch, the epoch of a shard follows from a random id of this call and a keyed digest of its
-    events, as in `shard_operators`: evaluated again over other events it has other noise. Of a
+    For a batch, the epoch of a shard follows from a random id of this call and a keyed digest of
+    its events, as in `shard_operators`: evaluated again over other events it has other noise. For a
     stream, it follows from the id of the query and the columns that are read. Spark replays a batch
     after a failure: both sources must deliver the same rows again (Kafka, files, Delta and `rate`
     do, sockets do not).
@@ -177,7 +177,7 @@ def _events_streamed(
 
 
 def event_function(pipeline: Pipeline, secret: MasterSecret, run: str, until: Any) -> _ROW:
-    """What releases the events of one shard."""
+    """The function that releases the events of one shard."""
     settings = pipeline.settings()
 
     def released(group: tuple[Any, ...], frame: pd.DataFrame) -> pd.DataFrame:

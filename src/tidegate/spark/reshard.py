@@ -1,4 +1,4 @@
-"""Change the number of shards: the state of an old checkpoint, for a new query."""
+"""Change the number of shards: turn an old checkpoint's state into that of a new query."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def reshard(
 ) -> DataFrame:
     """The state of a stopped query in `to` shards, for `release(…, shards=to, initial=…)`.
 
-    Every key goes on, bit for bit: its noise follows from the epoch and the key, never from the
+    Every key continues bit for bit: its noise follows from the epoch and the key, never from the
     shard. The new query needs a new checkpoint and may read its source from any earlier place:
     rows that were released are recognised by their sequence numbers and dropped. Delete the old
-    checkpoint: a key that went on in both would put the same noise on different values, if the two
-    queries ever read different rows.
+    checkpoint: a key that continued in both would put the same noise on different values, if the
+    two queries ever read different rows.
 
     Args:
         checkpoint: of the old query, which must be stopped.

@@ -2,7 +2,7 @@
 
     sealed bytes → public part as wanted? → body ║ and back
 
-A state that was begun with what an earlier version made of the same settings goes on with those.
+A state that began with the pipeline of an earlier version continues with that pipeline.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate.state_as_bytes import understood
 
 
 class SealedShard(ABC):
-    """Base of shards, whose whole state is one blob of sealed bytes.
+    """Base of shards, whose whole state is one sealed byte string.
 
     Attributes:
         plan: the settings of the release.
@@ -44,11 +44,11 @@ class SealedShard(ABC):
 
     @abstractmethod
     def body(self) -> dict[str, Any]:
-        """All that is secret. The shard must not be used after it."""
+        """All secret parts. The shard must not be used afterwards."""
 
     @classmethod
     def resume(cls, plan: ExecutorSettings, number: int, data: bytes) -> Self:
-        """Go on from sealed bytes.
+        """Resume from sealed bytes.
 
         Raises:
             SnapshotError: they were tampered with, or belong to another shard or other settings.
@@ -64,7 +64,7 @@ class SealedShard(ABC):
             return cls.restored(plan, number, body)
 
     def sealed(self) -> bytes:
-        """The whole state. The shard must not be used after it."""
+        """The whole state as sealed bytes. The shard must not be used afterwards."""
         public = {**self._public(self.plan, self.number), "label": self.plan.label}
         return seal(public, self.body(), self.plan.secret.sealing_key())
 
@@ -76,7 +76,7 @@ class SealedShard(ABC):
 def _unsealed_shard(
     plan: ExecutorSettings, data: bytes, wanted: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The body of the sealed state of a shard whose public part is as `wanted`."""
+    """The body of a sealed state whose public part equals `wanted`."""
     public, body = unseal(data, plan.secret.sealing_key())
     if public.get("content") != wanted["content"]:
         raise SnapshotError("this is not the state of such a shard")

@@ -1,4 +1,4 @@
-"""The master secret: where executors find it, and what is derived from it.
+"""The master secret: where executors read it, and the keys derived from it.
 
     master secret ─┬─ HKDF(query, release) → epoch: secret and id of the noise of all keys
                    └─ HKDF(epoch)          → the key that seals the state
@@ -61,7 +61,7 @@ class MasterSecret:
         return self._derived(b"tidegate/1/spark/state", SECRET_BYTES)
 
     def digest_key(self) -> bytes:
-        """The key of digests of a batch DataFrame's rows."""
+        """The key for digests of a batch DataFrame's rows."""
         return self._derived(b"tidegate/1/spark/input", SECRET_BYTES)
 
     def _derived(self, info: bytes, length: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Rows of a batch in the order of their sequence numbers: what is late, repeated or missing.
+"""Sort a batch by sequence numbers: late, repeated and missing rows.
 
 Decided by sequence numbers and committed state alone, never by a clock, a watermark or the order
 of arrival: a replay decides the same. Rows may be packed: a row holds the values of the sequence
@@ -52,7 +52,7 @@ class InputRows:
 
 @dataclass(frozen=True)
 class OrderedRows:
-    """Values of all keys, key by key, in the order of their sequence numbers.
+    """Values of all keys, key by key, ordered by sequence number.
 
     Attributes:
         names: the distinct keys of the batch.
@@ -78,7 +78,7 @@ def check_gaps(gaps: str) -> None:
 
 
 def in_order(rows: InputRows, known: IntArray, gaps: str) -> OrderedRows:
-    """Sort a batch; drop what is late or repeated; close, fill or refuse gaps.
+    """Sort a batch; drop late and repeated rows; close, fill or refuse gaps.
 
     **Privacy.** Neighbours differ in the value of one row. Which values are taken depends on keys,
     sequence numbers and times, which are public; of several rows with one sequence number and one
@@ -144,7 +144,7 @@ def in_order(rows: InputRows, known: IntArray, gaps: str) -> OrderedRows:
 
 
 def _places_in_sequence(starts: IntArray, counts: IntArray) -> IntArray | slice:
-    """The places of `_ranges`, as a slice where they follow one another: nothing is moved then."""
+    """The indices of `_ranges`, as a slice if consecutive, so that nothing is copied."""
     ends = starts + counts
     if starts.size and (starts[1:] == ends[:-1]).all():
         return slice(int(starts[0]), int(ends[-1]))

@@ -1,4 +1,4 @@
-"""One shard at work: a keyed release of its keys, and the newest sequence number of each.
+"""A running shard: a keyed release of its keys, and each key's newest sequence number.
 
     rows of a batch → in order, each once → keyed release ║ released rows
     sealed bytes  →  Shard  →  sealed bytes               ║
@@ -30,7 +30,7 @@ from tidegate.tables.repeated_items import RepeatedItems
 
 
 def shard_of(key: Column, shards: int) -> Column:
-    """Which shard a key belongs to."""
+    """The shard of a key."""
     return F.pmod(F.xxhash64(key), F.lit(shards)).cast("int")
 
 
@@ -39,7 +39,7 @@ SCHEMA = f"{SHARD} int, {BODY} binary, {NAME} string, {EPSILON} string"
 
 
 def shard_with_spent(shard: Shard, names: Sequence[str], amounts: Sequence[str]) -> None:
-    """Remember what keys of a shard have spent in earlier epochs."""
+    """Note what keys of a shard have spent in earlier epochs."""
     for name, amount in zip(names, amounts, strict=True):
         before = shard.spent.get(name, Fraction(0))
         shard.spent[name] = before + exact("epsilon", amount)
@@ -47,7 +47,7 @@ def shard_with_spent(shard: Shard, names: Sequence[str], amounts: Sequence[str])
 
 @dataclass(frozen=True)
 class ReleasedShardValues:
-    """Released values of many keys, key by key, in the order of their positions."""
+    """Released values of many keys, key by key, ordered by position."""
 
     keys: NDArray[Any]
     codes: IntArray  # which of the keys each value has
@@ -62,17 +62,17 @@ class ReleasedShardValues:
 
 @dataclass(frozen=True)
 class GivenShardEpoch:
-    """Randomness that was derived: see `MasterSecret.epoch`."""
+    """Randomness with a derived epoch: see `MasterSecret.epoch`."""
 
     epoch: Epoch
 
     def new_epoch(self) -> Epoch:
-        """The epoch that was derived."""
+        """The derived epoch."""
         return self.epoch
 
 
 class Shard(SealedShard):
-    """Made by `begin` or `resume`.
+    """One shard. Made by `begin` or `resume`.
 
     Attributes:
         spent: ε that keys spent in earlier epochs, for the cap.
@@ -92,18 +92,18 @@ class Shard(SealedShard):
 
     @classmethod
     def begin(cls, plan: ExecutorSettings, number: int, epoch: Epoch) -> Shard:
-        """A shard without keys."""
+        """A new shard without keys."""
         release = plan.specification.start(GivenShardEpoch(epoch), record=False)
         return cls(plan, number, release, np.zeros(0, dtype=np.int64))
 
     @classmethod
     def identity(cls, plan: ExecutorSettings) -> str:
-        """Of pipeline and number of shards."""
+        """The digest of pipeline and number of shards."""
         return plan.identity
 
     @classmethod
     def restored(cls, plan: ExecutorSettings, number: int, body: dict[str, Any]) -> Shard:
-        """With its noise, the newest sequence numbers and what keys have spent."""
+        """The shard with release, noise, sequence numbers and spent budgets from this body."""
         release = plan.specification.resume(body["keys"].tobytes())
         release.restore_noise(body["noise"])
         shard = cls(plan, number, release, body["last"].copy())
@@ -111,7 +111,7 @@ class Shard(SealedShard):
         return shard
 
     def body(self) -> dict[str, Any]:
-        """The keyed release, its noise, sequence numbers and what keys have spent."""
+        """The keyed release, its noise, sequence numbers and spent budgets."""
         noise = self.release.noise_kept(np.arange(len(self._codes)), self._rows)
         keys = self.release.snapshot(brief=True)
         return {
@@ -137,11 +137,11 @@ class Shard(SealedShard):
         return self.release.epoch
 
     def push(self, rows: InputRows) -> ReleasedShardValues:
-        """Release a whole batch of this shard."""
+        """Release a whole batch for this shard."""
         return self.take(in_order(rows, self._known(rows.names), self.plan.gaps))
 
     def take(self, ordered: OrderedRows) -> ReleasedShardValues:
-        """Release values that are in order, and follow what was taken before."""
+        """Release values that are in order and follow those taken before."""
         names = ordered.names
         self._check_cap(names)
         column = RepeatedItems(names.tolist(), ordered.codes)
@@ -164,7 +164,7 @@ class Shard(SealedShard):
         return last[codes]
 
     def _check_cap(self, names: NDArray[Any]) -> None:
-        """Stop before the first value of a key goes out that the cap does not pay for."""
+        """Stop before the first value of a key is released that the cap does not allow."""
         cap = self.plan.cap
         if cap is None or not self.spent:
             return

@@ -1,4 +1,4 @@
-"""The operators of Spark: a batch released at once, and shards whose state Spark keeps.
+"""The operators of Spark: release a whole batch, or shards whose state Spark stores.
 
 Spark's keys are shards. In a stream, the state of a shard is one sealed blob.
 """
@@ -25,7 +25,7 @@ Groups = Callable[[tuple[Any, ...], pd.DataFrame, pd.DataFrame], pd.DataFrame]
 
 
 def shard_function(plan: ExecutorSettings, run: str) -> Groups:
-    """What releases the rows of one shard; `run` is a random id, made once for each release.
+    """The function that releases the rows of one shard; `run` is a random id of the release.
 
     A DataFrame is evaluated as often as Spark likes: for every action, and again for a lost task.
     The epoch of a shard follows from the run and from a keyed digest of its rows. The same rows get
@@ -49,7 +49,7 @@ def shard_function(plan: ExecutorSettings, run: str) -> Groups:
 
 
 def _operator_digest(ordered: OrderedRows, key: bytes) -> str:
-    """A keyed digest of all that is released from: names, places and values."""
+    """A keyed digest of all input: names, places and values."""
     found = hashlib.blake2b(key=key, digest_size=16)
     for name in ordered.names:
         found.update(len(name).to_bytes(8, "big") + name.encode())
@@ -73,11 +73,11 @@ class SealedStateProcessor(StatefulProcessor):
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark for each partition."""
+        """Set up a partition; called by Spark."""
         self._state = handle.getValueState(STATE, "body binary")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class ShardProcessor(SealedStateProcessor):
@@ -95,7 +95,7 @@ class ShardProcessor(SealedStateProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """All rows of one shard in a batch."""
+        """Take all rows of one shard in a batch."""
         shard = self._shard(int(key[0]))
         batch = input_rows_of_frames(rows, packed=self._plan.packed, timed=self._plan.timed)
         if batch is None:  # of this shard there is initial state only
@@ -110,7 +110,7 @@ class ShardProcessor(SealedStateProcessor):
         initialState: pd.DataFrame,  # noqa: N803
         timerValues: Any,  # noqa: N803
     ) -> None:
-        """State that another checkpoint had, and what keys have spent before.
+        """Take the state of another checkpoint, and what keys have spent before.
 
         At first, and once for each frame that Spark makes of the initial state.
         """
@@ -133,7 +133,7 @@ class ShardProcessor(SealedStateProcessor):
 
 
 def operator_query_id() -> str:
-    """The id that Spark stored in the checkpoint when it was created."""
+    """The id that Spark stored in the checkpoint on creation."""
     task = TaskContext.get()
     found = None if task is None else task.getLocalProperty(_QUERY)
     if not found:

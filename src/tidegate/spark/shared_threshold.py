@@ -20,7 +20,7 @@ from tidegate.threshold import Fixed
 
 @dataclass(frozen=True)
 class SharedThreshold:
-    """A pipeline whose threshold is known, and what choosing it has cost.
+    """A pipeline with a known threshold, and the cost of choosing it.
 
     Attributes:
         pipeline: with the chosen threshold, as a public number: for `release`.
@@ -36,7 +36,7 @@ class SharedThreshold:
 def shared_threshold(
     sample: DataFrame, pipeline: Pipeline, *, value: str, released: bool
 ) -> SharedThreshold:
-    """Choose the threshold of a pipeline from the values of a sample, once for all keys.
+    """Choose one threshold for all keys of a pipeline from the values of a sample.
 
     For keys with few rows: none of them could choose one by itself. It is also the default of keys
     that come later.

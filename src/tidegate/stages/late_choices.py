@@ -1,8 +1,8 @@
-"""From which position on a choice of θ is a late one: the threshold, answers and published values.
+"""The position from which choices of θ count as late: for thresholds, answers and published values.
 
-A late choice knows so much that the level tells light tails from heavy ones, and its price follows
-the level (`price_of_thresholds.late_price`). Shorter streams, whose tail often grows, live on the
-head-room of the other price (decisions 0102 and 0116).
+A late choice has so many values that the level distinguishes light tails from heavy ones, and its
+price follows the level (`price_of_thresholds.late_price`). Shorter streams, whose tail often grows,
+need the head-room of the other price (decisions 0102 and 0116).
 
 Privacy: public, a function of the horizon. It counts rows or ticks, never events.
 """
@@ -15,7 +15,7 @@ _NEVER = 1 << 62
 
 
 def late_from(horizon: int) -> int:
-    """Choices, and cells of published values, after more values than this are late.
+    """The number of values after which choices, and cells of published values, count as late.
 
     >>> late_from(2**20), late_from(2**18) > 2**60
     (65536, True)

@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def identity(self) -> str:
-        """All that decides about the noise of the nodes. Part of its key: never change it.
+        """The facts that determine the noise of the nodes. Part of its key: never change it.
 
         Names are written out, so that renaming a class or a field changes no noise. (`used` decides
         which nodes are needed, not which noise they get.)
@@ -56,11 +56,11 @@ class Layout:
 
     @property
     def leaves(self) -> int:
-        """How many sums are released."""
+        """The number of released sums."""
         return self.nodes[-1] if self.used is None else self.used
 
     def edge(self, leaf: int) -> int:
-        """Where a leaf begins, counted from the beginning of the block."""
+        """The position in the block where a leaf begins."""
         return leaf * self.length // self.leaves
 
     def leaves_by(self, values: int) -> int:

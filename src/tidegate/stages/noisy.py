@@ -13,7 +13,7 @@ NO_SUMS: IntArray = np.empty(0, dtype=np.int64)  # no leaf was completed
 
 
 class Filtered(NamedTuple):
-    """What a perturber's own filter made of the numbers that it released: public, like these.
+    """The output of a perturber's own filter on released numbers: public, as they are.
 
     A filter of the estimator that is in the same state, of the same kind, would find the same: it
     need not run again.
@@ -54,7 +54,7 @@ class NoiseLaw(Protocol):
 
     @property
     def identity(self) -> str:
-        """All that decides about the noise, in a text that no renaming changes."""
+        """The facts that determine the noise, as a text that no renaming changes."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""The estimators' view of what was released, and their answers."""
+"""Released data as estimators get it, and their answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_NUMBERS: FloatArray = np.empty(0)  # no predictions
 
 
 class Cells(NamedTuple):
-    """How values were published, cell by cell: equal values, then one that completes a total.
+    """How values were published, cell by cell: equal values, then one that corrects the total.
 
     Attributes:
         predictions: for each completed cell, what a value of the next one is published as.
@@ -51,7 +51,7 @@ class Block(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Released numbers whose spans the method decided, oldest first (`Perturber.irregular`).
+    """Released numbers over spans that the method chose, oldest first (`Perturber.irregular`).
 
     Leaf i lies in [edges[i], edges[i + 1]). Its values are published as levels[i], but the last one
     as levels[i + 1].
@@ -64,34 +64,34 @@ class Spans(NamedTuple):
 
 
 class Leaves(Protocol):
-    """The released sums of a stretch, leaf by leaf."""
+    """The released sums of one phase, leaf by leaf."""
 
     closed: int  # leaves completed
     oldest: int  # the first leaf that is still known
 
     def sums(self, leaves: IntArray) -> IntArray:
-        """The sum of all leaves before each of these."""
+        """The sum of all leaves before each of these positions."""
         ...
 
     def between(self, first: IntArray, last: IntArray, most: float = ...) -> FloatArray:
-        """The sums of leaves [first, last): also of so many that 64 bits do not hold them."""
+        """The sums of leaves [first, last), also where 64 bits could overflow."""
         ...
 
     def predictions(self, leaves: IntArray) -> FloatArray:
-        """What a value of each leaf was predicted to be."""
+        """The predicted value in each leaf."""
         ...
 
     def squares(self, leaves: IntArray) -> FloatArray:
-        """The sum of squared residuals of all leaves before each of these."""
+        """The sum of squared residuals of all leaves before each of these positions."""
         ...
 
     def spans(self) -> Spans:
-        """The leaves that are kept, of a perturber with irregular spans."""
+        """The stored leaves, of a perturber with irregular spans."""
         ...
 
 
 class Recorded(NamedTuple):
-    """What was released of a stretch with one threshold: all that an estimator answers from.
+    """What was released with one threshold: all that an estimator answers from.
 
     Attributes:
         perturber: how it was measured.
@@ -121,11 +121,11 @@ class Recorded(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """What truncation took away from range sums, in the unit of the data; all parts add up.
+    """Estimates of what truncation took from range sums, in the unit of the data; all parts add up.
 
     Attributes:
         expected: the estimate. It may also be 0.
-        fallen: the same of values below the floor, as a positive number.
+        fallen: the same for values below the floor, as a positive number.
         variance: added by chance, since few values make up an excess.
         most: what it would be if all values that the released sums allow above the cap were at
             the bound.
@@ -142,12 +142,12 @@ class Excess(NamedTuple):
 
     @classmethod
     def nothing(cls, count: int) -> Excess:
-        """The excess of `count` ranges in which no value was truncated."""
+        """The excess of `count` ranges without truncated values."""
         return cls(*np.zeros((6, count)))
 
 
 class Aim(NamedTuple):
-    """What a threshold was chosen with, and what later phases show: positions and released sums.
+    """What a threshold was chosen from, and what later phases show: positions and released sums.
 
     Attributes:
         share: the share of values above θ that the choice aimed at; 0: as the estimator says.
@@ -174,7 +174,7 @@ NO_AIM = Aim()
 
 @dataclass(frozen=True)
 class Parts:
-    """What a stretch contributes to range sums of capped values, in the unit of the data.
+    """The contribution of one phase to range sums of capped values, in the unit of the data.
 
     `largest_variance` is that of the noisiest single draw. `excess` is to be added for the sum of
     the values themselves; None: it is not known.
@@ -191,39 +191,39 @@ Ranges = tuple[IntArray, IntArray]  # starts and ends
 
 
 class Posterior(ABC):
-    """What is known about the past, given what was released up to some position."""
+    """The posterior of the past, given what was released up to some position."""
 
     @abstractmethod
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end), which must lie within what is recorded."""
 
     def aim_at(self, aim: Aim) -> None:  # noqa: B027  # few estimate what truncation took away
-        """Answer with this from now on: what θ was chosen with. Nothing depends on it here."""
+        """Use this aim in later answers: how θ was chosen. The base class ignores it."""
 
     def prepare(self, others: Sequence[Any]) -> None:  # noqa: B027  # few have work to share
-        """Compute now what the first answers of this and `others` of its class need.
+        """Precompute what the first answers of this and `others` of its class need.
 
         The answers are the same, bit for bit; only sooner for many than one by one.
         """
 
     def parts_of_each(self, others: Sequence[Any], ranges: Sequence[Ranges]) -> list[Parts]:
-        """`parts` of this and of `others` of its class, each over ranges of its own."""
+        """`parts` of this and of `others` of its class, each over its own ranges."""
         every = zip((self, *others), ranges, strict=True)
         return [one.parts(*each) for one, each in every]
 
     def smoothed(self) -> dict[str, Any] | None:
-        """What the first answer about all that is recorded has computed; None: nothing to store.
+        """The result of smoothing the whole record. None: there is nothing to store.
 
         Plain data with arrays.
         """
         return None
 
     def take_smoothed(self, state: State) -> None:  # noqa: B027  # few give something
-        """Answer with what `smoothed` gave for the same record, instead of computing it again."""
+        """Use what `smoothed` returned for the same record, instead of computing it again."""
 
 
 class BlockBudgets(Protocol):
-    """How a budget is divided where blocks pay for choices of θ, too."""
+    """How blocks divide their budget, if they also pay for choices of θ."""
 
     @property
     def epsilon(self) -> Fraction:
@@ -232,9 +232,9 @@ class BlockBudgets(Protocol):
 
     @property
     def horizon(self) -> int:
-        """How many values the trees are made for."""
+        """The number of values that the trees are made for."""
         ...
 
     def part_of(self, choice: int, length: int, threshold: int, ceiling: int) -> Fraction:
-        """The part of ε for the sums of a block with this tree; below 0: of a warm-up."""
+        """The share of ε for the sums of a block with this tree; below 0: for a warm-up."""
         ...

@@ -36,25 +36,25 @@ ENDLESS = 1 << 62  # more values than any stream has
 
 
 class Threshold(Protocol):
-    """Stage 1: choose the level θ at which values are truncated."""
+    """Stage 1: choose the threshold θ at which values are truncated."""
 
     @property
     def bound(self) -> Fraction:
-        """Public upper bound of a value."""
+        """The public upper bound of a value."""
         ...
 
     @property
     def holdout(self) -> int:
-        """How many values are spent on the choice; they are never published."""
+        """How many values choose θ; they are never published."""
         ...
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the choice costs the held-out values."""
+        """The cost of the choice for the held-out values."""
         ...
 
     def ceiling(self, lattice: Lattice) -> int:
-        """The largest θ that can come out, in lattice units: a public number."""
+        """The largest possible θ, in lattice units: a public number."""
         ...
 
     def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:
@@ -67,35 +67,35 @@ class Threshold(Protocol):
 
 
 class PerturberRun(Protocol):
-    """A perturber at work. Its state holds raw partial sums: as secret as the data."""
+    """A running perturber. Its state holds raw partial sums: as secret as the data."""
 
     @property
     def number(self) -> int:
-        """Blocks completed in this horizon."""
+        """The number of blocks completed in this horizon."""
         ...
 
     @property
     def options(self) -> tuple[Layout, ...]:
-        """The layouts to choose from for the block that comes next; public. Fixed methods: one."""
+        """The layouts to choose from for the next block; public. Fixed methods: one."""
         ...
 
     def begin(self, choice: int) -> None:
-        """Measure the next block by this option. The choice may depend on released data only."""
+        """Begin the next block with this option. The choice may depend on released data only."""
         ...
 
     def push(self, values: IntArray) -> Noisy:
-        """Take raw units; give the noisy sums of the leaves that they completed.
+        """Take raw units; return the noisy sums of the leaves that they completed.
 
         They must not reach beyond the end of the block, unless there is one option only.
         """
         ...
 
     def push_one(self, value: int) -> int | None:
-        """Push a single value: gives a noisy sum if it completed a leaf, else None."""
+        """Push one value; return a noisy sum if it completed a leaf, else None."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that `Perturber.start` needs to continue."""
+        """The state that `Perturber.start` resumes from."""
         ...
 
 
@@ -126,7 +126,7 @@ class Perturber(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the noisy sums cost the values after the hold-out.
+        """The cost of the noisy sums for the values after the hold-out.
 
         Per event, or for a larger unit if the noise is made for it (a w-event method): the
         pipeline's `unit` must be that one then, and adds no group privacy.
@@ -134,11 +134,11 @@ class Perturber(Protocol):
         ...
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
-        """The lengths of the blocks of a horizon: public, by position alone."""
+        """The lengths of the blocks of a horizon: public, determined by position alone."""
         ...
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """The options for a block of this length, if θ is `threshold` and the bound `ceiling`."""
+        """The options for a block of this length, if θ is `threshold`, at most `ceiling`."""
         ...
 
     def noise_law(self, threshold: int) -> NoiseLaw | None:
@@ -149,7 +149,7 @@ class Perturber(Protocol):
         ...
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All that decides about noise, for every choice that can come: other noise, other text."""
+        """The facts that determine the noise for every possible choice: other noise, other text."""
         ...
 
     def check(self, ceiling: int) -> Fraction | int:
@@ -162,7 +162,7 @@ class Perturber(Protocol):
     def start(
         self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> PerturberRun:
-        """Begin, or continue from `state`. A first block waits for `begin`."""
+        """Begin, or resume from `state`. The first block waits for `begin`."""
         ...
 
     def settings(self) -> dict[str, Any]:
@@ -171,30 +171,30 @@ class Perturber(Protocol):
 
 
 class EstimatorRun(Protocol):
-    """An estimator at work: sees layouts and released sums, nothing else."""
+    """A running estimator: it sees layouts and released sums, nothing else."""
 
     prediction: float  # of one value of the open cell, in lattice units
 
     @property
     def filled(self) -> int:
-        """Values that were published of the open cell."""
+        """How many values of the open cell have been published."""
         ...
 
     @property
     def model_weights(self) -> int:
-        """What it thinks of its models: a function of released data, kept with the record."""
+        """The weights of its models: a function of released data, stored with the record."""
         ...
 
     def choose(self, options: tuple[Layout, ...], first: bool) -> int:
-        """Which layout the next block should have; `first`: a horizon begins."""
+        """Choose the layout of the next block; `first`: a horizon begins."""
         ...
 
     def begin(self, layout: Layout) -> int:
-        """A block begins; gives how many values may come before the next choice."""
+        """Begin a block; return how many values may come before the next choice."""
         ...
 
     def push(self, noisy: Noisy, out: FloatArray) -> Cells:
-        """Fill `out` with what is published for as many values, in lattice units.
+        """Fill `out` with the published values, one for each value, in lattice units.
 
         `noisy` are the leaves that these values completed. If they end a block, its last cell has
         no prediction after it yet: `begin` makes it.
@@ -202,27 +202,27 @@ class EstimatorRun(Protocol):
         ...
 
     def push_one(self, noisy: int | None) -> float:
-        """Publish one value; `noisy` is the sum of the leaf that it completed, if it did."""
+        """Publish one value; `noisy` is the sum of the leaf that it completed, if any."""
         ...
 
     def level(self, recorded: Recorded) -> float:
-        """What one more value is expected to be, in lattice units."""
+        """The expected next value, in lattice units."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that `Estimator.start` needs to continue, but the layout of the open block."""
+        """The state that `Estimator.start` resumes from, without the layout of the open block."""
         ...
 
 
 class Saved(NamedTuple):
-    """Where an estimator continues: `EstimatorRun.state`, and the layout of the open block."""
+    """The state of an estimator: `EstimatorRun.state`, and the layout of the open block."""
 
     state: State
     layout: Layout | None  # None: no block is open
 
 
 class Estimator(Protocol):
-    """Stage 3: from noisy leaf sums to one number per value, and to answers about ranges."""
+    """Stage 3: turns noisy leaf sums into one number per value, and into answers about ranges."""
 
     adds_up: ClassVar[bool]
     """Whether the published values of every leaf add up to its noisy sum. If so, published values
@@ -230,36 +230,36 @@ class Estimator(Protocol):
 
     @property
     def allowance(self) -> float:
-        """What is added to every value for what truncation takes away, as a share of θ."""
+        """An addition to every value for what truncation takes away, as a share of θ."""
         ...
 
     def check(self, perturber: Perturber) -> None:
-        """Refuse a perturber whose layouts cannot be followed."""
+        """Refuse a perturber whose layouts this estimator cannot follow."""
         ...
 
     def start(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> EstimatorRun:
-        """Begin, knowing public facts only, or continue.
+        """Begin, knowing public facts only, or resume.
 
         Values lie between −`below` and `threshold` − `below`.
         """
         ...
 
     def posterior(self, recorded: Recorded, until: int) -> Posterior:
-        """What was released up to position `until` says about the past."""
+        """The posterior of the past, given what was released up to position `until`."""
         ...
 
     def leaves_needed(self, recorded: Recorded) -> int:
-        """How many of the last leaves must be kept to go on."""
+        """How many of the last leaves must be kept to continue."""
         ...
 
     def level_leaves(self, perturber: Perturber, threshold: int) -> int:
-        """How many of the last leaves the level is the mean of; 0: it is the prediction."""
+        """How many of the last leaves the level averages; 0: the level is the prediction."""
         ...
 
     def check_model_weights(self, model_weights: int) -> None:
-        """Refuse, with a `ValueError`, weights that no run can have: a damaged record."""
+        """Refuse weights that no run can have, with a `ValueError`: the record is damaged."""
         ...
 
     def settings(self) -> dict[str, Any]:
@@ -272,7 +272,7 @@ _MARKS = {"choose", "noise_law", "posterior"}
 
 
 def fulfils(stage: object, contract: type) -> bool:
-    """Whether a stage has everything that its contract names (and is of no other kind)."""
+    """Whether a stage has every member that its protocol names (and is of no other kind)."""
     given = {**vars(contract), **contract.__annotations__}
     names = {name for name in given if not name.startswith("_")}
     return all(hasattr(stage, name) for name in names) and not any(
@@ -281,7 +281,7 @@ def fulfils(stage: object, contract: type) -> bool:
 
 
 def fixed_law(perturber: Perturber, threshold: int) -> NoiseLaw:
-    """The noise law of a perturber with one option; others are refused."""
+    """The noise law of a perturber with one option; refuse others."""
     law = perturber.noise_law(threshold)
     if law is None:
         raise SettingError("perturber", "must have blocks of one size, such as perturb.Hierarchy")

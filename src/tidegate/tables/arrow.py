@@ -1,4 +1,4 @@
-"""Arrow: columns as arrays of numbers, and arrays as columns.
+"""Arrow columns as numpy arrays of numbers, and arrays as columns.
 
 Arrays are handed over by their memory. pyarrow's own conversions import pandas wherever it is
 installed, to see whether they were given a column of it: half a second of every command that reads
@@ -39,7 +39,7 @@ def is_arrow_text(kind: Any) -> bool:
 
 
 def numbers(column: Any, position: int = 0) -> NDArray[Any]:
-    """int64 where every value is one, float64 otherwise; NaN for null."""
+    """int64 if every value is one, else float64 with NaN for null."""
     arrow = sys.modules["pyarrow"]
     column = _one_arrow_column(column, arrow)
     if not is_arrow_number(column.type):
@@ -49,7 +49,7 @@ def numbers(column: Any, position: int = 0) -> NDArray[Any]:
 
 
 def arrow_as_numbers(column: Any) -> NDArray[Any]:
-    """The numbers of a column that `is_arrow_number`."""
+    """The numbers of a column for which `is_arrow_number` holds."""
     arrow = sys.modules["pyarrow"]
     types, kind = arrow.types, column.type
     if types.is_dictionary(kind):
@@ -64,7 +64,7 @@ def arrow_as_numbers(column: Any) -> NDArray[Any]:
 
 
 def from_protocol(column: Any, position: int = 0) -> NDArray[Any]:
-    """Any object with `__arrow_c_stream__` or `__arrow_c_array__`."""
+    """An object with `__arrow_c_stream__` or `__arrow_c_array__` as a pyarrow object."""
     arrow = require_library("pyarrow", "Arrow's PyCapsule interface")
     if hasattr(column, "__arrow_c_stream__"):
         return numbers(arrow.chunked_array(column), position)
@@ -72,7 +72,7 @@ def from_protocol(column: Any, position: int = 0) -> NDArray[Any]:
 
 
 def _one_arrow_column(column: Any, arrow: Any) -> Any:
-    """An Array or ChunkedArray; out of a table, a batch, or a column of structures."""
+    """An Array or ChunkedArray, from a table, a batch, or a column of structures."""
     if isinstance(column, arrow.RecordBatchReader):
         column = column.read_all()
     if isinstance(column, arrow.Table | arrow.RecordBatch):
@@ -91,7 +91,7 @@ def _one_arrow_column(column: Any, arrow: Any) -> Any:
 
 
 def to_arrow(values: NDArray[Any]) -> Any:
-    """An Arrow array of the same numbers. It shares their memory; NaN stays NaN."""
+    """An Arrow array of the same numbers, sharing their memory; NaN stays NaN."""
     arrow = sys.modules["pyarrow"]
     memory = arrow.py_buffer(np.ascontiguousarray(values))
     return arrow.Array.from_buffers(

@@ -67,7 +67,7 @@ def library_of_column(values: Any) -> str:
 
 
 def column_in_arrow(values: Any) -> Any:
-    """A column of polars or DuckDB as one of pyarrow, whose type has the zone; else unchanged."""
+    """A column of polars or DuckDB as one of pyarrow, whose type has the zone; others unchanged."""
     library = library_of_column(values)
     if library == "polars" and hasattr(values, "to_arrow"):
         return values.to_arrow()
@@ -82,7 +82,7 @@ def column_in_arrow(values: Any) -> Any:
 
 
 def not_a_number(position: int, *, text: bool = False) -> InputError:
-    """The error about what is not a number, by its position; and what to do if it is text."""
+    """The error about a value that is not a number, by position; with advice if it is text."""
     advice = "; it is text: convert it first, as pandas.to_numeric does"
     return InputError(f"value at position {position} is not a number{advice if text else ''}")
 
@@ -90,7 +90,7 @@ def not_a_number(position: int, *, text: bool = False) -> InputError:
 def refuse_other_columns(
     missing: Any, position: int, *, text: bool = False
 ) -> np.ndarray[Any, Any]:
-    """NaN for a column of no numeric type in which all is missing; else an error.
+    """NaN for a non-numeric column without any value; else an error.
 
     Args:
         missing: whether each value is missing.
@@ -142,7 +142,7 @@ def _column_from_duckdb(relation: Any, position: int) -> Any:
 
 
 def pandas_to_numpy(column: Any, position: int = 0) -> Any:
-    """Numbers with NaN for what is missing; an array of objects where the column has objects."""
+    """Numbers with NaN where missing; an array of objects for an object column."""
     pandas = sys.modules["pandas"]
     if isinstance(column, pandas.DataFrame):
         if column.shape[1] != 1:
@@ -172,7 +172,7 @@ def _floats_of_column(column: Any, pandas: Any) -> NDArray[np.float64]:
 
 
 def _categorical_column(column: Any, position: int) -> Any:
-    """Categories that are numbers are an encoding of numbers; others are refused."""
+    """Decode categories that are numbers; refuse others."""
     codes, categories = column.cat.codes.to_numpy(), column.cat.categories
     if not sys.modules["pandas"].api.types.is_numeric_dtype(categories.dtype):
         text = sys.modules["pandas"].api.types.is_string_dtype(categories.dtype)
@@ -186,7 +186,7 @@ _WIDE = ("Int128", "UInt128")  # numpy has no such integers
 
 
 def polars_to_numpy(column: Any, position: int = 0) -> Any:
-    """Numbers with NaN for null; an array of objects where the column has objects."""
+    """Numbers with NaN where null; an array of objects for an object column."""
     polars = sys.modules["polars"]
     if isinstance(column, polars.DataFrame):
         if column.width != 1:
@@ -211,7 +211,7 @@ def polars_to_numpy(column: Any, position: int = 0) -> Any:
 
 
 def as_single(values: Any) -> tuple[bool, Any]:
-    """Whether this is one value, missing ones among them; and the value itself."""
+    """Whether this is a single value (or a missing one); and the value itself."""
     if type(values) is np.ndarray and values.ndim == 0:
         return True, values.item()
     return isinstance(values, _SCALARS) or type(values).__name__ in MISSING, values

@@ -1,4 +1,4 @@
-"""HTML tables and SVG pictures of our objects for notebooks. No script.
+"""HTML tables and SVG pictures of our objects, for notebooks. No scripts.
 
 Colours work on light and on dark pages: lines of text have the colour of the page's text, and the
 blue has enough contrast on both.
@@ -19,12 +19,12 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;",
 
 
 def escape(text: str) -> str:
-    """Text as it can stand anywhere in a page."""
+    """Text that is safe anywhere in a page."""
     return text.translate(_ESCAPES)
 
 
 def facts(title: str, rows: Iterable[tuple[str, object]], picture: str = "") -> str:
-    """A heading, a picture, and a table of names and what belongs to them."""
+    """A heading, a picture, and a table of names and values."""
     body = "".join(
         f'<tr><th style="text-align:left;vertical-align:top">{escape(name)}</th>'
         f'<td style="text-align:left">{escape(str(fact))}</td></tr>'
@@ -57,7 +57,7 @@ def band(
     labels: tuple[str, str],
     about: str,
 ) -> str:
-    """A line with its error band; `labels` stand at the ends of the axis below.
+    """A line with its error band; `labels` stand at the ends of the axis below it.
 
     Args:
         middle: the line, from left to right.

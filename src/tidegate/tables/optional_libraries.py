@@ -1,4 +1,4 @@
-"""Optional libraries, imported only when they are needed."""
+"""Import optional libraries on demand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.errors import TidegateError
 
 
 def require_library(module: str, purpose: str, extra: str = "tables") -> Any:
-    """The module. `Any`, because not every library is fully typed.
+    """The imported module. `Any`, because not every library is fully typed.
 
     Raises:
         TidegateError: it is not installed; says what needs it and how to get it.

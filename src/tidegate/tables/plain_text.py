@@ -7,7 +7,7 @@ from typing import Any
 
 
 def plain_number(number: float) -> str:
-    """A number for people: four digits or all before the point.
+    """A number for people: four digits, or all before the point.
 
     >>> plain_number(1234567.89), plain_number(0.0123456), plain_number(-12.5)
     ('1,234,568', '0.01235', '-12.5')
@@ -16,7 +16,7 @@ def plain_number(number: float) -> str:
 
 
 def plain_percent(confidence: float) -> str:
-    """A probability for people.
+    """A probability for people, as a percentage.
 
     >>> plain_percent(0.95), plain_percent(0.9999)
     ('95 %', '99.99 %')
@@ -25,7 +25,7 @@ def plain_percent(confidence: float) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> str:
-    """Aligned columns, the first `left` of them flush left; plain text, for every terminal."""
+    """Aligned columns as plain text, the first `left` of them flush left."""
     cells = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
@@ -39,7 +39,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> 
 
 
 def plain_time_axis(texts: Sequence[str], width: int) -> str:
-    """Times below a line of so many characters: at its start, its middle and its end, if they fit.
+    """Times below a line of this many characters: at its start, middle and end, if they fit.
 
     >>> plain_time_axis(["2024-01-01", "2024-01-16", "2024-02-01"], 40)
     '2024-01-01     2024-01-16     2024-02-01'

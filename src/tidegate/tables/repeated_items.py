@@ -1,4 +1,4 @@
-"""`RepeatedItems`: a column of few distinct items, each kept once, and which one each row has."""
+"""`RepeatedItems`: a column of few distinct items, each stored once, and each row's index."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.lattice import IntArray
 
 
 class RepeatedItems:
-    """Reads like a list: rows by slices, `tolist`.
+    """A dictionary-encoded column with the interface of a list: slices, `tolist`.
 
     Attributes:
         distinct: the items that rows have, in the order in which they come; in a joined column one
@@ -24,7 +24,7 @@ class RepeatedItems:
 
     @classmethod
     def present(cls, items: list[Any], places: IntArray) -> RepeatedItems:
-        """The items that rows have, of these."""
+        """Those of these items that occur in rows."""
         used, first = np.unique(places, return_index=True)
         order = np.argsort(first)
         ranks = np.empty(len(items), dtype=np.int64)
@@ -33,7 +33,7 @@ class RepeatedItems:
 
     @classmethod
     def of(cls, column: Any) -> RepeatedItems:
-        """Any column of hashable items."""
+        """The encoding of any column of hashable items."""
         if isinstance(column, RepeatedItems):
             return column
         items = column.tolist()
@@ -42,7 +42,7 @@ class RepeatedItems:
 
     @classmethod
     def joined(cls, columns: Sequence[Any]) -> RepeatedItems:
-        """One column after the other."""
+        """Columns concatenated."""
         parts = [cls.of(column) for column in columns]
         firsts = np.cumsum([0, *(len(part.distinct) for part in parts)])
         distinct = [item for part in parts for item in part.distinct]

@@ -25,7 +25,7 @@ from tidegate.timestamps_in_bulk import ISO
 
 
 def check_table_kind(table: Any, value: Any) -> None:
-    """Refuse what is neither a table nor a column, with what to give instead.
+    """Refuse objects that are neither tables nor columns, and say what to give instead.
 
     Raises:
         InputError: it names the kind, and nothing that is inside.
@@ -53,7 +53,7 @@ def check_table_kind(table: Any, value: Any) -> None:
 
 
 def table_without_capsules(table: Any) -> Any:
-    """What Arrow's PyCapsule interface gives, as a table or column of pyarrow; all else as it is.
+    """An object of Arrow's PyCapsule interface as one of pyarrow; others unchanged.
 
     A table is a column of structures there, so whether this is one shows only now.
 
@@ -85,7 +85,7 @@ def is_table(table: Any) -> bool:
 
 
 def index_times_of_table(table: Any, time: Any) -> Any:
-    """The times that were given; else the index of a table or column of pandas, if it has times."""
+    """The given times; without, the index of a pandas table or column, if it has times."""
     named = (
         isinstance(time, str)
         and time in ("index", getattr(getattr(table, "index", None), "name", None))
@@ -101,7 +101,7 @@ def index_times_of_table(table: Any, time: Any) -> Any:
 
 
 def only_column_of_table(table: Any) -> Any:
-    """The name of the only column of a table; None: it has several, or does not list them."""
+    """The name of a table's only column. None: it has several, or does not list them."""
     names = table if isinstance(table, Mapping) else getattr(table, "columns", None)
     if library_of_column(table) == "pyarrow":
         names = getattr(table, "column_names", None)
@@ -110,12 +110,12 @@ def only_column_of_table(table: Any) -> Any:
 
 
 def _is_column_name(name: Any) -> bool:
-    """Whether this can name a column: text, or a number as pandas has them."""
+    """Whether this can name a column: text, or a number as in pandas."""
     return isinstance(name, str | int | np.integer) and not isinstance(name, bool)
 
 
 def picked_table_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
-    """The columns of these names; None stays None, and what is no name is a column itself.
+    """The columns with these names; None stays None; anything but a name is a column itself.
 
     Args:
         table: a table of pandas, polars, pyarrow or DuckDB, one with Arrow's PyCapsule interface,
@@ -134,7 +134,7 @@ def picked_table_columns(table: Any, names: Mapping[str, Any]) -> list[Any]:
 
 
 def table_columns_at_once(table: Any, names: Iterable[Any]) -> dict[Any, Any]:
-    """Columns of these names that are there exactly once; what is no name is left out.
+    """The columns with these names that occur exactly once; other arguments are left out.
 
     A reader gives its rows once, and a query in another order each time.
     """
@@ -145,7 +145,7 @@ def table_columns_at_once(table: Any, names: Iterable[Any]) -> dict[Any, Any]:
 
 
 def _table_columns(table: Any, wanted: Sequence[Any]) -> dict[Any, Any]:
-    """The wanted columns that are there exactly once."""
+    """The wanted columns that occur exactly once."""
     library = library_of_column(table)
     if library == "duckdb":  # one query for all: two might give rows in another order
         there = [name for name in wanted if list(table.columns).count(name) == 1]
@@ -174,13 +174,13 @@ _LOOKED_AT = 100  # entries at the beginning of a list that may be missing
 
 
 def refuse_times_in_table(values: Any, form: str, position: int = 0) -> None:
-    """Refuse times where values belong; `form` is what to write."""
+    """Refuse times where values belong; `form` shows the right call."""
     if _kind_of_input_column(values) == "times":
         raise InputError(f"values at position {position} are times, not numbers: write {form}")
 
 
 def refuse_numbers_in_table(times: Any, form: str, position: int = 0) -> None:
-    """Refuse numbers where times of events belong; `form` is what to write."""
+    """Refuse numbers where times of events belong; `form` shows the right call."""
     if _kind_of_input_column(times) == "numbers":
         raise InputError(
             f"times at position {position} are numbers: write {form}. If they count since 1970, "
@@ -189,13 +189,13 @@ def refuse_numbers_in_table(times: Any, form: str, position: int = 0) -> None:
 
 
 def refuse_text_for_numbers(values: Any, keys: Any, form: str, position: int = 0) -> None:
-    """Refuse texts where values belong if numbers are where keys belong: they were swapped."""
+    """Refuse texts for values and numbers for keys: they were swapped."""
     if _kind_of_input_column(keys) == "numbers" and _is_text(values):
         raise InputError(f"values at position {position} are text, not numbers: write {form}")
 
 
 def _is_text(column: Any) -> bool:
-    """Whether the first entry of a column is text; a generator is not looked at."""
+    """Whether the first entry of a column is text; generators are not read."""
     if isinstance(column, str):
         return True
     if isinstance(column, list | tuple | np.ndarray) or library_of_column(column) in (
@@ -207,7 +207,7 @@ def _is_text(column: Any) -> bool:
 
 
 def table_column_has_times(column: Any) -> bool:
-    """Whether a column holds times, as far as its type or its first entry tells."""
+    """Whether a column holds times, judged by its type or its first entry."""
     return _kind_of_input_column(column) == "times"
 
 

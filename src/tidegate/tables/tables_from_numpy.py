@@ -21,7 +21,7 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 def arrow_table(columns: Columns, zone: str | None = None) -> Any:
-    """A `pyarrow.Table`; its times lie in `zone`."""
+    """A `pyarrow.Table`; its times are in `zone`."""
     arrow = require_library("pyarrow", "to_arrow()")
     return arrow.table(
         {
@@ -34,7 +34,7 @@ def arrow_table(columns: Columns, zone: str | None = None) -> Any:
 
 
 def pandas_frame(columns: Columns, zone: str | None = None) -> Any:
-    """A `pandas.DataFrame`; its times lie in `zone`."""
+    """A `pandas.DataFrame`; its times are in `zone`."""
     frame = require_library("pandas", "to_pandas()").DataFrame(dict(columns))
     for name, column in columns.items():
         if zone is not None and _is_numpy_time(column):
@@ -43,7 +43,7 @@ def pandas_frame(columns: Columns, zone: str | None = None) -> Any:
 
 
 def polars_frame(columns: Columns, zone: str | None = None) -> Any:
-    """A `polars.DataFrame`; its times lie in `zone`."""
+    """A `polars.DataFrame`; its times are in `zone`."""
     frame = require_library("polars", "to_polars()").DataFrame(dict(columns))
     named = "UTC" if zone is not None and zone[:1] in "+-" else zone  # polars knows no offsets
     times = [name for name, column in columns.items() if named and _is_numpy_time(column)]
@@ -57,15 +57,15 @@ def _is_numpy_time(column: NDArray[Any]) -> bool:
 
 
 class Tabular(ABC):
-    """What has `columns` gives itself to other libraries as a table."""
+    """An object with `columns` that converts itself to tables of other libraries."""
 
     @abstractmethod
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns by name, as arrays of one length."""
+        """The columns by name, as arrays of equal length."""
 
     @property
     def zone(self) -> str | None:
-        """The zone of times, which `columns` gives in universal time; None: they have none."""
+        """The zone of the times, which `columns` gives in universal time. None: there is none."""
         return None
 
     def to_arrow(self) -> Any:
@@ -96,7 +96,7 @@ Column = TypeVar("Column", bound=NamedColumn)
 
 
 def series_from_numpy(values: Any) -> Callable[[FloatArray], Any] | None:
-    """What makes a Series of released values; None if `values` is no Series.
+    """A function that makes a Series of released values. None: `values` is not a Series.
 
     What was released belongs to the last rows that went in: a hold-out takes the first ones.
     """

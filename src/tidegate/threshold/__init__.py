@@ -29,7 +29,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The public names, and not whatever modules were imported on the way."""
+    """The public names only, not modules that happen to be imported."""
     return list(__all__)
 
 

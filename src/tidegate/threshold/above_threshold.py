@@ -19,7 +19,7 @@ from tidegate.threshold.percentiles import Percentile
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AboveThreshold(OverGrowingCandidates, Spec):
-    """The first of growing candidates below which, with noise, `percentile` of the hold-out lies.
+    """The first of growing candidates with, after noise, `percentile` of the hold-out below.
 
     Candidates grow by `ratio` from one step on, so the bound enters by its logarithm only: one that
     is a thousand million times too large costs nothing (Durfee, *Unbounded Differentially Private

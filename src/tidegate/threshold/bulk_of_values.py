@@ -1,4 +1,4 @@
-"""Scores of a first choice of θ that knows too little for a tail: where most values lie.
+"""Scores for a first choice of θ that has too few values to see a tail: where most values lie.
 
 A choice that climbs from 1 unit to a tail quantile pays 3/ε values for each factor of e
 (`price_of_thresholds`), and 20/ε values cannot pay for the climb to a bound of 200,000. Here a
@@ -48,7 +48,7 @@ FAR_BELOW, WIDE = Fraction(1, 3), 32
 ZERO = Fraction(1, 5)
 # This share of the values above θ costs nothing more, if the target allows it.
 MOST = Fraction(1, 16)
-# A climb must be possible if only this share of the values is not 0: nobody knows how many are.
+# A climb must be possible if only this share of the values is not 0: the real share is unknown.
 LEAST_POSITIVE = Fraction(1, 4)
 # ε × values below which not even the bulk can be seen.
 LEAST_KNOWN = 10
@@ -65,13 +65,13 @@ _ASTRAY, _FAR_ASTRAY, _MOSTLY_ZERO = 4, 64, 0.1
 _FAR_BOUND, _GATHERED, _LUCK = 1000, 0.9, 2.5
 _PART_ASTRAY, _PART_FAR = 64, 300  # the same where steps are few, or a part of the bound
 _WEIGHT = 1 << 12  # weights are multiples of this fraction
-_FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down, and h is what is left
+_FAR_BELOW = int(FAR_BELOW * _WEIGHT)  # rounded down; h is the rest
 _LOG = 1 << 20  # and logarithms of this one
 _DIGITS = 40
 
 
 def sees_bulk(stage: TailQuantile, lattice: Lattice) -> bool:
-    """Whether a first choice looks for the bulk: it may not climb to the bound, but knows enough.
+    """Whether a first choice uses these scores: it cannot climb to the bound, but knows enough.
 
     Most values may be 0, and those cannot climb: a quarter must be able to. Public settings decide.
     """
@@ -87,7 +87,7 @@ def _bulk_cannot_climb(top: int, reach: Fraction) -> bool:
 
 
 def may_miss_bulk(theta: int, top: int, known: float, share: float) -> bool:
-    """Whether a first choice may have left θ far below this share of values by chance.
+    """Whether a first choice may have put θ far below this share of values by chance.
 
     From public facts (θ and the bound `top` in grains) and a released sum: `known` is ε × values of
     the choice, `share` the sum as a part of what it would be if all values were cut at θ. The
@@ -114,7 +114,7 @@ def may_miss_bulk(theta: int, top: int, known: float, share: float) -> bool:
 def bulk_scores(
     stage: TailQuantile, above: IntArray, lattice: Lattice, allowed: NDArray[np.bool_]
 ) -> tuple[IntArray, int]:
-    """Scores of allowed candidates as integers (of one stream, or in rows), and the denominator.
+    """Integer scores of the allowed candidates (of one stream, or in rows), and their denominator.
 
     The latter has the factor 1 + h: a choice at the rate ε/denominator costs ε.
     """
@@ -131,7 +131,7 @@ def bulk_scores(
 
 @lru_cache(maxsize=64)
 def _bulk_weights(steps: tuple[int, ...]) -> IntArray:
-    """h·q: what a value of each cell (row) costs candidates above it (columns), in 4096ths.
+    """h·q: the cost of a value in each cell (row) for candidates above it (columns), in 4096ths.
 
     Cell i has the values above candidate i − 1 up to candidate i.
     """
@@ -149,7 +149,7 @@ def _bulk_weights(steps: tuple[int, ...]) -> IntArray:
 
 @lru_cache(maxsize=256)
 def _bulk_prices(steps: tuple[int, ...], epsilon: Fraction) -> IntArray:
-    """What candidates cost by themselves, in parts of a value."""
+    """The price of each candidate itself, in fractions of a value."""
     start, price = (
         log_of_threshold(FREE if steps[-1] > ARTIFICIAL else 1),
         PRICE / epsilon * SCORE_PARTS,

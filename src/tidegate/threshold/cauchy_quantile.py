@@ -51,7 +51,7 @@ class CauchyQuantile(Spec):
 
     @property
     def decay(self) -> float:
-        """β = ε/2; also a."""
+        """β = ε/2; a has the same value."""
         return float(self.epsilon) / 2
 
     def ceiling(self, lattice: Lattice) -> int:

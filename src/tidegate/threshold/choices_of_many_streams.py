@@ -1,4 +1,4 @@
-"""`TailQuantile` for many streams side by side: the bits that each choice has alone."""
+"""`TailQuantile` for many streams at once, with the bits that each choice has alone."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tidegate.lattice import IntArray, Lattice
 from tidegate.noise.selection_mechanisms import SPARE_WORDS, permute_and_flip_rows
 from tidegate.threshold.tail_quantile import PARTS, TailQuantile, last_exceeded_in_tail
 
-_AT_ONCE = 1 << 16  # values, which is for less memory
+_AT_ONCE = 1 << 16  # values at a time: this saves memory
 
 
 class ChoiceFacts(NamedTuple):
-    """What is public about a choice, as `TailQuantile.choose_from` takes it."""
+    """The public facts of a choice, as `TailQuantile.choose_from` takes them."""
 
     at_least: int
     positive: int | None = None
@@ -49,7 +49,7 @@ def _counts_above_of_streams(values: IntArray, grid: IntArray) -> IntArray:
 
 
 def added_up(whole: NDArray[np.signedinteger], parts: IntArray) -> IntArray:
-    """Counts above each candidate, from those of the last candidate that each value exceeds.
+    """Counts above each candidate, summed from counts by the last candidate that values exceed.
 
     A value counts in full at all candidates before that one, and in part there.
     """
@@ -59,7 +59,7 @@ def added_up(whole: NDArray[np.signedinteger], parts: IntArray) -> IntArray:
 
 
 def words_of_choice(stage: TailQuantile, lattice: Lattice) -> int:
-    """How many words `choices_of_rows` needs of each stream."""
+    """How many random words of each stream `choices_of_rows` needs."""
     return stage.candidates(lattice).size + SPARE_WORDS
 
 
@@ -70,7 +70,7 @@ def choices_of_rows(
     facts: Sequence[ChoiceFacts],
     words: NDArray[np.uint64],
 ) -> tuple[IntArray, list[int]]:
-    """θ of each stream in lattice units: what `TailQuantile.choose_from` gives each alone.
+    """θ of each stream in lattice units, as `TailQuantile.choose_from` returns it for one.
 
     Privacy: the same scores meet the same coins, so the guarantee is that of `TailQuantile`.
 

@@ -1,4 +1,4 @@
-"""A threshold that is known beforehand."""
+"""A threshold that is known in advance."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Fixed(Spec):
 
     @property
     def bound(self) -> Fraction:
-        """Nothing above the threshold matters."""
+        """The threshold: values above it do not matter."""
         return self.value
 
     @property
     def holdout(self) -> int:
-        """None."""
+        """0: no value is needed."""
         return 0
 
     @property
     def guarantee(self) -> Guarantee:
-        """Free."""
+        """No cost."""
         return free()
 
     def ceiling(self, lattice: Lattice) -> int:

@@ -69,12 +69,12 @@ class GaussianQuantile(Spec):
 
     @property
     def shift(self) -> float:
-        """a: by how many standard deviations x_p may move the noise."""
+        """a: the largest shift of the noise by x_p, in standard deviations."""
         return _largest(gaussian_shift_failure, float(self.epsilon) / 2, float(self.delta) / 2)
 
     @property
     def decay(self) -> float:
-        """β."""
+        """β: the decay of the smooth sensitivity."""
         half = float(self.epsilon) / 2
         return min(
             half, _largest(gaussian_stretch_failure, half, float(self.delta) / 2 * math.exp(-half))
@@ -93,7 +93,7 @@ class GaussianQuantile(Spec):
 
 
 def gaussian_draw(words: WordSource) -> float:
-    """A standard normal number; its tails reach to 13.1, which has a chance of 2^-128.
+    """A standard normal draw; its tails end at 13.1, which has probability 2^-128.
 
     A sign, and P(Z < −|z|) from two words. (One float between 0 and 1 ends at 8.2. At ε = 20 noise
     is shifted by 1.3: what lies beyond 6.9, 2.6e-12 of all, would be impossible for a neighbour.)
@@ -104,7 +104,7 @@ def gaussian_draw(words: WordSource) -> float:
 
 
 def gaussian_shift_failure(epsilon: float, shift: float) -> float:
-    """δ for which a shift of a standard normal by `shift` is (ε, δ)-indistinguishable.
+    """The δ with which a standard normal shifted by `shift` is (ε, δ)-indistinguishable.
 
     >>> round(gaussian_shift_failure(1.0, 1.0), 6)
     0.126937
@@ -116,7 +116,7 @@ def gaussian_shift_failure(epsilon: float, shift: float) -> float:
 
 
 def gaussian_stretch_failure(epsilon: float, decay: float) -> float:
-    """How likely a standard normal lies where a stretch by e^±decay costs more than ε.
+    """The probability that stretching a standard normal by e^±decay costs more than ε.
 
     >>> round(gaussian_stretch_failure(1.0, 0.1), 6)
     0.00162
@@ -138,7 +138,7 @@ def gaussian_tail(limit: float) -> float:
 
 @lru_cache(maxsize=64)
 def _largest(failure: Callable[[float, float], float], epsilon: float, allowed: float) -> float:
-    """The largest size, to a search, whose failure is at most what is allowed."""
+    """The largest number, by bisection, whose failure probability is allowed."""
     low, high = 1e-12, 40.0
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)

@@ -32,7 +32,7 @@ def growing_candidates(top: int, ratio: Fraction) -> IntArray:
 
 
 class OverGrowingCandidates:
-    """What rules share that choose among growing candidates at pure ε."""
+    """The shared part of stages that choose among growing candidates with pure ε."""
 
     epsilon: Fraction
     ratio: Fraction
@@ -42,7 +42,7 @@ class OverGrowingCandidates:
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-DP for the held-out values; the rest of the stream is not looked at."""
+        """ε-DP for the held-out values; no other value is read."""
         return Guarantee(epsilon=self.epsilon)
 
     def ceiling(self, lattice: Lattice) -> int:

@@ -1,4 +1,4 @@
-"""The least θ that a choice may give, from public settings and released data."""
+"""The least θ that a choice may return, from public settings and released data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLIMB = 16  # the factor by which θ climbs at a time, by released sums (`refine
 
 
 def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
-    """The least θ that a first choice may give, in lattice units.
+    """The least θ that a first choice may return, in lattice units.
 
     1 where it looks for the bulk of the values (`bulk_of_values`), or surely climbs to the bound.
 
@@ -56,7 +56,7 @@ def least_threshold(choice: TailQuantile, lattice: Lattice) -> int:
 def lifted_threshold(
     choice: TailQuantile, lattice: Lattice, positive: int, *, fallen: bool = False
 ) -> int:
-    """The least θ that a later choice may give, in lattice units; 1: any.
+    """The least θ that a later choice may return, in lattice units; 1: no limit.
 
     `positive` of its values surely lie above 0, by what was released. If they can pay for the climb
     over e⁷ and more, θ starts where they can: values that are mostly 0 would leave it at the
@@ -77,7 +77,7 @@ def _lifted_threshold(choice: TailQuantile, top: int, positive: int, fallen: boo
 def threshold_has_fallen(
     theta: int, top: int, information: Fraction, times: int = HARDLY, *, first: bool = False
 ) -> bool:
-    """Whether θ stayed where it began, or hardly left: so few values could pay for the climb.
+    """Whether θ stayed at or near its start because too few values could pay for the climb.
 
     `information` is ε × values of its choice: the smallest candidate follows from it, as for a
     first one (`least_threshold`). `theta` and the bound `top` in grains. `first`: it was one.
@@ -91,7 +91,7 @@ def threshold_has_fallen(
 def how_fallen_threshold(
     home: float, theta: int, top: int, information: Fraction, *, first: bool = False
 ) -> int:
-    """1: θ stayed where it began, which is public.
+    """1 if θ stayed where it began, which is public; else 0.
 
     2: or left it by chance, and the level, a share `home` of θ, is so small that most values are 0.
     """

@@ -18,7 +18,7 @@ from tidegate.threshold.growing_candidates import OverGrowingCandidates, growing
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LogHistogram(OverGrowingCandidates, Spec):
-    """The upper end of the highest bin with more values than noise alone would show.
+    """The upper end of the highest bin with more values than noise would put there.
 
     Bins end at 1, `ratio`, `ratio`², … steps. A bin counts if its noisy count exceeds t, which with
     probability 1 − `failure` no empty bin does. If none counts, the fullest bin is taken (with the
@@ -47,7 +47,7 @@ class LogHistogram(OverGrowingCandidates, Spec):
     failure: Delta = Delta(default="1e-9")
 
     def limit(self, bins: int) -> int:
-        """t: what the noisy count of a filled bin exceeds."""
+        """t: a bin counts as filled if its noisy count exceeds this."""
         return math.ceil(2 / float(self.epsilon) * math.log(bins / (2 * float(self.failure))))
 
     def choose(self, values: IntArray, lattice: Lattice, keystream: Keystream) -> int:

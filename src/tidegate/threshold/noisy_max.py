@@ -67,12 +67,12 @@ class NoisyMax(Spec):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-DP for the held-out values; the rest of the stream is not looked at."""
+        """ε-DP for the held-out values; no other value is read."""
         arithmetic = "float" if self.selection == "laplace" else "exact"
         return Guarantee(epsilon=self.epsilon, arithmetic=arithmetic)
 
     def ceiling(self, lattice: Lattice) -> int:
-        """The bound; refuses a grid that would not fit in memory, and scores beyond 64 bits."""
+        """The bound; refuses a grid that would not fit into memory, and scores beyond 64 bits."""
         count = lattice.grains // (self.step or lattice.grains)
         if count > 16 * _MOST_CANDIDATES:
             raise SettingError("step", f"gives {count} candidates: choose a larger one")
@@ -85,21 +85,21 @@ class NoisyMax(Spec):
         return found
 
     def _ladder(self, lattice: Lattice) -> IntArray:
-        """The same in grains."""
+        """The candidates in grains."""
         top = lattice.grains
         step = self.step or -(-top // _MOST_CANDIDATES)
         grid = np.arange(step, top + 1, step, dtype=np.int64)
         return grid if grid.size and grid[-1] == top else np.append(grid, top)
 
     def penalty(self) -> float:
-        """noise(θ)/θ: held-out values that one unit of θ (in the data's unit) is worth."""
+        """noise(θ)/θ: how many held-out values one unit of θ (in the data's unit) is worth."""
         height = max(1.0, math.log(self.horizon, self.fanout))
         stream_epsilon = float(self.stream_epsilon or self.epsilon)
         spread = math.sqrt(2 * (self.fanout - 1) * height**3)
         return 3 * self.holdout / (float(self.scale) * self.horizon * stream_epsilon) * spread
 
     def scores(self, values: IntArray, lattice: Lattice) -> tuple[IntArray, IntArray, int]:
-        """Candidates, their scores as integers, and the common denominator of the scores."""
+        """Candidates, their integer scores, and the common denominator of the scores."""
         grid = self.candidates(lattice)
         denominator = self._denominator(lattice)
         penalty = round(self._penalty_of_grain(lattice) * denominator)
@@ -110,7 +110,7 @@ class NoisyMax(Spec):
         return self.penalty() * (lattice.step * lattice.grain)
 
     def _denominator(self, lattice: Lattice) -> int:
-        """The finest common denominator for which every score fits 64 bits."""
+        """The finest common denominator with which every score fits 64 bits."""
         penalty = self._penalty_of_grain(lattice)
         denominator = 1 << 40
         while (

@@ -14,7 +14,7 @@ class Percentile(Exact):
     """A number above 0, at most 100."""
 
     def check(self, value: Number) -> Fraction:
-        """Refuse what lies beyond 100."""
+        """Require at most 100."""
         percentile = super().check(value)
         if percentile > 100:
             raise SettingError(self.name, f"must be at most 100, not {said(percentile)}")
@@ -22,7 +22,7 @@ class Percentile(Exact):
 
 
 def rank_of(percentile: Fraction, count: int) -> int:
-    """The place, counted from 1, of a percentile among `count` values in order.
+    """The rank, counted from 1, of a percentile among `count` sorted values.
 
     >>> rank_of(Fraction(50), 5), rank_of(Fraction(100), 5), rank_of(Fraction(1, 10), 5)
     (3, 5, 1)

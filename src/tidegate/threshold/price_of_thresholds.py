@@ -1,4 +1,4 @@
-"""What each candidate of `TailQuantile` costs: a price on ln θ, from public settings and facts."""
+"""The price of each candidate of `TailQuantile`: on ln θ, from public settings and facts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ AFFORDABLE = Fraction(1, 2)
 # this many targets: chances of a θ that is f times too high fall as f^−6. The kink at the target is
 # then the best place for every tail of index above 2; a heavier one leaves up to twice as many.
 STEEP = 2
-# And at least so much, in 1/ε: chances of a θ that is f times too high fall as f^−2.
+# And at least this price, in 1/ε: chances of a θ that is f times too high fall as f^−2.
 LEAST_PRICE = 2
 # Where it is known up to which θ values climb (the present one, mostly), no more than this above
 # it, and no less below. The error of a θ that is f times too high grows as f², so 2 would leave the
 # mean error to chance; with much more, a second scale of values could not pay for its θ.
 FAR_PRICE = 3
-# A late choice knows so much that the level tells light tails from heavy ones (`late_price`). The
-# price is this times r, in 1/ε, and holds up to this many times the present θ.
+# In a late choice the level distinguishes light tails from heavy ones (`late_price`). The price is
+# this times r, in 1/ε, and holds up to this many times the present θ.
 LATE_STEEP, LATE_REACH = 10, Fraction(3, 2)
 _LATE_PARTS = 4  # late prices are multiples of 1/4: streams alike pay the same
 SCORE_PARTS = 1 << 20  # scores are integers of this fraction of a value
@@ -45,7 +45,7 @@ def threshold_penalties(
     positive: int | None,
     late: Fraction | None = None,
 ) -> IntArray:
-    """What each candidate θ costs, price·ln θ, in parts of a value; `top` is the bound.
+    """The price of each candidate θ, price·ln θ, in fractions of a value; `top` is the bound.
 
     Above `climbing_to` the price is another; `late`: that of `late_price`, which holds up to half
     as much again. Privacy: no value is looked at.
@@ -76,7 +76,7 @@ def _price_of_threshold(
     least: int,
     late: Fraction | None,
 ) -> Fraction:
-    """The penalty of a θ that is e times larger, in values."""
+    """The price of a θ that is e times larger, in values."""
     # At least a factor of 2, as if the end were as far.
     length = Fraction(
         max(log_of_threshold(max(climb[1], 2)) - log_of_threshold(climb[0]), log_of_threshold(2))
@@ -90,7 +90,7 @@ def _price_of_threshold(
 
 
 def late_price(stage: TailQuantile, level: float, theta: int) -> Fraction:
-    """The most that a late choice asks for a factor of e, in 1/ε: 10·r, between 3 and 10.
+    """The largest price of a factor of e in a late choice, in 1/ε: 10·r, between 3 and 10.
 
     r = level/θ·ln(1/share) for the share of values above θ that is aimed at: 1 for exponential
     values, more for lighter tails, 0.1 to 0.6 for heavy ones. A tail of index κ gains by a larger
@@ -108,12 +108,12 @@ def late_price(stage: TailQuantile, level: float, theta: int) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _threshold_logs(steps: tuple[int, ...]) -> tuple[Decimal, ...]:
-    """Logarithms of candidates, which grow."""
+    """The logarithms of candidates in growing order."""
     return tuple(map(log_of_threshold, steps))
 
 
 @lru_cache(maxsize=1024)
 def log_of_threshold(step: int) -> Decimal:
-    """ln of a whole number, with the same digits on every machine."""
+    """ln of an integer, with the same digits on every machine."""
     with localcontext(Context(prec=_DIGITS)):
         return Decimal(step).ln()

@@ -27,7 +27,7 @@ PRICE = 7
 # tail loses just above θ is worth less than noise in proportion to a higher θ. (An eighth suits
 # light tails better still, but leaves less room for levels that rise after the hold-out.)
 NEAR = 16
-# A hold-out of so many values, and of ε × values, also tells how the bulk lies below θ.
+# A hold-out of at least 32,768 values, with ε × values ≥ 500, also tells how the bulk lies below θ.
 LONG, LONG_EVIDENCE = 1 << 15, 500
 # What such a one pays for a factor of e, in 1/ε: 3, and 30 times the mean of min(v, θ)/θ. A tenth
 # is typical; a heavy tail has less and gets a higher θ, a light one has more and gets a lower one.
@@ -81,12 +81,12 @@ class ScaleFree(Spec):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-DP for the held-out values; the rest of the stream is not looked at."""
+        """ε-DP for the held-out values; no other value is read."""
         return Guarantee(epsilon=self.epsilon)
 
     @property
     def steps(self) -> int:
-        """How many grains a default resolution should have."""
+        """The number of grains for a default resolution."""
         return steps_by_information(PRICE, self.epsilon * self.holdout)
 
     def ceiling(self, lattice: Lattice) -> int:
@@ -102,7 +102,7 @@ class ScaleFree(Spec):
         return _spread_scale_free_grid(lattice.top, lattice.grain)
 
     def scores(self, values: IntArray, lattice: Lattice) -> tuple[IntArray, IntArray, int]:
-        """Candidates, their scores as integers, and by how much one value can move them apart."""
+        """Candidates, their integer scores, and the sensitivity of score differences."""
         grid = self.candidates(lattice)
         ordered = np.sort(values)
         first = np.searchsorted(ordered, grid, side="right").tolist()
@@ -162,13 +162,13 @@ def _scale_free_constant(numbers: IntArray) -> IntArray:
 
 
 def _scale_free_parts(exceeding: IntArray, threshold: int) -> int:
-    """Sum of the penalties of the values above a threshold, in 256ths."""
+    """The sum of the penalties of values above a threshold, in 256ths."""
     excess = np.minimum(exceeding - threshold, -(-threshold // NEAR))
     return int(np.minimum(excess * (NEAR * _PARTS) // threshold, _PARTS).sum())
 
 
 def _scale_free_sums(ordered: IntArray, first: list[int], thresholds: list[int]) -> list[int]:
-    """Sums of min(v, θ), exactly: in two halves of 27 bits, since those of many would overflow."""
+    """Exact sums of min(v, θ), in two halves of 27 bits, since whole sums could overflow."""
     high, low = (np.cumsum(part).tolist() for part in (ordered >> 27, ordered & ((1 << 27) - 1)))
     below = [(high[at - 1] << 27) + low[at - 1] if at else 0 for at in first]
     return [

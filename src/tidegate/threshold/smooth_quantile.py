@@ -87,7 +87,7 @@ class SmoothQuantile(Spec):
 
     @property
     def stretch(self) -> float:
-        """κ."""
+        """κ: the factor on the noise."""
         return 1 / self._slack
 
     @property
@@ -111,5 +111,5 @@ class SmoothQuantile(Spec):
         )
 
     def _reach(self, noise: float) -> float:
-        """How many smooth sensitivities θ lies above the quantile."""
+        """The distance from the quantile to θ, in smooth sensitivities."""
         return self.stretch * 2 / float(self.epsilon) * (noise + self.shift)

@@ -14,7 +14,7 @@ from tidegate.threshold.percentiles import rank_of
 def noisy_quantile(
     values: IntArray, percentile: Fraction, decay: float, reach: float, top: int, ceiling: int
 ) -> int:
-    """A quantile plus `reach` times its smooth sensitivity, rounded, within [1, ceiling].
+    """A quantile plus `reach` smooth sensitivities, rounded, within [1, ceiling].
 
     In floats: what uses it says `arithmetic="float"`.
     """
@@ -74,7 +74,7 @@ def smooth_sensitivity(ordered: IntArray, rank: int, top: int, decay: float) -> 
 
 
 def _sensitivity_ends(values: FloatArray, rank: int) -> tuple[IntArray, IntArray]:
-    """The only ends that can matter: nearest to the rank among those with the same value."""
+    """The only places that can matter: nearest to the rank among equal values."""
     highs = np.arange(rank, values.size)
     lows = np.arange(0, rank + 1)
     first_of_value = np.concatenate(([True], np.diff(values[highs]) > 0))

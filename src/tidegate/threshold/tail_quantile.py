@@ -1,4 +1,4 @@
-"""`TailQuantile`: choose θ from few values or a small ε: a target number exceeds it."""
+"""`TailQuantile`: choose θ from few values or with a small ε, by how many values exceed it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DIGITS = 40  # enough for any bound to be hit exactly
 
 
 class PublicFacts(TypedDict, total=False):
-    """What is public about a choice: see `TailQuantile.choose_from`; defaults are in `scores`."""
+    """The public facts of a choice: see `TailQuantile.choose_from`; defaults are in `scores`."""
 
     at_least: int
     positive: int | None
@@ -54,7 +54,7 @@ class PublicFacts(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TailQuantile(Spec):
-    """The smallest θ that hardly more than a target number of values exceed.
+    """The smallest θ that at most about a target number of values exceed.
 
     The score of a candidate is −max(above(θ), target) − price·ln θ, where above(θ) is the number of
     values above θ, those hardly above it counted in part. Below the target a larger θ gains
@@ -108,23 +108,23 @@ class TailQuantile(Spec):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-DP for the values that choose; the rest of the stream is not looked at."""
+        """ε-DP for the values that choose; no other value is read."""
         return Guarantee(epsilon=self.epsilon)
 
     @cached_property
     def wanted(self) -> Fraction:
-        """How many of the held-out values should lie above θ, whether or not noise hides it."""
+        """How many held-out values should lie above θ, ignoring noise."""
         budget = self.stream_epsilon or self.epsilon
         return WANTED * Fraction(self.holdout, self.horizon) / budget
 
     @cached_property
     def target(self) -> Fraction:
-        """How many values above θ the choice aims at: at least what noise lets it see."""
+        """How many values above θ the choice aims at: at least as many as noise lets it see."""
         return min(max(self.wanted, self.visible / self.epsilon), MOST * self.holdout)
 
     @cached_property
     def extrapolation(self) -> Fraction:
-        """The factor from the quantile that is aimed at to the one that is wanted, in 1024ths."""
+        """The factor from the targeted quantile to the wanted one, in 1024ths."""
         ratio = max(Fraction(1), self.target / self.wanted)
         with localcontext(Context(prec=_DIGITS)):
             factor = _tail_decimal(ratio) ** (1 / Decimal(TAIL_INDEX))
@@ -132,16 +132,16 @@ class TailQuantile(Spec):
 
     @cached_property
     def late(self) -> TailQuantile:
-        """The choice with the price of a late one: it aims at fewer values."""
+        """The same choice with the price of a late one, which aims at fewer values."""
         return replace(self, visible=LATE_VISIBLE)
 
     @property
     def steps(self) -> int:
-        """How many grains a default resolution should have."""
+        """The number of grains for a default resolution."""
         return steps_by_information(3, self.epsilon * self.holdout)
 
     def reach(self, positive: int, price: int) -> Fraction:
-        """How many factors of e θ can surely climb if `positive` values lie above all of that.
+        """How many factors of e θ surely climbs if `positive` values lie above all of them.
 
         They gain what exceeds the target, and must be ahead of the price, in 1/ε for a factor of e,
         by 5/ε: else noise would keep one θ in a hundred, or more, at the bottom.
@@ -157,17 +157,17 @@ class TailQuantile(Spec):
         return _spread_tail_grid(lattice.top, lattice.grain, self._ratio)
 
     def ladder(self, lattice: Lattice) -> IntArray:
-        """The same in grains, which is what they cost by."""
+        """The candidates in grains, by which they are priced."""
         return _tail_grid(lattice.grains, self._ratio)
 
     @cached_property
     def _ratio(self) -> str:
-        """The factor by which candidates grow."""
+        """The ratio of successive candidates."""
         known = self.epsilon * self.holdout
         return next(ratio for least, ratio in RATIOS if known >= least)
 
     def above(self, values: IntArray, lattice: Lattice) -> IntArray:
-        """How many values exceed each candidate, in 256ths: all that a choice needs of raw values.
+        """How many values exceed each candidate, in 256ths: all that a choice reads of raw values.
 
         Counts of pieces add up to those of the whole. They are as secret as the values.
         """
@@ -196,7 +196,7 @@ class TailQuantile(Spec):
         first: bool = False,
         late_price: Fraction | None = None,
     ) -> tuple[IntArray, IntArray, int]:
-        """Candidates, their scores as integers (of one stream, or in rows), and the denominator."""
+        """Candidates, their integer scores (of one stream, or in rows), and their denominator."""
         grid = self.candidates(lattice)
         least = min(-(-at_least // lattice.grain), lattice.grains) / self.extrapolation
         allowed = self.ladder(lattice) >= math.ceil(least)  # outcomes are whole grains
@@ -229,37 +229,38 @@ class TailQuantile(Spec):
         """Choose θ from counts instead of values.
 
         `at_least` is a public lower limit, such as a cap that released sums have shown to be full.
-        `positive` is how many of them are thought to lie above 0, a public number: half as many can
-        pay for the climb from the smallest candidate, which is why the price depends on it. That
-        candidate is about `climbing_from`: the nearer to the bound, the steeper a price they can
-        pay, and the rarer is a θ that is too high by chance. `climbing_to`: they need not pay for
-        more than the climb up to there; None: to the bound. `first`: nothing is known; if the
-        values could not pay for a climb, their bulk chooses (`bulk_of_values`). `late_price`: at
-        most so much for a factor of e, in 1/ε (`price_of_thresholds.late_price`).
+        `positive` is a public estimate of how many of them lie above 0: half as many can pay for
+        the climb from the smallest candidate, which is why the price depends on it. That candidate
+        is about `climbing_from`: the nearer to the bound, the steeper a price they can pay, and the
+        rarer is a θ that is too high by chance. `climbing_to`: they need not pay for more than the
+        climb up to there; None: to the bound. `first`: nothing is known; if the values could not
+        pay for a climb, their bulk chooses (`bulk_of_values`). `late_price`: the highest price of a
+        factor of e, in 1/ε (`price_of_thresholds.late_price`).
         """
         grid, scores, denominator = self.scores(above, lattice, **facts)
         best = permute_and_flip(keystream.at(), scores, self.epsilon / denominator)
         return self.outcome(int(grid[best]), lattice)
 
     def outcome(self, candidate: int, lattice: Lattice) -> int:
-        """The θ that a candidate leads to."""
+        """The θ that follows from choosing a candidate."""
         return outcome_of_tail_quantile(int(candidate), self.extrapolation, lattice)
 
 
 def outcome_of_tail_quantile(candidate: int, factor: Fraction, lattice: Lattice) -> int:
-    """The θ that a candidate leads to, larger by this factor; whole grains, rounded down."""
+    """The θ that follows from a candidate: times this factor, down to whole grains."""
     grains = int(-(-candidate // lattice.grain) * factor)
     return min(lattice.top, grains * lattice.grain)
 
 
 def last_exceeded_in_tail(values: IntArray, grid: IntArray) -> tuple[IntArray, IntArray]:
-    """The last candidate that each value exceeds (−1: none), and what it counts there, in 256ths.
+    """The last candidate that each value exceeds (−1: none), and its count there, in 256ths.
 
     It counts in full before: `TailQuantile.above` in another form, for counts of many streams.
     """
     last: IntArray = np.searchsorted(grid, values) - 1
     steps = grid[np.maximum(last, 0)]
-    return last, np.minimum((values - steps) * (NEAR * PARTS) // steps, PARTS)
+    near = np.minimum(values - steps, steps // NEAR + 1)  # more counts in full, and would not fit
+    return last, np.minimum(near * (NEAR * PARTS) // steps, PARTS)
 
 
 def _tail_decimal(number: Fraction) -> Decimal:
@@ -267,7 +268,7 @@ def _tail_decimal(number: Fraction) -> Decimal:
 
 
 def all_tail_grids(lattice: Lattice) -> list[IntArray]:
-    """Every list of candidates that a choice can have."""
+    """Every grid of candidates that a choice can use."""
     return [_spread_tail_grid(lattice.top, lattice.grain, ratio) for _, ratio in RATIOS]
 
 

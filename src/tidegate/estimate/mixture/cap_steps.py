@@ -39,7 +39,7 @@ _RISEN = 1.25  # a refused trial is repeated when the level is this much higher 
 
 
 def cap_of_step(cap_step: int) -> float:
-    """The cap of a step in θ: 1 on the first two, then √2 more on each."""
+    """The cap at a step, in θ: 1 on the first two steps, then √2 times more on each."""
     if cap_step < 2:
         return 1.0
     return float(1 << (cap_step - 1) // 2) * (1.0 if cap_step % 2 else 1.4142135623730951)
@@ -51,7 +51,7 @@ def moved_cap_step(before: int, after: int) -> float:
 
 
 class CapSteps:
-    """Where the cap is, whether that is a trial, and at which level a trial last failed."""
+    """The present cap step, whether it is a trial, and the level at which a trial last failed."""
 
     STATE: ClassVar[tuple[str, ...]] = (
         "step", "tried", "before", "pace", "refused", "patience", "wait", "seen", "home", "weight"
@@ -70,7 +70,7 @@ class CapSteps:
         self.weight = 0.0  # one over its variance
 
     def observe(self, level: float, error: float, highest: int) -> None:
-        """Take the mean of a block, in θ, and its standard error; move to another step if due."""
+        """Take the mean of a block, in θ, and its standard error; change the step if needed."""
         doubt = _CERTAIN * error
         if self.seen < HOME:
             self._settle(level, error)
@@ -96,7 +96,7 @@ class CapSteps:
             self.step += self.tried
 
     def _again(self, cap: float) -> float:
-        """The level at which a refused trial is repeated.
+        """The level at which a failed trial is repeated.
 
         Higher by a quarter; but of values that crowd below the cap, no mean can show that, so it
         is a quarter of what is left up to the cap, if that is less.

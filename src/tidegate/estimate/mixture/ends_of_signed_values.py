@@ -1,4 +1,4 @@
-"""How far both ends of an answer reach for what truncation took away, where values below 0 count.
+"""How far both ends of intervals reach for truncated values, where values below 0 count.
 
 `truncated_tail` says when. Constants were chosen on `signed` of `benchmarks.coverage` and on a
 season of the tests (decision 0091). Post-processing: free.
@@ -21,7 +21,7 @@ _STILL, _AWAY = 0.06, 0.15
 
 
 def signed_share_beyond(distances: FloatArray, home: float, aimed: float) -> FloatArray:
-    """The share of values beyond an end, by how far the level lies from it, now and at home.
+    """The share of values beyond a cap, from the level's distance to it now and when it was chosen.
 
     Home: the level nearest to it among those of the values that chose it.
     """
@@ -32,7 +32,7 @@ def signed_share_beyond(distances: FloatArray, home: float, aimed: float) -> Flo
 
 
 def signed_upper_end(ends: FloatArray, ratio: float, moved: float) -> FloatArray:
-    """U of an end, by its part of the scale and by how far the level lies on its side."""
+    """U of a cap, from its part of the scale and the level's distance on its side."""
     side = min(max(ratio / _LEANS, -1.0), 1.0)
     calm = np.where(ends < _NARROWED, _NARROW, _WHOLE) + _LEANING * side
     found: FloatArray = calm + moved * (UNAIMED - calm)
@@ -42,7 +42,7 @@ def signed_upper_end(ends: FloatArray, ratio: float, moved: float) -> FloatArray
 def moved_level_of_signed_values(
     levels: FloatArray, widths: FloatArray, lowest: float, highest: float, scale: FloatArray
 ) -> float:
-    """How far levels lie from where they were when the ends were chosen: 0 to 1.
+    """How far levels are from where they were when the caps were chosen: 0 to 1.
 
     `lowest` and `highest` are levels of the values that chose them. Where levels have left these,
     they tell little about what lies beyond an end.

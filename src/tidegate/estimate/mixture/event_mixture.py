@@ -1,4 +1,4 @@
-"""The mixture for sums of events: models count in a unit that follows the rate of events.
+"""The mixture for sums of events: its models use a unit that follows the rate of events.
 
 Its posterior answers in that unit, and estimates what was cut off.
 """
@@ -33,8 +33,8 @@ from tidegate.stages import Aim, Block, Excess, Layout, Perturber, Recorded, Sav
 # The expected excess over the caps in what is added to every published tick for it (8·F in
 # `truncated_tail`); and how many times as much it may be, at the end of a 95 % interval.
 _CUT_TIMES, _UPPER = 4.0, 15.5
-# A θ of at most so many grains, the bound so many times higher, is where a choice began: values may
-# lie anywhere above it. And a warm-up is at most this part of a horizon (LONGEST in `run`).
+# A θ of at most 4 grains, with a bound 64 times higher, is where the choice began: values may lie
+# anywhere above it. And a warm-up is at most this part of a horizon (LONGEST in `run`).
 _FALLEN, _FAR_BELOW, _LONGEST = 4, 64, 1 / 4
 # The mean square of an excess over the square of its mean, and the mean in θ.
 _SQUARE, _EACH = 4.0, 0.5
@@ -47,7 +47,7 @@ STRETCH = 16
 
 
 class EventPosterior(MixturePosterior):
-    """`MixturePosterior` for ticks: their sums have no upper end, and scatter by their number."""
+    """`MixturePosterior` for ticks: sums without an upper limit, scattered by their counts."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class EventPosterior(MixturePosterior):
     def _tail_over(
         self, levels: TailLevels | None, recorded: Recorded, truncated: float
     ) -> Tail | None:
-        """What truncation took away, in proportion to these levels; None: to those of sums."""
+        """The truncated excess in proportion to these levels; None: to those of the sums."""
         if recorded.threshold >= recorded.ceiling:
             return _UntruncatedEvents()  # all that lies within the public bound counts as it is
         if not truncated:
@@ -114,16 +114,16 @@ class EventPosterior(MixturePosterior):
 
 
 class _UntruncatedEvents:
-    """What truncation took away where nothing was truncated."""
+    """A tail without truncation."""
 
     def between(self, places: Places, unit: float) -> Excess:
-        """Nothing was taken away."""
+        """An excess of 0."""
         (starts, _), _ = places
         return Excess.nothing(starts.size)
 
 
 class EventTail:
-    """What truncation took from ticks: as much as the rule for θ leaves, in proportion to the sum.
+    """The truncated excess of ticks: as much as the choice of θ leaves, in proportion to the sum.
 
     The rule leaves a number of events of a horizon above θ. More events mean more of them, not
     larger ones, so the excess goes with the level. At most level/θ events of a tick lie above θ. If
@@ -146,7 +146,7 @@ class EventTail:
         self._fallen = fallen
 
     def between(self, places: Places, unit: float) -> Excess:
-        """The excess of the ticks of ranges; `unit`: that of the models, in the data's."""
+        """The excess of the ticks of ranges; `unit` is the models' unit in the data's."""
         sums, squares, room = tail_between_places(places, self._edges, self._before)
         nothing = np.zeros(sums.size)
         most = np.maximum(room, sums)
@@ -166,7 +166,7 @@ _MOVED = 0.1
 
 
 def step_of_event_unit(level: float, cap: int, highest: int) -> int:
-    """The step k of the unit 2^k·θ for ticks of this mean: the nearest to ten means, at least θ."""
+    """The step k of the unit 2^k·θ for this mean of a tick: nearest to ten means, at least θ."""
     exponent = math.frexp(max(_TIMES * level / cap, 1.0) * math.sqrt(0.5))[1]
     return min(max(0, exponent), highest)
 
@@ -181,7 +181,7 @@ def scatter_of_events(spread: float, step: int) -> float:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EventMixture(Mixture):
-    """`Mixture` for ticks that hold any number of events. Post-processing, as that is.
+    """`Mixture` for ticks with any number of events. Post-processing, like `Mixture`.
 
     Args:
         truncated: what truncation takes from a tick on average, by estimate, as a share of θ.
@@ -196,16 +196,17 @@ class EventMixture(Mixture):
     of_ticks: ClassVar[bool] = True  # a row is the sum of all events of a tick
     truncated: Share = Share(default=0)  # again: mypy does not see through inherited descriptors
     period: MixturePeriods = MixturePeriods(default=None)
+    catch_up: ClassVar[None] = None  # type: ignore[misc]  # for values alone
     modulated: Flag = Flag(default=False)  # as records of earlier versions are read
     spread: Exact = Exact(default="1/5")
 
     @property
     def cycle(self) -> Cycle:
-        """What is learnt of the periods."""
+        """The harmonics of the periods."""
         return harmonics_of_periods(self.period or (), modulated=self.modulated)
 
     def settings(self) -> dict[str, Any]:
-        """The specification as plain data; `modulated` only where it is: noise keys stay."""
+        """The specification as plain data; `modulated` only if set, so that noise keys stay."""
         found = super().settings()
         if not self.modulated:
             del found["modulated"]
@@ -215,11 +216,11 @@ class EventMixture(Mixture):
         self, *, cap: int, step: int, perturber: Perturber, saved: Saved | None = None
     ) -> EventMixtureRun:
         """Begin with models in units of 2^step·θ, or continue."""
-        facts = self.truncated, float(self.spread), self.cycle
-        return EventMixtureRun(cap, step, *facts, perturber=perturber, saved=saved)
+        facts = cap, step, self.truncated, float(self.spread), self.cycle
+        return EventMixtureRun(*facts, perturber=perturber, saved=saved)
 
     def posterior(self, recorded: Recorded, until: int) -> EventPosterior:
-        """The models' posterior, given every leaf sum."""
+        """The models' posterior given all leaf sums."""
         step = recorded.blocks[-1].layout.cap_step
         scatter = scatter_of_events(float(self.spread), step)
         facts = self.truncated, step, scatter, float(self.spread), self.cycle
@@ -227,7 +228,7 @@ class EventMixture(Mixture):
 
 
 class EventMixtureRun(RescaledRun):
-    """A `RescaledRun` whose unit is not the cap: many events are not large ones.
+    """A `RescaledRun` whose unit is not the cap: many events are not large events.
 
     The cap never moves: nothing that is released tells the size of an event from their number.
     """
@@ -245,12 +246,11 @@ class EventMixtureRun(RescaledRun):
     ) -> None:
         self._cap, self._spread = cap, spread
         self.step: int = step if saved is None else saved.state["step"]
-        scatter = scatter_of_events(spread, self.step)
         facts = cap << self.step, truncated, perturber, saved
-        super().__init__(*facts, scatter=scatter, cycle=cycle)
+        super().__init__(*facts, scatter=scatter_of_events(spread, self.step), cycle=cycle)
 
     def state(self) -> dict[str, Any]:
-        """The state: what is needed to continue."""
+        """The state to resume from."""
         return {**super().state(), "step": self.step}
 
     def _set_ends(self, below: int) -> None:
@@ -281,7 +281,7 @@ class EventMixtureRun(RescaledRun):
         return here[expected.index(min(expected))]
 
     def move(self, cap: int, step: int) -> None:
-        """Go on in another unit: means by the ratio, covariances by its square.
+        """Change the unit: scale means by the ratio, covariances by its square.
 
         Where θ has changed the level is less certain: more or less of the events is cut off.
         """

@@ -1,4 +1,4 @@
-"""Which blocks and leaves of a record may have been cut nearly everywhere: for upper ends.
+"""Blocks and leaves whose values may nearly all have been capped: for upper ends.
 
 A jump fills a cap before the smoothed level knows. What was measured says so: a block, or a single
 leaf, whose released sum is near the sum of its caps. A leaf counts if its mean looks full beside
@@ -20,16 +20,16 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Block, Recorded
 
 _MOST_HOME = 0.8  # of the cap
-# One chance in so many that noise makes any leaf of a record look full: standard errors that a leaf
-# must lie above home are √(2·ln(this · leaves)).
+# Noise makes some leaf of a record look full with a probability of at most about 1/5: a leaf must
+# lie √(2·ln(5·leaves)) standard errors above the level at which θ was chosen.
 _RARE = 5
-# The newest block has risen if its mean is so many times the usual one, and higher by this part of
-# the cap, surely so (standard errors): nothing tells yet whether a jump lies inside it.
+# The newest block has risen if its mean is 1.5 times the usual one, and exceeds it by 0.15 caps and
+# by 2.5 standard errors: nothing tells yet whether a jump lies inside it.
 _RISEN, _ROSE, _NEWEST_SURE = 1.5, 0.15, 2.5
 
 
 class FullLeafShares(NamedTuple):
-    """What was released, as a share of what it would be if all values were cut; 0: not known.
+    """Released sums as shares of their largest possible value; 0: unknown.
 
     With a standard error more: noise must not close an end.
 
@@ -44,7 +44,7 @@ class FullLeafShares(NamedTuple):
     leaves: FloatArray
 
     def of_leaves(self, positions: IntArray) -> FloatArray:
-        """The share of the full leaf in which each position lies; 0: in none."""
+        """The share of the full leaf at each position; 0: no full leaf is there."""
         at = np.searchsorted(self.edges, positions, side="right") - 1
         found: FloatArray = np.where(at >= 0, self.leaves[np.maximum(at, 0)], 0.0)
         return found
@@ -53,7 +53,7 @@ class FullLeafShares(NamedTuple):
 def full_leaf_shares(
     recorded: Recorded, blocks: Sequence[Block], until: int, home: float
 ) -> FullLeafShares:
-    """Of blocks and full leaves, by what was released `until` then.
+    """The shares of blocks and of full leaves, from what was released `until` then.
 
     `home`: the level when θ was new, as a part of θ.
     """
@@ -74,7 +74,7 @@ def full_leaf_shares(
     caps, variances, each = columns[6:]
     known, starts, lengths, every, firsts, done = columns[:6].astype(np.int64)
     last = np.cumsum(done + 1) - 1
-    # Of every leaf, and of the end of the last one in a block.
+    # One entry for every leaf, and one for the end of the last leaf in a block.
     of = np.repeat(np.arange(known.size), done + 1)
     number = np.arange(of.size) - np.repeat(last - done, done + 1)
     inside = number * lengths[of] // every[of]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate.estimator_defaults import EstimatorDefaults
+from tidegate.estimate.mixture.catch_up import CatchUpShare
 from tidegate.estimate.mixture.kalman_filter.harmonics import (
     LONGEST_PERIOD,
     MOST_PERIODS,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Share(Setting[float, Number]):
-    """A share of θ from 0 on, kept as a float: it is post-processing, nothing private."""
+    """A share of θ, kept as a float: it is post-processing, nothing private."""
 
     def check(self, value: Number) -> float:
         """Require a share of at least 0 and below 1."""
@@ -38,10 +39,10 @@ class Share(Setting[float, Number]):
 
 
 class MixturePeriods(Setting[tuple[int, ...] | None, int | Sequence[int] | None]):
-    """None, or periods in rows: one, or a few of them."""
+    """None, or one or several periods in rows."""
 
     def check(self, value: int | Sequence[int] | None) -> tuple[int, ...] | None:
-        """Whole numbers of at least 3 rows, each once."""
+        """Require distinct whole numbers of at least 3 rows."""
         if value is None:
             return None
         several = value if isinstance(value, list | tuple) else (value,)
@@ -57,7 +58,7 @@ class MixturePeriods(Setting[tuple[int, ...] | None, int | Sequence[int] | None]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Mixture(EstimatorDefaults, Spec):
-    """Publishes forecasts inside a cell, and at its end what sets the running sum right.
+    """Publishes forecasts inside a cell, and at its end a value that corrects the running sum.
 
     Post-processing: it sees trees and released leaf sums, and costs no privacy. Every model is a
     Gaussian one (`state_space_models`) and is conditioned on each leaf sum as it is released;
@@ -80,34 +81,41 @@ class Mixture(EstimatorDefaults, Spec):
         period: a cycle to expect, in rows, or a list of them: the day, the week. Their harmonics
             are learnt from released sums (`cycle_filters`) beside models without a cycle, so a
             period that is not there costs little. None: no cycle.
+        catch_up: the share of what the published running sum is off that the end of a cell sets
+            right in blocks that are measured coarsely (`catch_up`): short ranges are more accurate
+            and running sums a little less. None: all of it. `query` answers the same.
     """
 
     KIND: ClassVar[str] = "estimate.Mixture"
 
     truncated: Share = Share(default=0)
     period: MixturePeriods = MixturePeriods(default=None)
+    catch_up: CatchUpShare = CatchUpShare(default=None)
 
     adds_up: ClassVar[bool] = False
 
     @property
     def allowance(self) -> float:
-        """What is added to every value for truncation, as a share of θ."""
+        """An addition to every value for truncation, as a share of θ."""
         return self.truncated
 
     @property
     def cycle(self) -> Cycle:
-        """What is learnt of the periods."""
+        """The harmonics of the periods."""
         return harmonics_of_periods(self.period or ())
 
+    @property
+    def caught_up(self) -> float:
+        """The share of a correction that is published at once: 1 unless `catch_up` says less."""
+        return float(self.catch_up or 1)
+
     def settings(self) -> dict[str, Any]:
-        """The specification as plain data; `period` only where there is one: noise keys stay."""
-        found = super().settings()
-        if self.period is None:
-            del found["period"]
-        return found
+        """The specification as plain data; some only where they are given: noise keys stay."""
+        unused = {name for name in ("period", "catch_up") if getattr(self, name) is None}
+        return {name: value for name, value in super().settings().items() if name not in unused}
 
     def check(self, perturber: Perturber) -> None:
-        """Refuse trees of more than three levels: `leaf_noise_path` has state for no more."""
+        """Refuse trees of more than three levels: `leaf_noise_path` stores no more."""
         for layout in perturber.layouts(perturber.lengths(0)[0], 1, 1):
             if not layout.consistent:
                 raise SettingError(
@@ -123,23 +131,23 @@ class Mixture(EstimatorDefaults, Spec):
     def start(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> MixtureRun:
-        """Begin with equal weights, or continue."""
+        """Begin with equal weights, or resume."""
         facts = threshold, self.truncated, perturber, saved, below
-        return MixtureRun(*facts, cycle=self.cycle)
+        return MixtureRun(*facts, cycle=self.cycle, catch_up=self.caught_up)
 
     def follow(
         self, *, threshold: int, perturber: Perturber, saved: Saved | None = None, below: int = 0
     ) -> RescaledRun:
-        """Begin to estimate a release whose threshold will change."""
+        """Begin an estimator for a release whose threshold will change."""
         facts = threshold, self.truncated, perturber, saved, below
-        return RescaledRun(*facts, cycle=self.cycle)
+        return RescaledRun(*facts, cycle=self.cycle, catch_up=self.caught_up)
 
     def posterior(self, recorded: Recorded, until: int) -> MixturePosterior:
-        """The models' posterior, given every leaf sum."""
+        """The models' posterior given all leaf sums."""
         from tidegate.estimate.mixture.mixture_posterior import MixturePosterior  # on demand: slow
 
         return MixturePosterior(recorded, until, self.truncated, cycle=self.cycle)
 
     def check_model_weights(self, model_weights: int) -> None:
-        """Refuse weights of unknown models, and of a cycle where no period was given."""
+        """Refuse weights of unknown models, and cycle weights if no period is set."""
         check_packed_weights(model_weights, cycles=self.period is not None)

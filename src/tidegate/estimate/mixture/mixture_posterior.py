@@ -36,7 +36,7 @@ from tidegate.state_as_bytes import State
 
 
 class MixturePosterior(Posterior):
-    """Posterior of range sums, from what was released up to `until`.
+    """The posterior of range sums, given what was released up to `until`.
 
     `truncated` is what truncation takes from a value on average, as a share of θ; 0: not known.
     `unit` is what the models count in; None: θ.
@@ -83,11 +83,11 @@ class MixturePosterior(Posterior):
 
     @cached_property
     def _known(self) -> PosteriorSums:
-        """Computed for the first answer, or before, for many posteriors at once."""
+        """The smoothed sums: computed for the first answer, or before, for many together."""
         return PosteriorSums(mixture_views([self._question])[0])
 
     def prepare(self, others: Sequence[Any]) -> None:
-        """Smooth this and `others` of its kind at once, before the first answer of each.
+        """Smooth this and `others` of its class together, before the first answer of each.
 
         One stream alone spends most of the time on calls for small arrays.
         """
@@ -98,13 +98,13 @@ class MixturePosterior(Posterior):
             vars(one)["_known"] = PosteriorSums(known)
 
     def smoothed(self) -> dict[str, Any] | None:
-        """What the first answer has computed; None if there was none, or it cannot be stored."""
+        """The result of smoothing; None if there is none yet, or it cannot be stored."""
         if "_known" not in vars(self) or self._until != self._recorded.end:
             return None
         return stored_views(self._known.views)
 
     def take_smoothed(self, state: State) -> None:
-        """Answer with what `smoothed` of the same record gave: the same bits."""
+        """Use what `smoothed` of the same record returned: the same bits."""
         vars(self)["_known"] = PosteriorSums(restored_views(state))
 
     @cached_property
@@ -123,7 +123,7 @@ class MixturePosterior(Posterior):
         return self.parts_of_each((), [(starts, ends)])[0]
 
     def parts_of_each(self, others: Sequence[Any], ranges: Sequence[Ranges]) -> list[Parts]:
-        """The parts of this posterior and of `others` of its kind, each over ranges of its own."""
+        """The parts of this posterior and of `others` of its class, each over its own ranges."""
         every: list[MixturePosterior] = [self, *others]
         facts = [one._spread_facts for one in every]
         known = [one._known for one in every]
@@ -145,7 +145,7 @@ class MixturePosterior(Posterior):
         return parts
 
     def aim_at(self, aim: Aim) -> None:
-        """Estimate what truncation took away with this: cheap beside the smoother."""
+        """Use this aim for the truncated excess: cheap compared with smoothing."""
         if self._aim != aim:
             self._aim = aim
             vars(self).pop("_tail", None)
@@ -156,7 +156,7 @@ class MixturePosterior(Posterior):
 
     @staticmethod
     def _spread(level: FloatArray, width: IntArray, share: FloatArray, *facts: Any) -> FloatArray:
-        """Variance, in θ², of a part of a cell whose sum is known, if values are independent."""
+        """Variance, in θ², of a part of a cell whose sum is known, for independent values."""
         (below,) = facts
         level = np.minimum(np.maximum(level + below, 0.0), 1.0)
         found: FloatArray = np.maximum(level * (1 - level), 1 / 16) * width * share * (1 - share)
@@ -169,7 +169,7 @@ def _posterior_sums_of_each(
     spread: Callable[..., FloatArray],
     facts: Sequence[tuple[float, ...]],
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-    """The sums over [start, end), of one stream after the other; `spread` needs `facts` of each.
+    """The sums over [start, end), stream after stream; `spread` needs the `facts` of each.
 
     Returns:
         The cells in which ranges start, and in which they end; the sums; their variances at the
@@ -224,7 +224,7 @@ def _posterior_sums_of_each(
 def _posterior_variances_of_each(
     streams: Sequence[PosteriorSums], near: IntArray, sizes: Sequence[int]
 ) -> Iterator[FloatArray]:
-    """Under every model of every stream, between edges (indices)."""
+    """Variances between edges (indices), under every model of every stream."""
     if len(streams) == 1:
         return (view.variances(*near) for _, view in streams[0].models)
     parts = np.split(near, [*accumulate(sizes[:-1])], axis=1)
@@ -239,7 +239,7 @@ def _joined_posterior_sums(parts: Sequence[Any]) -> Any:
 
 
 def _posterior_ranges_of_each(numbers: Sequence[float], sizes: Sequence[int]) -> Any:
-    """A number of each stream, for each of its ranges."""
+    """Repeat each stream's number for each of its ranges."""
     return numbers[0] if len(sizes) == 1 else np.repeat(np.array(numbers), sizes)
 
 
@@ -259,7 +259,7 @@ class PosteriorSums:
 
     @property
     def models(self) -> list[tuple[float, Smoothed]]:
-        """The models' smoothers, each with its weight."""
+        """The models' smoothers with their weights."""
         return self._views
 
     @property
@@ -268,7 +268,7 @@ class PosteriorSums:
         return self._harmonics.count > 0
 
     def inside(self, positions: IntArray, cell: IntArray, share: FloatArray) -> FloatArray:
-        """What the cycle adds before a position that is this share into a cell, beyond a line."""
+        """The cycle's part before a position at this share of a cell, beyond a straight line."""
         before, edges = self._harmonics.before, self.edges
         after = np.minimum(cell + 1, edges.size - 1)
         part = share[:, np.newaxis]
@@ -278,7 +278,7 @@ class PosteriorSums:
     def mixed_variances(
         self, starts: IntArray, ends: IntArray, each: Sequence[FloatArray]
     ) -> FloatArray:
-        """Variance of sums between edges (indices), by that under every model (total variance)."""
+        """The variance of sums between edges (indices), by the law of total variance."""
         expected = self.sums[ends] - self.sums[starts]
         return self._mixed(
             [

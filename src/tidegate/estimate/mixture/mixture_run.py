@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tidegate.estimate.mixture.cap_steps import CapSteps, moved_cap_step
+from tidegate.estimate.mixture.catch_up import caught_up
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells as BlockCells
 from tidegate.estimate.mixture.kalman_filter.block_cells import cells_of
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
@@ -26,6 +26,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SECOND_CHANCE,
     StateTransition,
     models,
+    state_transition_over,
 )
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.lattice import FloatArray
@@ -37,7 +38,7 @@ FORECAST_GRAIN = float(1 << 16)
 
 
 class MixtureRun:
-    """The state: a Kalman filter per model, and the place in the block."""
+    """The state: a Kalman filter per model, and the position in the block."""
 
     def __init__(
         self,
@@ -48,8 +49,10 @@ class MixtureRun:
         below: int = 0,
         scatter: float = SCATTER,
         cycle: Cycle = (),
+        catch_up: float = 1.0,
     ) -> None:
         """Begin, or continue; values lie between −`below` and `threshold` − `below`."""
+        self._catch_up = catch_up
         self._threshold = threshold
         self._share = truncated
         self._set_ends(below)
@@ -81,17 +84,17 @@ class MixtureRun:
             self._cycle.begin_cell(self._width)
 
     def _set_ends(self, below: int) -> None:
-        """What is known about the ends of the values, beside the width between them."""
+        """Set what is known about the caps, in addition to the distance between them."""
         self._above = self._threshold - below  # the highest value that counts, without rungs
         self._truncated = self._share * (self._above - below)  # units per value
 
     @property
     def _taken(self) -> float:
-        """What truncation takes from a value of the present cell, by estimate, in units."""
+        """An estimate of what truncation takes from a value of the present cell, in units."""
         return self._truncated
 
     def state(self) -> dict[str, Any]:
-        """The state: what is needed to continue."""
+        """The state to resume from."""
         filters = self._filters
         return {
             **({} if self._cycle is None else {"cycle": self._cycle.state()}),
@@ -124,7 +127,7 @@ class MixtureRun:
 
     @property
     def filled(self) -> int:
-        """Values that were published of the open cell."""
+        """How many values of the open cell have been published."""
         return self._filled
 
     # -- which tree ------------------------------------------------------------------------------
@@ -154,23 +157,23 @@ class MixtureRun:
 
     @property
     def _careful_weights(self) -> Weights:
-        """The models' weights in the choice of a tree."""
+        """The models' weights for choosing a tree."""
         return self._weights if self._cycle is None else self._cycle.careful(self._weights)
 
     @property
     def model_weights(self) -> int:
-        """The models' weights, in one number."""
+        """The models' weights, packed into one number."""
         return packed_weights(self._weights, () if self._cycle is None else self._cycle.shares)
 
     def _weigh(self) -> None:
-        """Weigh the models by their likelihoods; with a period, those with a cycle too."""
+        """Update the models' weights from their likelihoods, including those with a cycle."""
         if self._cycle is None:
             self._weights = self._filters.weights()
         else:
             self._weights = self._cycle.weights(self._filters)
 
     def _reconsider(self) -> None:
-        """At a new horizon, bound how far models fall behind: every one gets a second chance."""
+        """Limit how far models lag behind: at a new horizon every one gets a second chance."""
         both: list[KalmanFilters | CycleFilters] = (
             [self._filters] if self._cycle is None else [self._filters, self._cycle]
         )
@@ -197,7 +200,7 @@ class MixtureRun:
         return self.prediction
 
     def push(self, noisy: Noisy, out: FloatArray) -> Cells:
-        """Fill `out`, one number per value, in units; not beyond the end of the block."""
+        """Fill `out` with one number per value, in units; not beyond the end of the block."""
         sums = iter(noisy.sums.tolist())
         predictions, totals, widths = [], [], []
         at, size = 0, out.size
@@ -230,7 +233,7 @@ class MixtureRun:
         return self._end_cell(iter(() if noisy is None else (noisy,))) - before
 
     def _end_cell(self, sums: Iterator[int]) -> int:
-        """Predict, update if a leaf ends; give the cell's sum that corrects the running sum."""
+        """Predict, update if a leaf ends; return the cell's sum that corrects the running sum."""
         cells, filters, threshold = self._open_cells(), self._filters, self._threshold
         cycle, part = self._cycle, self._width / (self._age + self._width)
         filters.fade(part)
@@ -251,7 +254,10 @@ class MixtureRun:
         expected = filters.expected_sum(self._weights)
         if cycle is not None:
             expected += cycle.expected_sum()
-        whole = math.floor(expected * threshold + added + 0.5)
+        known = expected * threshold + added
+        if self._catch_up < 1.0 and cells.calm:
+            known = caught_up(known, self._width * self.prediction, self._catch_up)
+        whole = math.floor(known + 0.5)
         filters.subtract_published((whole - added) / threshold)
         self._age = min(self._age + self._width, self._horizon)
         if self._cell == cells.count:
@@ -285,15 +291,9 @@ class MixtureRun:
         self.prediction = math.floor(each * FORECAST_GRAIN + 0.5) / FORECAST_GRAIN
 
     def _transition_over(self, width: int) -> StateTransition:
-        return mixture_transition(self._horizon, width, self._scatter)
+        return state_transition_over(self._horizon, width, self._scatter)
 
     def _open_cells(self) -> BlockCells:
         if self._cells is None:
             raise AssertionError("no block is open")
         return self._cells
-
-
-@lru_cache(maxsize=256)
-def mixture_transition(horizon: int, width: int, scatter: float) -> StateTransition:
-    """The transition of all models over a cell; cached, since a horizon has few widths."""
-    return StateTransition(models(horizon, scatter=scatter), width)

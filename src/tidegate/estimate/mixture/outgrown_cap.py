@@ -32,7 +32,7 @@ RISEN, MOVED, MOVED_SURE = 1.2, 1 / 16, 3.0
 
 
 class CapWatch:
-    """The share of the cap at home, blocks in a row that were full, and the last full leaf."""
+    """The level when the cap was chosen, in caps; full blocks in a row; the last full leaf."""
 
     STATE: ClassVar[tuple[str, ...]] = (
         "home", "threshold", "excess", "variance", "cap", "mean", "old", "length", "fair", "highest"
@@ -50,16 +50,16 @@ class CapWatch:
         self.highest = 0  # the highest θ that a full cap led to in this horizon
 
     def settle(self, level: float, threshold: int) -> None:
-        """θ was chosen when the level was this, in units; upwards by what it may be wrong by."""
+        """θ was chosen at this level, in units, plus its possible error."""
         self.home, self.threshold = max(0.0, level) / threshold, threshold
         self.excess = self.variance = 0.0
 
     def full_leaf(self, mean: float, doubt: float, cap: int) -> bool:
-        """Whether a leaf with this mean, and this standard error, surely fills the cap."""
+        """Whether a leaf with this mean and standard error significantly fills the cap."""
         return self._full(mean, doubt * self.sure, cap)
 
     def block(self, mean: float, doubt: float, cap: int, old: float, length: int) -> bool:
-        """A block had this mean. Blocks that are full, but none surely, are sure together."""
+        """Take the mean of a block: full blocks that are not significant alone may be together."""
         if not self._full(mean, 0.0, cap):
             self.excess = self.variance = 0.0
             return False
@@ -72,7 +72,7 @@ class CapWatch:
         return True
 
     def climbed(self, count: float, doubt: float, length: int) -> None:
-        """A block of a climb (`refinement_level_phases`) showed so many values above θ.
+        """Take a block of a climb (`refinement_level_phases`): how many values were above θ.
 
         No leaf is full then, so its places are free: `old` for the values of the phase, `length`
         for those that `home` was seen in; and what blocks say together, each weighted by what it
@@ -85,15 +85,15 @@ class CapWatch:
 
     @property
     def share_and_doubt(self) -> tuple[float, float]:
-        """The share of values above θ that the blocks of a climb show, and its standard error."""
+        """The share of values above θ in the blocks of a climb, and its standard error."""
         return self.excess / self.variance, 1 / math.sqrt(self.variance)
 
     def judge(self, *, right: bool) -> None:
-        """Whether the cap of the last full leaf turned out to be right after all."""
+        """Note whether the cap of the last full leaf turned out to be right after all."""
         self.fair = max(self.fair, self.mean) if right else 0.0
 
     def least_after(self, theta: int) -> int:
-        """A full cap led to this θ: the least that later choices may give because of it; 1: any.
+        """The least that later choices may return after a full cap led to this θ; 1: no limit.
 
         If an earlier full cap led above the one that was full now, choices have lowered θ in
         between: they were made between bursts, which come again. The higher θ stays then: with one
@@ -104,7 +104,7 @@ class CapWatch:
         return least
 
     def missing(self, level: float, doubt: float) -> float:
-        """What the full leaf hid, if it was like what came after it, in units.
+        """What capping is estimated to have taken from the full leaf, in units.
 
         An exponential tail, unless the leaf itself says that more of it lay at the cap.
         """
@@ -127,7 +127,7 @@ class CapWatch:
         return min(_CROWDED, self.home * self.threshold / cap)
 
     def keep(self, mean: float, cap: int, old: float, length: int) -> None:
-        """A leaf or a block of `length` values filled its cap; the level before was `old`."""
+        """Note that a leaf or block of `length` values filled its cap, and the level before."""
         self.cap, self.mean, self.length = cap, mean, length
         self.old = min(old, mean)
 
@@ -135,14 +135,14 @@ class CapWatch:
 def outgrown_cap_rows(
     home: FloatArray, fair: FloatArray, threshold: IntArray, cap: IntArray, mean: FloatArray
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """`CapWatch` of many streams: what a mean must surely exceed, and whether it looks full."""
+    """`CapWatch` of many streams: the limit for significance, and whether a mean looks full."""
     at_home = np.minimum(_CROWDED, home * threshold / cap)
     least = np.maximum((FULL + GROWN * at_home) * cap, np.minimum(_CERTAIN * cap, _HIGHER * fair))
     return at_home * cap, mean > least
 
 
 class FloorWatch(CapWatch):
-    """Watches the lower end: means are given negated, and the cap is how far below 0 it lies.
+    """Watches the lower cap: takes negated means, and the cap's distance below 0.
 
     A floor often lies so close below 0 that noise alone takes means there: it must be surer.
     """
@@ -153,7 +153,7 @@ class FloorWatch(CapWatch):
 
 
 def level_has_moved(watch: CapWatch, floor: FloorWatch | None, level: float, doubt: float) -> bool:
-    """Whether a released level is surely far from where it was when the ends were chosen.
+    """Whether a released level differs significantly from that when the caps were chosen.
 
     Tails grow with levels: if it has risen, θ may be too low by now. Where values below 0 count
     (`floor`), a level near 0 may be the difference of two large ones, so what counts is how far it
@@ -169,14 +169,14 @@ def level_has_moved(watch: CapWatch, floor: FloorWatch | None, level: float, dou
 
 
 class WatchedEnd(NamedTuple):
-    """One end of what counts, and whether released sums have outgrown it."""
+    """One cap, and whether released sums have outgrown it."""
 
     watch: CapWatch
     cap: int  # how far from 0 it lies, in units
     sign: int  # 1: the upper end; −1: the lower one
 
     def first_full(self, tree: Layout, leaf: int, sums: list[int]) -> int | None:
-        """Which of these sums, of leaves from `leaf` on, is the first that surely fills the cap."""
+        """The first of these sums, of leaves from `leaf` on, that significantly fills the cap."""
         deviation = math.sqrt(tree.variances[-1])
         for index, total in enumerate(sums):
             width = tree.edge(leaf + index + 1) - tree.edge(leaf + index)
@@ -185,9 +185,9 @@ class WatchedEnd(NamedTuple):
         return None
 
     def block(self, mean: float, doubt: float, old: float, length: int) -> bool:
-        """A block had this mean. Blocks that are full, but none surely, are sure together."""
+        """Take the mean of a block: full blocks that are not significant alone may be together."""
         return self.watch.block(self.sign * mean, doubt, self.cap, self.sign * old, length)
 
     def keep(self, mean: float, old: float, length: int) -> None:
-        """A leaf of `length` values outgrew this end; the level before was `old`."""
+        """Note that a leaf of `length` values outgrew this cap, and the level before."""
         self.watch.keep(self.sign * mean, self.cap, self.sign * old, length)

@@ -1,4 +1,4 @@
-"""exp and log with the same bits on every machine, and without a mathematical library.
+"""exp and log with the same bits on every machine, without a mathematical library.
 
 IEEE arithmetic (+ − × ÷ √) is the same everywhere; exp and log are not, they come from whatever
 library numpy or Python was built with. What is published must not depend on it. Constants are
@@ -33,7 +33,7 @@ def _each(function: Callable[[float], float], values: FloatArray) -> FloatArray:
 
 
 def exp(values: FloatArray) -> FloatArray:
-    """e^x, correctly rounded: what `one_exp` gives for each, by the same steps.
+    """e^x, correctly rounded: the result of `one_exp` for each entry, by the same steps.
 
     >>> exp(np.array([0.0, 1.0])).tolist()
     [1.0, 2.718281828459045]
@@ -56,7 +56,7 @@ def exp(values: FloatArray) -> FloatArray:
 
 
 def expm1(values: FloatArray) -> FloatArray:
-    """e^x − 1, to the last bits also where x is nearly 0."""
+    """e^x − 1, accurate to the last bits also where x is nearly 0."""
     with localcontext(Context(prec=_DIGITS)):
         return _each(lambda value: float(Decimal(value).exp() - 1), values)
 
@@ -105,7 +105,7 @@ _SECOND_FLOATS: list[float] = []
 
 
 def _fill_exp_and_log_tables() -> None:
-    """Another thread may do the same: lists are set as wholes, the one that is asked for last."""
+    """Fill the tables. Threads may race: each assigns whole lists, the tested one last."""
     with localcontext(Context(prec=2 * _DIGITS)):
         up = _exp_powers(256, _PLACES + 1)
         exact = up + [1 / each for each in reversed(up[1:])]
@@ -123,7 +123,7 @@ def _exp_and_log_tables() -> tuple[FloatArray, FloatArray]:
 
 
 def one_exp(value: float) -> float:
-    """`exp` of one number: floats propose, integers decide if those are in doubt, then decimals.
+    """`exp` of one number: floats first, integers if the rounding is in doubt, then decimals.
 
     >>> one_exp(1.0)
     2.718281828459045
@@ -147,7 +147,7 @@ def one_exp(value: float) -> float:
 
 
 def _exp_in_integers(value: float) -> float:
-    """e^x correctly rounded; decimals only if integers are in doubt."""
+    """e^x correctly rounded; decimals only if integers leave doubt."""
     if -_FARTHEST < value < _FARTHEST:
         found, doublings = _portable_exp_of_fixed(_portable_fixed_of_float(value))
         rounded = float(found + _UNCERTAIN)
@@ -157,7 +157,7 @@ def _exp_in_integers(value: float) -> float:
 
 
 def one_log(value: float) -> float:
-    """ln x, correctly rounded: as `one_exp`, by one of Newton's steps from a series in floats.
+    """ln x, correctly rounded: like `one_exp`, by a Newton step from a series in floats.
 
     x·e^−y = 1 + d for a y that is nearly ln x, and ln x = y + d − d²/2 + …, where the next term is
     far below the last place. What y is off by goes into d, so it decides nothing.
@@ -181,7 +181,7 @@ def one_log(value: float) -> float:
 
 
 def _near_log(mantissa: float) -> float:
-    """ln m for ½ ≤ m < 1, to about 10⁻¹⁴: 2·artanh of (m − c)/(m + c), from the middle c."""
+    """ln m for ½ ≤ m < 1, to about 10⁻¹⁴: 2·artanh of (m − c)/(m + c), with the middle c."""
     ratio = (mantissa - _MIDDLE) / (mantissa + _MIDDLE)
     square, series = ratio * ratio, 0.0
     for odd in _ODD:
@@ -220,7 +220,7 @@ _POWERS = np.array(POWERS)
 
 
 def halved_each(times: FloatArray) -> FloatArray:
-    """2^−t for each t from 0 to `NOTHING`, to about 10⁻¹⁰: a table, and terms of the series.
+    """2^−t for each t from 0 to `NOTHING`, to about 10⁻¹⁰: by a table and terms of the series.
 
     `kalman_filters.weigh_filters` has the same written out for single numbers, bit for bit.
 

@@ -1,10 +1,11 @@
-"""`RescaledRun`: the mixture when the threshold changes: filters are rescaled, not restarted."""
+"""`RescaledRun`: the mixture across changes of threshold: filters are rescaled, not restarted."""
 
 from __future__ import annotations
 
 import math
 
 from tidegate.estimate.mixture.cap_steps import CapSteps
+from tidegate.estimate.mixture.catch_up import caught_up
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed_filters
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf, leaf_noise_path
 from tidegate.estimate.mixture.kalman_filter.state_space_models import INNER, LEVEL
@@ -22,13 +23,13 @@ _REST = NoisyLeaf(outer=None, inner=None, inner_share=0.0, share=1.0, variance=0
 # follows is measured finely. (Caps that are tried expect half as much: they are near θ.)
 MOVED = 0.3
 
-# Where choices of θ are late ones (`late_from`), so many times as much is added for what truncation
-# takes: 25/ε values of a tail of index 5 exceed θ by θ/4 each, 6.25·θ/ε; before it is 3.2·θ/ε.
+# After a late choice of θ (`late_from`), the addition for truncation is larger by this factor:
+# 25/ε values of a tail of index 5 exceed θ by θ/4 each, 6.25·θ/ε; before it is 3.2·θ/ε.
 LATE_TAKEN = 125 / 64
 
 
 class RescaledRun(MixtureRun):
-    """A `MixtureRun` that goes on in units of another θ, and takes the sum of a whole warm-up."""
+    """A `MixtureRun` that can change to units of another θ, and take the sum of a whole warm-up."""
 
     @property
     def _taken(self) -> float:
@@ -36,7 +37,7 @@ class RescaledRun(MixtureRun):
         return self._truncated * LATE_TAKEN if late else self._truncated
 
     def rescale(self, threshold: int, below: int = 0) -> None:
-        """Go on in units of another θ: means by θ/θ′, covariances by its square, caps anew.
+        """Change to units of another θ: means by θ/θ′, covariances by its square, caps anew.
 
         The level is less certain by what θ and θ′ cut off differently.
         """
@@ -53,15 +54,15 @@ class RescaledRun(MixtureRun):
         self._give_up_block()
 
     def forget_level(self, *, fell: bool = False) -> None:
-        """A cap was full, or the level `fell` below its floor: little is known of the new one."""
+        """Forget the level: a cap was full, or the level `fell` below its floor."""
         self._set_level(-NEW_MEAN if fell else NEW_MEAN, NEW_VARIANCE)
 
     def expect_level(self, share: float) -> None:
-        """θ was moved to where the level is thought to be this share of it, or nothing at all."""
+        """θ moved to where the level is expected to be this share of it, or nothing at all."""
         self._set_level(share, share * share)
 
     def publish_later(self, amount: float) -> None:
-        """The next cell adds this to the running sum, in units."""
+        """Add this to the running sum in the next cell, in units."""
         self._filters.subtract_published(-amount / self._threshold)
 
     def _set_level(self, mean: float, variance: float) -> None:
@@ -73,11 +74,14 @@ class RescaledRun(MixtureRun):
         if self._cycle is not None:
             self._cycle.forget_level()
 
-    def at_once(self, layout: Layout, noisy: int, *, published: float | None = None) -> int:
+    def at_once(
+        self, layout: Layout, noisy: int, *, forecast: float = 0.0, published: float | None = None
+    ) -> int:
         """A warm-up had this noisy sum; how the running sum moves, in units.
 
-        The sum is published by the last row of the warm-up; or, if its rows were all out when it
-        ended, with the next cell: `published` is what they add up to, and not published again.
+        The sum is published by the last row of the warm-up, the others have the `forecast`; or, if
+        its rows were all out when it ended, with the next cell: `published` is what they add up to,
+        and not published again.
         """
         filters, threshold, count = self._filters, self._threshold, layout.length
         (leaf,) = leaf_noise_path(layout.nodes, [each / threshold**2 for each in layout.variances])
@@ -97,13 +101,16 @@ class RescaledRun(MixtureRun):
         expected = filters.expected_sum(self._weights)
         if cycle is not None:
             expected += cycle.expected_sum()
-        whole = math.floor(expected * threshold + 0.5)
+        known = expected * threshold
+        if self._catch_up < 1.0:
+            known = caught_up(known, count * forecast, self._catch_up)
+        whole = math.floor(known + 0.5)
         filters.subtract_published((whole if published is None else published) / threshold)
         self._age = min(self._age + count, self._perturber.horizon)
         return whole
 
     def add_rest(self, layout: Layout, rest: int) -> None:
-        """The open block is given up between two leaves, and so much noise was left in its tree.
+        """Give up the open block between two leaves; its tree has this much noise left.
 
         A noiseless measurement of the noise that is left in the open nodes. Leaves so far are then
         known as well as their coarsest node is; without it, what fine leaves had gathered by chance
@@ -128,12 +135,12 @@ class RescaledRun(MixtureRun):
 
     @property
     def measured(self) -> tuple[float, float]:
-        """The mean of the block before, in units, and its standard error; 0: none was measured."""
+        """The mean of the previous block, in units, and its standard error; 0: not measured."""
         return self._measured, self._doubt
 
     @property
     def mean(self) -> float:
-        """Expected level, in units."""
+        """The expected level, in units."""
         level = mixed_filters(self._weights, self._filters.mean[LEVEL].tolist())
         if self._cycle is not None:
             level += self._cycle.level()

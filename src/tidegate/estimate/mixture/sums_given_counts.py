@@ -1,4 +1,4 @@
-"""Sums of events where their number is released too: the smoother learns the mean of an event.
+"""Sums of events whose counts are released too: the smoother learns the mean of an event.
 
 Sum and number of a tick rise and fall together: with m the mean of an event and N̂ what is known of
 the numbers, m·N̂ tells most of a day. It is added up over each leaf and taken from the leaf's sum;
@@ -31,7 +31,7 @@ Expected = Callable[[IntArray, IntArray], FloatArray]  # of [start, end), in the
 
 
 class SumsGivenCounts(EventPosterior):
-    """`EventPosterior` of what is left of the sums beyond `expected`.
+    """`EventPosterior` of the residual sums after subtracting `expected`.
 
     `level` is the sum of an average tick, in the unit of the data.
 
@@ -58,7 +58,7 @@ class SumsGivenCounts(EventPosterior):
         self._models = weights, self._scatter, estimator.cycle
 
     def _left(self, recorded: Recorded) -> IntArray:
-        """The leaf sums without what was expected, in lattice units."""
+        """The leaf sums minus `expected`, in lattice units."""
         edges = [
             [block.start + block.layout.edge(leaf), block.start + block.layout.edge(leaf + 1)]
             for block in self._begun
@@ -105,7 +105,7 @@ class LevelsGivenCounts:
 
 
 def unlikely_without_counts(recorded: Recorded, estimator: EventMixture) -> float:
-    """The same of the sums alone, as `EventMixture` smooths them."""
+    """`RestGivenCountsRun.unlikely` of the sums alone, as `EventMixture` models them."""
     step = recorded.blocks[-1].layout.cap_step
     run = RestGivenCountsRun(
         recorded,
@@ -127,7 +127,7 @@ def unlikely_without_counts(recorded: Recorded, estimator: EventMixture) -> floa
 
 
 class RestGivenCountsRun(RescaledRun):
-    """The filters over leaf sums, for the weights of the models: in 2^step·θ, around `mean`."""
+    """The filters over residual leaf sums, for the models' weights: in 2^step·θ, around `mean`."""
 
     def __init__(
         self, recorded: Recorded, cycle: Cycle, scatter: float, mean: float = 0.0, step: int = 0
@@ -140,7 +140,7 @@ class RestGivenCountsRun(RescaledRun):
             self._cycle.begin_at(recorded.blocks[0].start)
 
     def follow(self, blocks: Sequence[Block], left: Callable[[Block], IntArray]) -> None:
-        """Learn from all leaves."""
+        """Update with all leaves."""
         for block in blocks:
             length = min(block.layout.length, self._until - block.start)
             if length > 0:

@@ -1,4 +1,4 @@
-"""The error that each tree would give under each model: public, from ε and block lengths only."""
+"""The error of each tree under each model: public, computed from ε and block lengths only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tree_range_errors(
     shapes: tuple[Shape, ...],
     scatter: float = SCATTER,
 ) -> dict[tuple[int, bool], FloatArray]:
-    """What a block adds to the mean squared error of ranges, for (length, first block of all).
+    """A block's contribution to the mean squared error of ranges, by (length, first block of all).
 
     Each entry has a row per tree, with two parts, one entry per model. The first part is the
     variance that the block leaves in all later running sums: ranges that contain the block have it.
@@ -61,7 +61,7 @@ def tree_range_errors(
 
 
 class _CandidateTrees:
-    """A Kalman filter for each model and block length, side by side."""
+    """One Kalman filter for each model and block length."""
 
     def __init__(self, horizon: int, lengths: tuple[int, ...], scatter: float) -> None:
         rough, plain = models(horizon, ROUGHER, scatter), models(horizon, 1.0, scatter)
@@ -73,13 +73,13 @@ class _CandidateTrees:
         self._per_horizon = horizon / self._length
 
     def columns(self, number: int) -> slice:
-        """The models of the length of this number."""
+        """The models for the length with this index."""
         return slice(number * self._count, (number + 1) * self._count)
 
     def errors(
         self, nodes: tuple[int, ...], variances: list[float]
     ) -> tuple[FloatArray, FloatArray]:
-        """The two parts of the error for the first block of all and for a later one.
+        """Both parts of the error, for the first block of all and for a later one.
 
         The Riccati recursion: a filter's covariance does not depend on the data, so the filter is
         run over a few blocks that are all measured by this tree.
@@ -94,11 +94,11 @@ class _CandidateTrees:
         found = []
         for number in range(_BLOCKS):
             before = filters.covariance[SUM, SUM].copy()
-            course = _tree_sum_variances(filters, over, path, per_leaf)
+            sum_variances = _tree_sum_variances(filters, over, path, per_leaf)
             after = filters.covariance[SUM, SUM]
             # Beyond a straight line from the variance before the block to that after it.
             line = before + (after - before) * (np.arange(1, count + 1) / count)[:, np.newaxis]
-            inside = np.maximum(course - line, 0).mean(axis=0) + unseen
+            inside = np.maximum(sum_variances - line, 0).mean(axis=0) + unseen
             left = after if number == 0 else after - before
             found.append(np.array((left, 2 * inside / self._per_horizon)))
         return found[0], found[-1]
@@ -117,16 +117,16 @@ def _tree_sum_variances(
     filters: KalmanFilters, over: StateTransition, path: tuple[NoisyLeaf, ...], per_leaf: int
 ) -> FloatArray:
     """The variance of the running sum after each cell of one block."""
-    course = np.empty((len(path) * per_leaf, filters.mahalanobis.size))
-    for cell in range(len(course)):
+    sum_variances = np.empty((len(path) * per_leaf, filters.mahalanobis.size))
+    for cell in range(len(sum_variances)):
         leaf, inside = divmod(cell, per_leaf)
         if inside == 0:
             filters.open_leaf(path[leaf])
         filters.predict(over)
         if inside == per_leaf - 1:
             filters.update(path[leaf], None)
-        course[cell] = filters.covariance[SUM, SUM]
-    return course
+        sum_variances[cell] = filters.covariance[SUM, SUM]
+    return sum_variances
 
 
 def tree_costs(
@@ -138,7 +138,7 @@ def tree_costs(
     unit: float = 1.0,
     scatter: float = SCATTER,
 ) -> dict[tuple[int, ...], FloatArray]:
-    """Log of every tree's error over the best one's, one for each model.
+    """Log of each tree's error relative to the best tree's, one entry for each model.
 
     For a block of `length` values after `age` others; a horizon of them: any later block. A length
     that the stage does not list costs as much as the nearest one that it does. Models count in
@@ -173,7 +173,7 @@ def _log_costs_of_trees(
 
 @lru_cache(maxsize=256)
 def _tree_choices(stage: Perturber, threshold: int) -> tuple[tuple[int, ...], tuple[Shape, ...]]:
-    """All lengths that blocks can have, and all trees with their levels' shares of ε."""
+    """All possible block lengths, and all trees with the shares of ε of their levels."""
     longest = stage.layouts(stage.horizon, threshold, threshold)
     shapes = {tree.nodes: _level_shares_of_trees(tree, stage.epsilon) for tree in longest}
     return tuple(sorted({*stage.lengths(0), *stage.lengths(1)})), tuple(shapes.items())
@@ -189,5 +189,5 @@ def _contained_in_ranges(position: float, horizon: int) -> float:
 
 
 def _level_shares_of_trees(tree: Layout, epsilon: Fraction) -> tuple[float, ...]:
-    """The parts of ε that the levels got; to 1/1024, since scales are rounded."""
+    """The shares of ε of the levels, to 1/1024, since scales are rounded."""
     return tuple(round(tree.cap / scale / epsilon * 1024) / 1024 for scale in tree.scales)

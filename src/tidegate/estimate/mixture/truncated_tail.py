@@ -1,4 +1,4 @@
-"""Estimate what truncation removed, from public knowledge only.
+"""Estimate what truncation removed, from public facts and released data only.
 
 Nothing that was released says how far above the cap values lie. What is known is the share t of
 values above θ that the choice of θ could aim at (`Aim`), and the released level, now and when θ was
@@ -104,7 +104,7 @@ class TailLevels(Protocol):
 
     @property
     def edges(self) -> IntArray:
-        """Where cells begin, and where the last one ends."""
+        """The beginnings of the cells, and the end of the last one."""
 
     @property
     def sums(self) -> FloatArray:
@@ -116,15 +116,15 @@ Places = tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]
 
 
 class Tail(Protocol):
-    """What truncation took away from the sums of ranges."""
+    """An estimate of what truncation took from the sums of ranges."""
 
     def between(self, places: Places, unit: float) -> Excess:
-        """The excess of the values of ranges; `unit`: that of the models, in the data's."""
+        """The excess of the values of ranges; `unit` is the models' unit in the data's."""
         ...
 
 
 class TruncatedTail:
-    """The expected excess over the caps before any position, and its ends, in units of θ."""
+    """The expected excess over the caps before any position, with its ends, in units of θ."""
 
     def __init__(
         self,
@@ -218,14 +218,14 @@ class TruncatedTail:
         self._before = tail_before_edges(kinds * widths)
 
     def between(self, places: Places, unit: float) -> Excess:
-        """The excess of the values of ranges, θ being `unit` in the unit of the data."""
+        """The excess of the values of ranges; `unit` is θ in the unit of the data."""
         parts = tail_between_places(places, self._edges, self._before)
         found = Excess(*(part * unit for part in parts))
         return found._replace(variance=found.variance * unit)
 
 
 def tail_between_places(places: Places, edges: IntArray, before: FloatArray) -> FloatArray:
-    """What lies in ranges, by what lies `before` each edge: in a line from one to the next.
+    """Sums over ranges from the sums `before` each edge, interpolated linearly.
 
     A row for each kind.
 
@@ -247,7 +247,7 @@ def tail_between_places(places: Places, edges: IntArray, before: FloatArray) -> 
 
 
 def _share_in_tail(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:
-    """The share of values above the cap, by the level in caps and its growth since θ was new."""
+    """The share of values above the cap, by the level in caps, and its growth since then."""
     thinned = 1.0 + 1.0 / (8 * np.maximum(levels, _LEAST_LEVEL))
     thinned *= thinned  # to the eighth power, with the same bits on every machine
     thinned *= thinned
@@ -257,7 +257,7 @@ def _share_in_tail(levels: FloatArray, growth: FloatArray, aimed: float) -> Floa
 
 
 def _exponential_tail(levels: FloatArray) -> FloatArray:
-    """What exponential values lose above a cap if their mean below it is this part of the cap.
+    """The loss of exponential values above a cap, if their capped mean is this share of the cap.
 
     With x caps in a mean, it is (1 − e^−x)/x, and 1/x less that part is lost; to within 0.02 for
     parts of a half and more.
@@ -268,7 +268,7 @@ def _exponential_tail(levels: FloatArray) -> FloatArray:
 
 
 def tail_before_edges(each: FloatArray) -> FloatArray:
-    """What lies before each edge, by what each cell has: a row for each kind."""
+    """The sums before each edge, from those of each cell: one row for each kind."""
     found: FloatArray = np.zeros((len(each), each.shape[1] + 1))
     np.cumsum(each, axis=1, out=found[:, 1:])
     return found

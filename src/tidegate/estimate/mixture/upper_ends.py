@@ -1,4 +1,4 @@
-"""How far upper ends reach for what truncation took away, where the evidence of θ is known.
+"""How far upper ends of intervals reach for truncated values, where the evidence for θ is known.
 
 U times the share t of values above θ, in caps, for values from 0 on (`truncated_tail`). It depends
 on the level when θ was new as a part of θ (`home`), on t, and on the bound.
@@ -33,18 +33,18 @@ _LEAST_HEAVY_HOME, _MOST_HEAVY_HOME = 1e-4, 0.5
 
 
 def upper_end(home: float, share: float, times: float) -> float:
-    """U, by the level when θ was new in θ, the share above θ, and how many times θ the bound is."""
+    """U, by the level in θ when θ was chosen, the share above θ, and the bound in θ."""
     usual = _upper_end(max(home, LEAST_HOME) * upper_end_logarithm(share))
     return _upper_end_if_heavy(home, share) * usual * _upper_end_by_distance(times)
 
 
 def _upper_end(rarity: float) -> float:
-    """U, by home·ln(1/t)."""
+    """U, from home·ln(1/t)."""
     return min(max(_RISE * rarity, _LEAST_UPPER), _MOST_UPPER)
 
 
 def _upper_end_if_heavy(home: float, aimed: float) -> float:
-    """How much further an end reaches if θ lies so far above the level that the tail is heavy.
+    """The additional reach if θ lies so far above the level that the tail is heavy.
 
     A power law of index κ that is 1 at the level leaves t = (θ/level)^−κ above θ.
     """
@@ -56,7 +56,7 @@ def _upper_end_if_heavy(home: float, aimed: float) -> float:
 
 @lru_cache(maxsize=64)
 def _upper_end_by_distance(times: float) -> float:
-    """How much further an end reaches if the bound is this many times θ."""
+    """The additional reach if the bound is this many times θ."""
     found = float(log(np.array([max(times, 1.0)]))[0]) / _LOG_USUAL
     return min(max(found, found * found, _NEAREST), _FARTHEST)
 

@@ -20,13 +20,13 @@ PATHS = {"nats": "STREAM/subject", "mqtt": "topic", "redis": "0/stream", "kafka"
 
 
 def is_broker(place: object) -> bool:
-    """Whether this names a broker, and not a file."""
+    """Whether this names a broker, not a file."""
     return isinstance(place, str) and place.partition("://")[0] in PORTS and "://" in place
 
 
 @dataclass(frozen=True)
 class Address:
-    """A broker, and what is read from it or written to it.
+    """A broker, and the stream, subject or topic to read or write.
 
     Attributes:
         scheme: nats, mqtt, redis or kafka.
@@ -44,7 +44,7 @@ class Address:
 
     @classmethod
     def read(cls, text: str, setting: str) -> Address:
-        """The parts of an address as a user writes it."""
+        """Parse an address into its parts."""
         scheme = text.partition("://")[0]
         known = scheme if scheme in PORTS else "nats"
         form = f"{known}://host:{PORTS[known]}/{PATHS[known]}"
@@ -82,7 +82,7 @@ _MODULES = {
 
 
 def open_reader(address: str, *, client: str, gaps: Gaps | None = None) -> Reader:
-    """A connection that reads.
+    """Open a connection for reading.
 
     Args:
         address: as a user writes it.
@@ -95,7 +95,7 @@ def open_reader(address: str, *, client: str, gaps: Gaps | None = None) -> Reade
 
 
 def open_broker_sink(address: str, *, epoch: str, client: str) -> BrokerSink:
-    """A connection that writes the rows of an epoch."""
+    """Open a connection that writes the rows of an epoch."""
     place = Address.read(address, "output")
     sink: BrokerSink = _broker_module(place).open_sink(place, epoch, client)
     return sink

@@ -1,4 +1,4 @@
-"""What readers and sinks of brokers have in common."""
+"""The contracts of readers and sinks of brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 1024  # messages of a batch
 
 
 class Message(NamedTuple):
-    """A message, and where it is: offsets follow one another as the broker defines it."""
+    """A message and its offset, in the order of the broker."""
 
     offset: str
     payload: bytes
@@ -26,26 +26,26 @@ class Message(NamedTuple):
 
 
 class Reader(Protocol):
-    """Reads messages in their order. Connections that break are made again."""
+    """Reads messages in order. Lost connections are made again."""
 
     numbered: bool
     """Whether the broker numbers messages; else every message must carry a number of its own."""
 
     def read(self, after: str | None, wait: float) -> Sequence[Message]:
-        """The next messages after an offset (None: from the first on); none came within `wait`."""
+        """The next messages after an offset (None: the first); empty if none came within `wait`."""
 
     def ended(self, after: str | None) -> bool:
-        """Whether there is nothing after this offset now."""
+        """Whether there is nothing after this offset at present."""
 
     def taken(self, messages: Sequence[Message]) -> None:
-        """These are committed, and their rows are out: the broker may forget them."""
+        """Note that these are committed, with their rows written: the broker may forget them."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class BrokerSink(Completed):
-    """Publishes a JSON object for each row. A subclass says how, and how far it had come."""
+    """Publishes a JSON object for each row. Subclasses publish, and find how far they came."""
 
     def __init__(self, epoch: str) -> None:
         self.epoch = epoch
@@ -53,13 +53,13 @@ class BrokerSink(Completed):
         self._positions = PositionsOfSink(None)
 
     def rows_held(self, clock: Callable[[], Clock | None]) -> int:
-        """`written`, for who will write more, with times as this clock says."""
+        """`written`, for a writer that will continue, with times in the form of this clock."""
         self.clock = clock
         return self.written()
 
     @abstractmethod
     def written(self) -> int:
-        """How many rows the broker holds."""
+        """The number of rows that the broker has."""
 
     @abstractmethod
     def publish(self, first: int, rows: Sequence[bytes]) -> None:
@@ -68,7 +68,7 @@ class BrokerSink(Completed):
     def write(
         self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
     ) -> None:
-        """Publish rows from `first_position` on, which follow those of the call before."""
+        """Publish rows that follow those of the last call."""
         numbers = self._positions.check(first_position, values, levels, times)
         if not numbers[0].size:
             return

@@ -1,4 +1,4 @@
-"""Messages that a broker deleted before they were read: noticed, and told to the operator.
+"""Messages that a broker deleted before they were read: detect them, and tell the operator.
 
 Brokers delete by age, size or count, whether somebody has read or not. Privacy does not suffer:
 a message that never comes is in no release. Sums do, in silence, so the run ends by default.
@@ -22,11 +22,11 @@ def _quiet(text: str) -> None:
 
 @dataclass(frozen=True)
 class Gaps:
-    """What happens where messages are missing.
+    """The policy for missing messages.
 
     Attributes:
         policy: "refuse": the run ends, nothing after the gap is released. "close": it warns and
-            goes on; the next value gets the next position, as if nothing had been between.
+            continues; the next value gets the next position, as if nothing were missing.
         warn: where warnings go.
     """
 
@@ -42,19 +42,19 @@ class Gaps:
         if self.policy == REFUSE:
             raise SourceError(
                 None,
-                f"{what} deleted before they were read. Nothing after them was released. Go on "
-                "without them with --gaps close",
+                f"{what} deleted before they were read. Nothing after them was released. Use "
+                "--gaps close to continue without them",
                 place,
             )
         self.warn(f"{place}: {what} deleted before they were read: left out")
 
     def perhaps(self, what: str, place: str) -> None:
-        """Warn, whatever the policy is: the broker cannot tell whether they were ours."""
+        """Warn under any policy: the broker cannot tell whether the messages were ours."""
         self.warn(f"{place}: {what}")
 
 
 def gap_of_stream_begun_anew(place: str) -> SourceError:
-    """What was read lies beyond the end of the stream: new messages may have old numbers."""
+    """The gap if what was read lies beyond the stream's end: new messages may reuse numbers."""
     return SourceError(
         None,
         "ends before what was read of it: it was deleted, or has lost its newest messages. Use "

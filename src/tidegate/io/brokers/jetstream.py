@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class JetStreamConnection:
-    """A connection on an event loop of its own; library errors may quote data, so none leaves."""
+    """A connection on its own event loop; library errors stay inside: they may quote data."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -37,11 +37,11 @@ class JetStreamConnection:
         self._client: Any = None
 
     def run(self, work: Awaitable[Result]) -> Result:
-        """Wait for work on the loop."""
+        """Run work on the loop, and wait for it."""
         return self.loop.run_until_complete(work)
 
     async def stream(self) -> Any:
-        """The JetStream of a client that is connected."""
+        """The JetStream of a connected client."""
         if self._client is None or self._client.is_closed:
             place = self.address
             self._client = await nats.connect(
@@ -57,14 +57,14 @@ class JetStreamConnection:
         return self._client.jetstream(timeout=_PATIENCE)
 
     async def forget(self) -> None:
-        """Let go of the client; the next call connects anew."""
+        """Drop the client; the next call connects again."""
         client, self._client = self._client, None
         if client is not None and not client.is_closed:
             with suppress(*_BROKEN):
                 await client.close()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if not self.loop.is_closed():
             self.run(self.forget())
             self.loop.close()
@@ -156,7 +156,7 @@ class JetStreamReader:
         return messages
 
     def _check_deleted(self, after: str | None, info: Any) -> None:
-        """Look where the stream begins now, before reading goes on."""
+        """Check where the stream begins now, before reading on."""
         self._alone = info.config.subjects == [self._subject]
         if after is None:  # whatever was deleted before our first look was never ours to read
             return
@@ -166,7 +166,7 @@ class JetStreamReader:
         self._missing(last, first)
 
     def _missing(self, last: int, first: int) -> None:
-        """Tell, once, that there is nothing between these two."""
+        """Report, once, that messages between these two are missing."""
         last, self._told = max(last, self._told), max(first - 1, self._told)
         if first - 1 <= last:
             return
@@ -181,7 +181,7 @@ class JetStreamReader:
             )
 
     def ended(self, after: str | None) -> bool:
-        """Whether there is nothing after this offset now."""
+        """Whether there is nothing after this offset at present."""
         try:
             info = self._connection.run(self._last())
         except _BROKEN:
@@ -199,12 +199,12 @@ class JetStreamReader:
         """Do nothing: the stream keeps messages by its limits."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
 
 class JetStreamSink(BrokerSink):
-    """Rows on one subject. The server stores a row only after the row before it."""
+    """Rows on one subject. The server stores a row only after the previous row."""
 
     def __init__(self, address: Address, epoch: str) -> None:
         super().__init__(epoch)
@@ -212,7 +212,7 @@ class JetStreamSink(BrokerSink):
         self._stream, self._subject = address.path
 
     def written(self) -> int:
-        """How many rows the broker holds."""
+        """The number of rows that the broker has."""
         try:
             return self._connection.run(self._written())
         except _BROKEN:
@@ -261,15 +261,15 @@ class JetStreamSink(BrokerSink):
         return SinkError(None, problem, str(self._connection.address))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
 
 def open_reader(address: Address, client: str, gaps: Gaps) -> JetStreamReader:
-    """Messages of a subject."""
+    """Open a subject for reading."""
     return JetStreamReader(address, gaps)
 
 
 def open_sink(address: Address, epoch: str, client: str) -> JetStreamSink:
-    """Rows on a subject."""
+    """Open a subject for writing rows."""
     return JetStreamSink(address, epoch)

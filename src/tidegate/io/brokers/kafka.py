@@ -1,4 +1,4 @@
-"""Kafka: one partition is one stream; its offsets are ours, and no consumer group is asked."""
+"""Kafka: one partition is one stream; its offsets are ours, without a consumer group."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _kafka_partition(address: Address) -> int:
 
 
 class KafkaReader:
-    """Messages of the one partition of a topic."""
+    """Messages of the only partition of a topic."""
 
     numbered = True
 
@@ -81,7 +81,7 @@ class KafkaReader:
         return messages
 
     def _start(self, after: str | None) -> int:
-        """Where to go on; the partition may have deleted messages, or be another one."""
+        """Where to continue; the partition may have deleted messages, or be another one."""
         low, high = self._ends()
         start = low if after is None else int(after) + 1
         if start > high:
@@ -99,7 +99,7 @@ class KafkaReader:
             raise SourceError(None, "cannot be reached", self._place) from None
 
     def ended(self, after: str | None) -> bool:
-        """Whether there is nothing after this offset now."""
+        """Whether there is nothing after this offset at present."""
         low, high = self._ends()  # all that there was may be deleted: it does not begin at 0 then
         return high <= (low if after is None else int(after) + 1)
 
@@ -107,12 +107,12 @@ class KafkaReader:
         """Do nothing: offsets are in our own state."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._consumer.close()
 
 
 class KafkaSink(BrokerSink):
-    """Rows in one partition, by an idempotent producer: in order, none missing in between."""
+    """Rows in one partition, by an idempotent producer: in order, without gaps."""
 
     def __init__(self, address: Address, epoch: str) -> None:
         super().__init__(epoch)
@@ -123,7 +123,7 @@ class KafkaSink(BrokerSink):
         )
 
     def written(self) -> int:
-        """How many rows the broker holds."""
+        """The number of rows that the broker has."""
         reader = Consumer({**_kafka_settings(self._address), "group.id": "tidegate"})
         try:
             partition = TopicPartition(self._topic, self._partition)
@@ -169,15 +169,15 @@ class KafkaSink(BrokerSink):
         return SinkError(None, problem, str(self._address))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._producer.flush(_PATIENCE)
 
 
 def open_reader(address: Address, client: str, gaps: Gaps) -> KafkaReader:
-    """Messages of a topic."""
+    """Open a topic for reading."""
     return KafkaReader(address, f"tidegate-{client}", gaps)
 
 
 def open_sink(address: Address, epoch: str, client: str) -> KafkaSink:
-    """Rows in a topic."""
+    """Open a topic for writing rows."""
     return KafkaSink(address, epoch)

@@ -1,4 +1,4 @@
-"""MQTT: no offsets, so messages must carry a number, and rows may come twice.
+"""MQTT: it has no offsets, so messages must carry a number, and rows may arrive twice.
 
 A session that stays (a fixed client id) makes the broker keep what was not acknowledged, and
 deliver it again. It is acknowledged after the commit. After a kill the broker delivers again what
@@ -74,17 +74,17 @@ class MqttReader:
         return found
 
     def ended(self, after: str | None) -> bool:
-        """Nobody knows: a topic has no end."""
+        """False: a topic has no end."""
         return False
 
     def taken(self, messages: Sequence[Message]) -> None:
-        """Acknowledge."""
+        """Acknowledge the messages."""
         for message in messages:
             held = self._held.pop(message.offset)
             self._client.ack(held.mid, held.qos)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._client.loop_stop()
         self._client.disconnect()
 
@@ -103,7 +103,7 @@ class MqttSink(BrokerSink):
         self._client.loop_start()
 
     def written(self) -> int:
-        """What the retained message says; rows after it may have been published, too."""
+        """The number in the retained message; later rows may have been published, too."""
         told: list[bytes] = []
         there, subscribed = threading.Event(), threading.Event()
 
@@ -150,16 +150,16 @@ class MqttSink(BrokerSink):
         return SinkError(None, problem, str(self._address))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._client.loop_stop()
         self._client.disconnect()
 
 
 def open_reader(address: Address, client: str, gaps: Gaps) -> MqttReader:
-    """Messages of a topic. What a broker drops leaves no trace, so no gap is ever found."""
+    """Open a topic for reading. What a broker drops leaves no trace, so no gap is ever found."""
     return MqttReader(address, f"tidegate-{client}")
 
 
 def open_sink(address: Address, epoch: str, client: str) -> MqttSink:
-    """Rows on a topic."""
+    """Open a topic for writing rows."""
     return MqttSink(address, epoch, f"tidegate-{client}-out")

@@ -1,4 +1,4 @@
-"""Messages as values: a number, an array of numbers, or a JSON object with columns."""
+"""Payloads of messages: a number, an array of numbers, or a JSON object with columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORM = "is neither a number nor an array of numbers. Name the key of its value 
 
 
 class TakenPayloads(NamedTuple):
-    """The values of some messages, and how many each message has."""
+    """The values of some messages, and the number of values in each."""
 
     batch: Batch
     offsets: list[str]
@@ -29,7 +29,7 @@ class TakenPayloads(NamedTuple):
 
 
 class Payloads:
-    """Reads messages one after another.
+    """Parses messages one after another.
 
     Args:
         column: the key of the value, if messages are JSON objects; None: they are numbers, or

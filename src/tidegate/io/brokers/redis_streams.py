@@ -1,4 +1,4 @@
-"""Redis Streams: the ids of entries are the offsets; a row has its position as id.
+"""Redis Streams: ids of entries are the offsets; a row's id is its position.
 
 Ids do not follow one another, so they do not tell of entries that were trimmed. Redis counts what
 was ever added (since 7.0), so an offset is an id with that count: `1526919030474-0/57`.
@@ -34,7 +34,7 @@ def _connected_to_redis(address: Address) -> Any:
 
 
 class RedisStreamExtent(NamedTuple):
-    """Which entries a stream holds, by what `XINFO STREAM` says.
+    """The range of entries in a stream, from `XINFO STREAM`.
 
     Attributes:
         first: the id of the oldest entry; None: it holds none.
@@ -50,7 +50,7 @@ class RedisStreamExtent(NamedTuple):
 
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> RedisStreamExtent:
-        """The extent that an answer of the server tells."""
+        """The extent from the server's answer."""
         first = None if info["first-entry"] is None else info["first-entry"][0].decode()
         deleted = info.get("max-deleted-entry-id", _FIRST.encode()).decode()
         added = info.get("entries-added")
@@ -61,7 +61,7 @@ class RedisStreamExtent(NamedTuple):
         return cls(first, info["last-generated-id"].decode(), deleted, number)
 
     def missing(self, after: str) -> str | None:
-        """What was deleted after the entry that was read last; None: nothing."""
+        """What was deleted after the entry that was read last. None: nothing."""
         if _redis_order(self.last) <= _redis_order(after):
             return None
         if _redis_order(self.deleted) > _redis_order(after):
@@ -101,7 +101,7 @@ class RedisReader:
         return found
 
     def _read(self, after: str | None) -> Sequence[Message]:
-        """What is there now, and what is not there any more, in one look."""
+        """What is there now, and what has been deleted, in one transaction."""
         stream = self._address.path[1]
         with self._client.pipeline(transaction=True) as together:
             together.xinfo_stream(stream)
@@ -124,7 +124,7 @@ class RedisReader:
         ]
 
     def _checked(self, here: RedisStreamExtent, after: str) -> int | None:
-        """Which of all entries comes next. Tell once if some are missing."""
+        """Check which entry comes next. Report once if some are missing."""
         if _redis_order(here.last) < _redis_order(after):
             raise gap_of_stream_begun_anew(str(self._address))
         missing = here.missing(after)
@@ -137,7 +137,7 @@ class RedisReader:
         return here.number
 
     def ended(self, after: str | None) -> bool:
-        """Whether there is nothing after this offset now."""
+        """Whether there is nothing after this offset at present."""
         try:
             last = self._client.xrevrange(self._address.path[1], count=1)
         except redis.RedisError:
@@ -148,12 +148,12 @@ class RedisReader:
         """Do nothing: entries stay until the stream is trimmed."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._client.close()
 
 
 def _redis_entries(found: Any) -> Any:
-    """Entries of the one stream asked for; the answer is a list, or a dictionary (RESP3)."""
+    """The entries of the requested stream; the answer is a list, or a dictionary (RESP3)."""
     if isinstance(found, dict):
         return next(iter(found.values()))[0] if found else ()
     return found[0][1] if found else ()
@@ -178,14 +178,14 @@ def _redis_order(offset: str) -> tuple[int, int]:
 
 
 class RedisSink(BrokerSink):
-    """Row `position` has the id `position + 1`-0: the server refuses one that it has."""
+    """Rows as entries: row `position` has the id `position + 1`-0; the server refuses repeats."""
 
     def __init__(self, address: Address, epoch: str) -> None:
         super().__init__(epoch)
         self._address, self._client = address, _connected_to_redis(address)
 
     def written(self) -> int:
-        """How many rows the broker holds."""
+        """The number of rows that the broker has."""
         try:
             last = self._client.xrevrange(self._address.path[1], count=1)
         except redis.RedisError:
@@ -211,15 +211,15 @@ class RedisSink(BrokerSink):
         return SinkError(None, problem, str(self._address))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._client.close()
 
 
 def open_reader(address: Address, client: str, gaps: Gaps) -> RedisReader:
-    """Entries of a stream."""
+    """Open a stream for reading."""
     return RedisReader(address, gaps)
 
 
 def open_sink(address: Address, epoch: str, client: str) -> RedisSink:
-    """Rows in a stream."""
+    """Open a stream for writing rows."""
     return RedisSink(address, epoch)

@@ -1,4 +1,4 @@
-"""How a device perturbs: one file a mechanism, each a builder of a question.
+"""The mechanisms that perturb values on devices, one file each; each builds a question.
 
 | mechanism | builder | report | variance on [−1, 1] |
 |---|---|---|---|

@@ -24,7 +24,7 @@ SWITCH = Fraction(61, 100)
 
 
 def hybrid(threshold: int, epsilon: Fraction) -> ValueQuestion:
-    """The value cut at θ, reported by the Hybrid Mechanism (HM): the paper's report.
+    """The value capped at θ, reported by the Hybrid Mechanism (HM): the paper's report.
 
     For ε ≤ 0.61 it is stochastic rounding. Above, a device uses the Piecewise Mechanism with
     probability 1 − e^(−ε/2) and stochastic rounding otherwise. Both are in one table: the cells of

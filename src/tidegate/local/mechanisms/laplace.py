@@ -1,4 +1,4 @@
-"""Plain Laplace noise, on a stated grid: what every other mechanism is compared with."""
+"""Laplace noise on a fixed grid: the baseline of all other mechanisms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TAIL = 8  # scales beyond ±1, after which reports are collected in the last ce
 
 
 def laplace(threshold: int, epsilon: Fraction) -> ValueQuestion:
-    """The value cut at θ plus Laplace noise of scale 2/ε on [−1, 1], as the number of a cell.
+    """The value capped at θ plus Laplace noise of scale 2/ε on [−1, 1], as the index of a cell.
 
     **Privacy.** Released: the number of a cell; what lies beyond eight scales counts to the last
     one. The noise has sensitivity 2 and scale 2/ε, and cells are post-processing of it; that the
@@ -36,7 +36,7 @@ def laplace(threshold: int, epsilon: Fraction) -> ValueQuestion:
 
 
 def laplace_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
-    """8/ε², whatever the value."""
+    """8/ε², for every value."""
     return np.full(np.shape(x), 8 / float(epsilon) ** 2)
 
 

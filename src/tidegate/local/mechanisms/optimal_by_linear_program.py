@@ -1,4 +1,4 @@
-"""The table of least variance, from a small dense linear program that is solved here."""
+"""The table of least variance, from a small dense linear program with its own solver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHORT_OF_THE_WALL = 0.9995  # of the way to the nearest bound
 
 @dataclass(frozen=True)
 class LinearSolution:
-    """A point near the optimum, and the proof that it is near.
+    """A point near the optimum, and a proof that it is near.
 
     Attributes:
         point: x ≥ 0 with A·x = b.
@@ -42,7 +42,7 @@ class LinearSolution:
 
 
 def linear_program(cost: FloatArray, matrix: FloatArray, sides: FloatArray) -> LinearSolution:
-    """Minimise cost·x over x ≥ 0 with matrix·x = sides.
+    """Minimise cost·x subject to x ≥ 0 and matrix·x = sides.
 
     Mehrotra's predictor-corrector method: Newton's steps towards x·s = 0, where s = c − A'·y are
     the reduced costs. A step solves two systems with A·diag(x/s)·A': few rows and many columns are
@@ -164,7 +164,7 @@ def _program_gram_schmidt(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _share_of_program_step(point: FloatArray, step: FloatArray) -> float:
-    """How much of the step, at most all, keeps the point from leaving x ≥ 0."""
+    """The largest step, at most a whole one, that keeps x ≥ 0."""
     backwards = step < 0
     if not backwards.any():
         return 1.0
@@ -174,7 +174,7 @@ def _share_of_program_step(point: FloatArray, step: FloatArray) -> float:
 def _start_of_program(
     cost: FloatArray, matrix: FloatArray, sides: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mehrotra's start: the least-squares point and multipliers, pushed away from the bounds."""
+    """Mehrotra's starting point: least-squares point and multipliers, moved into the interior."""
     basis, corner = _program_orthogonal(matrix)
     point = _program_transposed_times(basis, _program_solved(corner, sides))
     multipliers = _program_solved(corner.T, _program_times(basis, cost))
@@ -195,7 +195,7 @@ _UNUSED = 1e-7  # a column of less probability than this is left out
 
 
 def optimal(threshold: int, epsilon: Fraction) -> ValueQuestion:
-    """The value cut at θ, reported by the table whose variance is least for skewed values.
+    """The value capped at θ, reported with the table of least variance for skewed values.
 
     For ε ≤ 0.61 it is stochastic rounding. Above, `optimal_probabilities` solves for the 17 rows;
     of the 61 outputs it may use, those that it does not use are left out: 16 to 30 columns remain.
@@ -222,7 +222,7 @@ def optimal(threshold: int, epsilon: Fraction) -> ValueQuestion:
 
 
 def expected_shares_for_optimal(inputs: FloatArray) -> FloatArray:
-    """How often each of the inputs, on [−1, 1], is expected: what the variance is averaged with."""
+    """The expected frequency of each input on [−1, 1], by which variances are averaged."""
     shares = np.exp(-_DECAY * (inputs + 1) / 2)
     shares *= (1 - _AT_THRESHOLD) / shares.sum()
     shares[-1] += _AT_THRESHOLD
@@ -230,7 +230,7 @@ def expected_shares_for_optimal(inputs: FloatArray) -> FloatArray:
 
 
 def optimal_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray]:
-    """The outputs, and the probability of each for every input: one row an input.
+    """The outputs, and their probabilities: one row for each input.
 
     Minimise Σ shareᵢ·Varᵢ over tables P with Σ_k P_ik = 1, Σ_k P_ik·output_k = inputᵢ and
     q_k ≤ P_ik ≤ e^ε·q_k. A column of such a table is a sum of columns that are q in some rows and
@@ -254,14 +254,14 @@ def optimal_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray]:
 
 
 def outputs_of_optimal(epsilon: Fraction) -> FloatArray:
-    """Equidistant over the reach of the Piecewise Mechanism, and the two of stochastic rounding."""
+    """Equidistant outputs as far as Piecewise reaches, and both of stochastic rounding."""
     end = 1 / math.tanh(float(epsilon) / 4)
     corner = rounding_reach(epsilon)
     return np.sort(np.concatenate((np.linspace(-end, end, OUTPUTS), [-corner, corner])))
 
 
 def _program_patterns(rows: int, ratio: float) -> FloatArray:
-    """All columns that are `ratio` in some neighbouring rows, or in none, and 1 in the others."""
+    """All columns that are `ratio` in some neighbouring rows (or none), and 1 in the others."""
     columns = [np.ones(rows)]
     for first in range(rows):
         for last in range(first + 1, rows + 1):

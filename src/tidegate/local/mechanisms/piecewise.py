@@ -40,7 +40,7 @@ _LARGEST_PIECEWISE_SIZE = 129
 
 
 def piecewise(threshold: int, epsilon: Fraction) -> ValueQuestion:
-    """The value cut at θ, reported by the Piecewise Mechanism (PM) on a stated grid.
+    """The value capped at θ, reported by the Piecewise Mechanism (PM) on a fixed grid.
 
     With t = e^(ε/2) and s = (t + 1)/(t − 1), the report of x in [−1, 1] has density p from
     (t·x − 1)/(t − 1) to (t·x + 1)/(t − 1) and p/e^ε elsewhere in [−s, s]. Here [−s, s] is cut into
@@ -73,14 +73,14 @@ def piecewise_variance(x: FloatArray, epsilon: Fraction) -> FloatArray:
 
 
 def piecewise_table_size(epsilon: Fraction) -> int:
-    """Rows and columns."""
+    """The numbers of rows and columns."""
     return next(
         (size for limit, size in _PIECEWISE_SIZES if epsilon <= limit), _LARGEST_PIECEWISE_SIZE
     )
 
 
 def piecewise_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The inputs x of the rows, the middles of the cells, and the probability of each cell."""
+    """The inputs x of the rows, the midpoints of the cells, and the probability of each cell."""
     size = piecewise_table_size(epsilon)
     inputs = np.linspace(-1.0, 1.0, size)
     root = math.exp(float(epsilon) / 2)
@@ -102,7 +102,7 @@ def _piecewise_table(epsilon: Fraction) -> ValueQuestion:
 
 
 def generalised_piecewise(threshold: int, epsilon: Fraction) -> ValueQuestion:
-    """The value cut at θ, reported by the optimal generalised piecewise mechanism, unbiased.
+    """The value capped at θ, reported by the optimal generalised piecewise mechanism, unbiased.
 
     **Privacy.** Released: the number of a cell. Its probability, the integral of a density between
     p/e^ε and p, is between p/e^ε and p times its width in every row; `whole_weights` keeps this
@@ -118,7 +118,7 @@ def generalised_piecewise(threshold: int, epsilon: Fraction) -> ValueQuestion:
 
 
 def piecewise_plateau(x: FloatArray, epsilon: Fraction) -> tuple[FloatArray, FloatArray, float]:
-    """Where the plateau for each x in [0, 1] begins and ends, and its density: as published."""
+    """Beginning, end and density of the plateau for each x in [0, 1], as published."""
     root = math.exp(float(epsilon) / 2)
     length = 1 / (root + 1)
     first = np.clip(x - length / 2, 0.0, 1 - length)
@@ -139,7 +139,7 @@ def published_error(x: FloatArray, epsilon: Fraction) -> FloatArray:
 
 
 def generalised_piecewise_probabilities(epsilon: Fraction) -> tuple[FloatArray, FloatArray]:
-    """The middles of the cells on [−1, 1], and the probability of each for every plateau."""
+    """The midpoints of the cells on [−1, 1], and each plateau's probability of each cell."""
     size = piecewise_table_size(epsilon)
     root = math.exp(float(epsilon) / 2)
     inner = np.linspace(0.5 / (root + 1), 1 - 0.5 / (root + 1), size)  # plateaus that are not moved

@@ -1,4 +1,4 @@
-"""Square Wave: from its reports the density of the values can be estimated."""
+"""Square Wave: reports from which the density of the values can be estimated."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def square_wave_half_width(epsilon: Fraction) -> float:
 
 
 def _largest_beside_in_wave(low: int, epsilon: Fraction) -> int:
-    """The largest weight that `low` may share a column with."""
+    """The largest weight that may share a column with `low`."""
     below, above = low, 2 * low
     while least_weight(above, epsilon) <= low:
         below, above = above, 2 * above

@@ -18,7 +18,7 @@ LARGEST = Fraction(10)  # above, the grids are too coarse for the little noise t
 
 
 def stochastic_rounding(threshold: int, epsilon: Fraction) -> ValueQuestion:
-    """The value cut at θ and rounded to 0 or θ by a coin, then randomized response (SR).
+    """The value capped at θ, rounded to 0 or θ by a coin, then randomized response (SR).
 
     **Privacy.** Released: one bit. Its two rows are (truth, lie) and (lie, truth), with
     truth + lie = 2**32 and truth ≤ e^ε·lie in integers (`coin_weights`); the value only decides
@@ -48,12 +48,12 @@ def stochastic_rounding_variance(x: FloatArray, epsilon: Fraction) -> FloatArray
 
 
 def rounding_reach(epsilon: Fraction) -> float:
-    """What a report of stochastic rounding is worth, on [−1, 1]: (e^ε + 1)/(e^ε − 1)."""
+    """The decoded value of a report of stochastic rounding on [−1, 1]: (e^ε + 1)/(e^ε − 1)."""
     return 1 / math.tanh(float(epsilon) / 2)
 
 
 def checked_for_rounding(epsilon: Fraction) -> Fraction:
-    """An ε that the tables of this package are made for."""
+    """Check that ε is one that the tables of this package support."""
     if not SMALLEST <= epsilon <= LARGEST:
         raise SettingError("epsilon", f"must be from {float(SMALLEST):g} to {float(LARGEST):g}")
     return epsilon

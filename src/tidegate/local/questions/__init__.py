@@ -1,4 +1,4 @@
-"""What a device can be asked, and how it answers: the whole of the local model's randomness.
+"""The questions to devices and how devices answer: all of the local model's randomness.
 
 | question | what the device reports | used for |
 |---|---|---|

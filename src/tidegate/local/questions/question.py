@@ -1,4 +1,4 @@
-"""What all questions have in common, and the random words that answer them.
+"""`Question`: the contract of all questions, and the random words that answer them.
 
 Many answers at once are the same functions of the same words as `answer`, in slices of a cache.
 """
@@ -27,7 +27,7 @@ _SLICE = 1 << 14
 
 
 def whole_steps_in_question(values: NDArray[Any]) -> IntArray:
-    """The values as integers of 64 bits; refuses what is not a list of whole numbers."""
+    """The values as int64; refuses anything but a list of integers."""
     if values.ndim != 1 or values.dtype.kind not in "iu":  # a float would be cut, True is no step
         raise InputError("values must be whole steps of the resolution, in one dimension")
     if values.dtype == np.uint64:
@@ -36,7 +36,7 @@ def whole_steps_in_question(values: NDArray[Any]) -> IntArray:
 
 
 def question_slices(count: int) -> Iterator[slice]:
-    """Slices of `count` values whose intermediate arrays fit into a processor's second cache."""
+    """Slices of `count` values with intermediate arrays that fit into a second-level cache."""
     for start in range(0, count, _SLICE):
         yield slice(start, min(start + _SLICE, count))
 
@@ -44,7 +44,7 @@ def question_slices(count: int) -> Iterator[slice]:
 def question_word_pairs(
     count: int, total: int, words: WordSource
 ) -> tuple[Word32Array, Word32Array]:
-    """Draw a word for each of `count` devices, and one that is uniform below `total`.
+    """Draw two words for each of `count` devices; the second is uniform below `total`.
 
     Both are halves of one word of 64 bits. Where the second is not below the total it is drawn
     again, each time from a new word of 64 bits, until it is.
@@ -61,7 +61,7 @@ def question_word_pairs(
 
 
 def packed_question_words(high: IntArray, low: IntArray) -> PackedArray:
-    """Two numbers of 32 bits in one of 64: a table of them costs one look instead of two."""
+    """Two 32-bit numbers in one of 64 bits: a table then needs one look-up, not two."""
     result: PackedArray = high.astype(np.uint64) << np.uint64(WORD_BITS) | low.astype(np.uint64)
     return result
 
@@ -90,16 +90,16 @@ class Question(Protocol):
 
     @property
     def reports(self) -> int:
-        """How many different reports there are: 0, 1, …, reports − 1."""
+        """The number of different reports: 0, 1, …, reports − 1."""
         ...
 
     @property
     def reach(self) -> tuple[float, float]:
-        """How many steps below and above 0 it speaks of."""
+        """How many steps below and above 0 the question covers."""
         ...
 
     def check(self, epsilon: Fraction) -> None:
-        """Refuse (`RefusedError`) unless one answer costs at most `epsilon`, by the weights."""
+        """Refuse (`RefusedError`) unless, by the weights, one answer costs at most `epsilon`."""
         ...
 
     def answer(self, value: int, words: Words) -> int:
@@ -107,9 +107,9 @@ class Question(Protocol):
         ...
 
     def answers(self, values: IntArray, words: WordSource) -> IntArray:
-        """The reports of many devices, each with words of its own."""
+        """The reports of many devices, each with its own words."""
         ...
 
     def plain(self) -> dict[str, Any]:
-        """Plain data for a message; `messages.question_from_plain` reads it."""
+        """The question as plain data for a message; `question_from_plain` reads it."""
         ...

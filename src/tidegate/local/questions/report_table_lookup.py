@@ -1,4 +1,4 @@
-"""Which row of a table a value lies at, and which column a random word falls into, in bulk."""
+"""Table look-ups in bulk: the row of each value, and the column of each random word."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_SLOTS = 1 << 16
 
 
 class ColumnLookup:
-    """Which column a word falls into, for all rows of a table of weights.
+    """The column of a word, for all rows of a table of weights.
 
     The words of a row are cut into 2**bits slots by their leading bits. A slot knows the column of
     its first word, and the last word that still falls into that column; for a later word the next
@@ -67,7 +67,7 @@ _LOOKED_UP = 1 << 20  # up to this threshold, the places of all values are tabul
 
 
 class RowLookup:
-    """For each value from 0 to `threshold`, a row and the chance, in 2**32nds, of the next one.
+    """The row of each value from 0 to `threshold`, and the probability, in 2**32nds, of the next.
 
     Value v is x = 2·v/threshold − 1. It lies between the means of two neighbouring rows, and the
     chance is such that the mean of both is x: what `ValueQuestion.place` gives for one value, here
@@ -78,7 +78,7 @@ class RowLookup:
         self._list, self._threshold = means, threshold
 
     def finder(self, count: int) -> Callable[[IntArray], PackedArray]:
-        """How to find the places of `count` values: from a table, or by computing each."""
+        """A function that finds the rows of `count` values: by a table, or by computing each."""
         if self._threshold < min(_LOOKED_UP, count):
             return self._table.__getitem__
         return self._computed
@@ -109,12 +109,12 @@ class RowLookup:
 
     @cached_property
     def _ends(self) -> FloatArray:
-        """The x at which the next row begins."""
+        """The values at which the next row begins."""
         return np.append(self._means[1:-1], np.inf)
 
     @cached_property
     def _first_rows(self) -> IntArray:
-        """The row of the first value of each slot: 0…threshold is cut into slots."""
+        """The row of the first value of each slot into which 0…threshold is divided."""
         firsts = [-(-slot * (self._threshold + 1) // _SLOTS) for slot in range(_SLOTS)]
         x = 2 * np.array(firsts) / self._threshold - 1
         rows: IntArray = np.searchsorted(self._ends, x, side="right")

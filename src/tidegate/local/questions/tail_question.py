@@ -67,7 +67,7 @@ class TailQuestion:
 
     @property
     def form(self) -> str:
-        """The name in messages, which says which side it asks about."""
+        """The name in messages, which tells the side."""
         return BELOW if self.below else ABOVE
 
     @classmethod
@@ -89,7 +89,7 @@ class TailQuestion:
         check_weight_loss([(min(self.lie, truth), max(self.lie, truth))], epsilon)
 
     def answer(self, value: int, words: Words) -> int:
-        """The dither, then the coin."""
+        """The report of one device: dither first, then the coin."""
         side = -value if self.below else value
         steps = min(max(side, 0), MOST_STEPS)  # an error would tell that a value is beyond floats
         dithered = steps + self.dither * (words() / WORDS - 0.5)
@@ -117,12 +117,12 @@ class TailQuestion:
         return (ones / count - lie) / (1 - 2 * lie)
 
     def plain(self) -> dict[str, Any]:
-        """The question as plain data, for a message."""
+        """The question as plain data for a message."""
         return {"form": self.form, "level": self.level, "dither": self.dither, "lie": self.lie}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> TailQuestion:
-        """Read the question from a message, strictly."""
+        """Parse the question from a message, strictly."""
         return cls(
             level=finite_json_number(plain.get("level"), "level", LARGEST),
             dither=finite_json_number(plain.get("dither"), "dither", LARGEST),

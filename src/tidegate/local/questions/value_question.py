@@ -33,7 +33,7 @@ LARGEST = 2.0**53
 
 @dataclass(frozen=True, kw_only=True)
 class ValueQuestion:
-    """Your value, cut at `threshold` and at `lowest`, as a report of a table.
+    """Reports a value, capped at `threshold` and at `lowest`, by a row of a table.
 
     The value is cut and mapped to x in [−1, 1], `lowest` to −1 and `threshold` to 1. Row i of the
     table stands for the mean of its reports, means[i] = Σ weight·output/total, computed from the
@@ -91,7 +91,7 @@ class ValueQuestion:
     def fitted(
         cls, threshold: int, weights: Sequence[Sequence[int]], outputs: Sequence[float]
     ) -> ValueQuestion:
-        """The question with outputs stretched such that the means reach just from −1 to 1."""
+        """The question with outputs scaled such that the means range exactly from −1 to 1."""
         rows = tuple(tuple(int(weight) for weight in row) for row in weights)
         reach = min(
             -_mean_of_value_reports(rows[0], outputs), _mean_of_value_reports(rows[-1], outputs)
@@ -111,17 +111,17 @@ class ValueQuestion:
             reach = math.nextafter(reach, 0.0)  # the division rounded to the wrong side
 
     def at(self, threshold: int, lowest: int = 0) -> ValueQuestion:
-        """The question with the same table, for values cut elsewhere."""
+        """The question with the same table, for other caps."""
         return replace(self, threshold=threshold, lowest=lowest)
 
     @property
     def span(self) -> int:
-        """The distance from the lowest value to the threshold, in steps."""
+        """The distance between both caps, in steps."""
         return self.threshold - self.lowest
 
     @property
     def reports(self) -> int:
-        """One for each column."""
+        """The number of columns."""
         return len(self.outputs)
 
     @property
@@ -131,7 +131,7 @@ class ValueQuestion:
 
     @cached_property
     def means(self) -> tuple[float, ...]:
-        """What each row's reports are worth on average, on [−1, 1]."""
+        """The mean decoded report of each row, on [−1, 1]."""
         return tuple(_mean_of_value_reports(row, self.outputs) for row in self.weights)
 
     @cached_property
@@ -148,7 +148,7 @@ class ValueQuestion:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The distance from the lowest value to the threshold."""
+        """The distances from 0 to both caps."""
         return -self.lowest, self.threshold
 
     def check(self, epsilon: Fraction) -> None:
@@ -157,7 +157,7 @@ class ValueQuestion:
         check_weight_loss(((min(column), max(column)) for column in columns), epsilon)
 
     def answer(self, value: int, words: Words) -> int:
-        """A coin takes the row, a word below the total takes the column."""
+        """The report of one device: a coin chooses the row, a word below the total the column."""
         row, coin = self.place(min(max(value, self.lowest), self.threshold))
         row += words() < coin
         word = drawn_weight(self.total, words)
@@ -168,7 +168,7 @@ class ValueQuestion:
         raise AssertionError("a word below the total falls into some column")
 
     def place(self, value: int) -> tuple[int, int]:
-        """The row below a value, and the chance, of 2**32, of the next one.
+        """The row below a value, and the probability, in 2**32nds, of the next row.
 
         The value is x = 2·(value − lowest)/span − 1, and the chance is such that the means of the
         two rows mix to x. In the same floats as `RowLookup` and other clients.
@@ -204,11 +204,11 @@ class ValueQuestion:
 
     @cached_property
     def decoded(self) -> FloatArray:
-        """What each report is worth, in steps."""
+        """The decoded value of each report, in steps."""
         return (np.array(self.outputs) + 1) / 2 * self.span + self.lowest
 
     def plain(self) -> dict[str, Any]:
-        """The question as plain data, for a message."""
+        """The question as plain data for a message."""
         return {
             "form": self.form,
             **({"lowest": self.lowest} if self.lowest else {}),
@@ -219,7 +219,7 @@ class ValueQuestion:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> ValueQuestion:
-        """Read the question from a message, strictly."""
+        """Parse the question from a message, strictly."""
         rows, outputs = plain.get("weights"), plain.get("outputs")
         if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
             raise SettingError("weights", "must be a list of rows")

@@ -1,4 +1,4 @@
-"""The square wave: a report near the value is likelier than one elsewhere."""
+"""Square Wave: a report near the value is likelier than one elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_BINS = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class WaveQuestion:
-    """The value's bin, reported as one of bins + 2·half cells.
+    """Reports the value's bin as one of bins + 2·half cells.
 
     A value of v steps of 0…top lies in bin ⌊v·bins/(top+1)⌋. Its cell i + half is the middle of
     a plateau of 2·half + 1 cells of weight `high`; every other cell has weight `low`. All rows have
@@ -58,7 +58,7 @@ class WaveQuestion:
 
     @property
     def reports(self) -> int:
-        """One for each cell."""
+        """The number of cells."""
         return self.bins + 2 * self.half
 
     @property
@@ -68,7 +68,7 @@ class WaveQuestion:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """It speaks of no value below 0."""
+        """0 below 0: it covers no negative value."""
         return 0.0, self.top
 
     def check(self, epsilon: Fraction) -> None:
@@ -76,7 +76,7 @@ class WaveQuestion:
         check_weight_loss([(self.low, self.high)], epsilon)
 
     def answer(self, value: int, words: Words) -> int:
-        """One word below the total picks the cell."""
+        """The report of one device: one word below the total chooses the cell."""
         start = min(max(value, 0), self.top) * self.bins // (self.top + 1)
         word = drawn_weight(self.total, words)
         before, plateau = start * self.low, (2 * self.half + 1) * self.high
@@ -109,13 +109,13 @@ class WaveQuestion:
         return reports
 
     def plain(self) -> dict[str, Any]:
-        """The question as plain data, for a message."""
+        """The question as plain data for a message."""
         names = ("top", "bins", "half", "high", "low")
         return {"form": self.form, **{name: getattr(self, name) for name in names}}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> WaveQuestion:
-        """The question that a message holds."""
+        """Parse the question from a message."""
         question = cls(
             top=whole_field(plain, "top", 1, MOST_STEPS),
             bins=whole_field(plain, "bins", 1, MOST_BINS),

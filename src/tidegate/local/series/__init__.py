@@ -1,4 +1,4 @@
-"""Series of users: everyone has a yes or no at every step, and ε protects a window or all of it.
+"""Series of users: a yes or no at every step; ε protects a window or the whole series.
 
 | scheme | ε protects | published as |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""What the server does: reports in, means out. Never imports the users' side.
+"""The server's side of series: reports in, means out. Never imports the users' side.
 
 Everything here is computed from reports and public coins: no privacy depends on it.
 """
@@ -33,7 +33,7 @@ class ChangeCollector:
         self._step = 0
 
     def collect(self, levels: IntArray, plus: Bits) -> float:
-        """The signs of one step, with the levels of those who sent them; gives the mean."""
+        """Take one step's signs and the levels of their senders; return the mean."""
         self._step += 1
         sums = np.bincount(levels, responses_as_signs(plus), minlength=self._nodes.size)
         ended = self._step % (1 << np.arange(self._nodes.size)) == 0
@@ -44,7 +44,7 @@ class ChangeCollector:
 
 
 class UpdateCollector:
-    """The mean of `Updates`: as it was published last."""
+    """The mean of `Updates`: the last published one."""
 
     def __init__(self, scheme: Updates) -> None:
         self._scheme = scheme
@@ -52,21 +52,21 @@ class UpdateCollector:
         self.updates = 0
 
     def wanted(self, votes: Bits) -> bool:
-        """Whether enough users say that the mean is out of date; the first epoch always updates."""
+        """Whether enough users vote that the mean is outdated; the first epoch always updates."""
         yes = share_of_responses(int(votes.sum()), votes.size, self._scheme.vote_epsilon)
         return self.updates < self._scheme.updates and (
             not self.updates or yes > self._scheme.quorum
         )
 
     def collect(self, reports: Bits) -> None:
-        """An update."""
+        """Take the reports of an update."""
         mean = share_of_responses(int(reports.sum()), reports.size, self._scheme.report_epsilon)
         self.published = Fraction(round(min(max(mean, 0.0), 1.0) * _GRAIN), _GRAIN)
         self.updates += 1
 
 
 class PopulationCollector:
-    """The means of `PopulationDivision`, and whom to ask at each step.
+    """The means of `PopulationDivision`, and which users report at each step.
 
     Users are taken in a random order, again and again. Of any w steps no more than all users are
     asked, so that whoever is next has been left alone for w steps.
@@ -84,14 +84,14 @@ class PopulationCollector:
         self._owed = 0  # steps that a large publication has used up in advance
 
     def begin(self) -> IntArray:
-        """A step begins; gives whom to ask first."""
+        """Begin a step; return the users who report first."""
         self._step += 1
         while self._out and self._out[0][0] <= self._step - self._scheme.window:
             self._free += self._out.pop(0)[1]
         return self._take(self.group)
 
     def collect(self, reports: Bits) -> IntArray:
-        """What they said; gives whom to ask for a new mean: nobody, if the old one will do."""
+        """Take their reports; return who reports for a new mean: nobody, if the old one will do."""
         epsilon, seen = self._scheme.epsilon, self._mean(reports)
         if self._scheme.division == "uniform":
             self.mean = seen
@@ -108,7 +108,7 @@ class PopulationCollector:
         return asked
 
     def publish(self, reports: Bits) -> None:
-        """A new mean, if anybody was asked for one."""
+        """Publish a new mean, if anybody reported for one."""
         if reports.size:
             self.mean = self._mean(reports)
 
@@ -135,7 +135,7 @@ _KEPT_SLOPE, _KEPT = 0.95, 0.95
 
 
 class PatternCollector:
-    """The lines of users, by a Kalman filter of level and slope for each; and the mean of users.
+    """The lines of users, by a Kalman filter of level and slope for each; and the users' mean.
 
     Both as parts of the largest value.
     """
@@ -155,12 +155,12 @@ class PatternCollector:
 
     @property
     def lines(self) -> FloatArray:
-        """Where each user's line is at this step."""
+        """The value of each user's line at this step."""
         found: FloatArray = np.clip(self._level, 0.0, 1.0)
         return found
 
     def begin(self) -> IntArray:
-        """A step begins: lines go on. Gives whom to ask."""
+        """Begin a step: predict the lines; return who reports."""
         self._step += 1
         self._level = 0.5 + _KEPT * (self.lines - 0.5) + self._slope
         self._slope *= _KEPT_SLOPE
@@ -177,7 +177,7 @@ class PatternCollector:
         return self._asked
 
     def collect(self, reports: IntArray) -> None:
-        """What they said: a new mean, and lines that bend."""
+        """Take their reports; update the mean and the lines."""
         users, lines = self._asked, self.lines[self._asked]
         values = self._question.decoded[reports] / self._scheme.top
         turn = values[self._in_turn[users]]
@@ -195,11 +195,11 @@ class PatternCollector:
 
     @property
     def _in_turn(self) -> Bits:
-        """Who reports at this step, whatever was reported."""
+        """Who reports at this step regardless of earlier reports."""
         return np.asarray(self._step % self._scheme.window == self._turns)
 
     def _chances(self) -> FloatArray:
-        """The chance of a report of interest: higher where reports lie off the line on one side."""
+        """The probability that a report is interesting: higher where reports lie on one side."""
         change = self._error - self._errors
         signal = _PROPORTIONAL * self._error + _INTEGRAL * self._errors + _DIFFERENTIAL * change
         interest: FloatArray = np.clip(np.abs(signal) / _USUAL, _LEAST, _MOST)

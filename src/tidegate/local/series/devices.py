@@ -1,4 +1,4 @@
-"""What users do with their own series: values in, reports out. Never imports the server's side."""
+"""The users' side of series: values in, reports out. Never imports the server's side."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tidegate.randomness import WordSource
 
 
 class DeviceSigns(NamedTuple):
-    """Who reports at a step, and whether its sign is +1."""
+    """Who reports at a step, and whether their signs are +1."""
 
     users: IntArray
     plus: Bits
 
 
 class ChangeDevices:
-    """Users of `Changes`, in one array. `levels` is public; what was kept is not."""
+    """Users of `Changes`, in one array. `levels` is public, the rest of the state is not."""
 
     def __init__(self, scheme: Changes, users: int, words: WordSource) -> None:
         self._scheme, self._words = scheme, words
@@ -34,7 +34,7 @@ class ChangeDevices:
         self._step = 0
 
     def push(self, values: Bits) -> DeviceSigns:
-        """The bits of one step; gives the signs of the nodes that end with it."""
+        """Take the bits of one step; return the signs of the nodes that end with it."""
         now = _bits_of_devices(values, self._last.size)
         changed = now != self._last
         kept = changed & (self._seen == self._kept)
@@ -64,7 +64,7 @@ class UpdateDevices:
         self._steps = 0  # of this epoch
 
     def push(self, values: Bits) -> None:
-        """The bits of one step.
+        """Take the bits of one step.
 
         Raises:
             RefusedError: the epoch is over. A mean above 1 would name itself in an error.
@@ -75,7 +75,7 @@ class UpdateDevices:
         self._steps += 1
 
     def vote(self, published: Fraction) -> Bits:
-        """At the end of an epoch: whether the published mean is out of date, by coins."""
+        """Randomized votes, at the end of an epoch, whether the published mean is outdated."""
         epoch = self._scheme.epoch
         far = np.array(
             [
@@ -88,7 +88,7 @@ class UpdateDevices:
         return randomized_bits(yes, self._scheme.vote_epsilon, self._words)
 
     def report(self) -> Bits:
-        """In an update: the mean of the epoch, rounded at random to a bit, by coins."""
+        """Reports for an update: the epoch's mean, rounded at random, by randomized response."""
         epoch = self._scheme.epoch
         bits = picked(self._sums.size, epoch, self._words) < self._sums
         reports = randomized_bits(bits, self._scheme.report_epsilon, self._words)
@@ -98,7 +98,7 @@ class UpdateDevices:
         return reports
 
     def close(self) -> None:
-        """The next epoch begins."""
+        """Begin the next epoch."""
         self._sums[:] = 0
         self._steps = 0
 
@@ -113,12 +113,12 @@ class PopulationDevices:
         self._step = -1
 
     def push(self, values: Bits) -> None:
-        """The bits of one step."""
+        """Take the bits of one step."""
         self._values = _bits_of_devices(values, self._asked.size)
         self._step += 1
 
     def report(self, users: IntArray) -> Bits:
-        """The reports of the users that were asked.
+        """The reports of the users who were asked.
 
         Raises:
             RefusedError: one of them has reported within the window.
@@ -134,10 +134,10 @@ class PopulationDevices:
 
 
 def each_device_once(asked: IntArray, users: int) -> bool:
-    """Whether these are users, each once.
+    """Check that these are distinct users.
 
-    Of an array −1 would be the last one a second time. Of a column, coins would be drawn for each
-    pair of its rows: every user would report as often as there are users.
+    An index of −1 would be the last user a second time. A two-dimensional column would draw coins
+    for each pair of its rows: every user would report as often as there are users.
     """
     if asked.ndim != 1 or not np.issubdtype(asked.dtype, np.integer):
         return False
@@ -146,7 +146,7 @@ def each_device_once(asked: IntArray, users: int) -> bool:
 
 
 def _bits_of_devices(values: Bits, users: int) -> Bits:
-    """A copy: the caller may write the next step into the same array."""
+    """A copy of the bits: the caller may write the next step into the same array."""
     array = np.array(values)
     if array.shape != (users,) or array.dtype != np.bool_:
         raise InputError(f"values must be {users} booleans, one for each user")
@@ -154,7 +154,7 @@ def _bits_of_devices(values: Bits, users: int) -> Bits:
 
 
 class PatternDevices:
-    """Users of `Patterns`, in one array. Each counts the reports of its window."""
+    """Users of `Patterns`, in one array. Each counts the reports in its window."""
 
     def __init__(self, scheme: Patterns, users: int, words: WordSource) -> None:
         self._scheme, self._words, self._question = scheme, words, scheme.question()
@@ -165,7 +165,7 @@ class PatternDevices:
         self._step = -1
 
     def push(self, values: IntArray | Bits) -> None:
-        """The values of one step."""
+        """Take the values of one step."""
         array = np.asarray(values)
         whole = array.dtype == np.bool_ or np.issubdtype(array.dtype, np.integer)
         if array.shape != self._values.shape or not whole:
@@ -175,7 +175,7 @@ class PatternDevices:
         self._reported[self._step % self._scheme.window] = False  # that step has left the window
 
     def report(self, users: IntArray) -> IntArray:
-        """The reports of the users that were asked: columns of the table.
+        """The reports of the users who were asked: columns of the table.
 
         Raises:
             RefusedError: one of them would have reported too often.

@@ -16,7 +16,7 @@ _HALF = np.uint64(32)
 
 
 def response_contrast(epsilon: Fraction) -> float:
-    """How much the share of ones rises with a bit, for the weights as they are."""
+    """The increase of the share of ones from bit 0 to bit 1, with the actual weights."""
     lie, truth = coin_weights(epsilon)
     return (truth - lie) / WORDS
 
@@ -34,12 +34,12 @@ def randomized_bits(bits: Bits, epsilon: Fraction, words: WordSource) -> Bits:
 
 
 def fair_response(count: int, words: WordSource) -> Bits:
-    """Coins that tell nothing."""
+    """Fair coins: they reveal nothing."""
     return (words.take(count) >> np.uint64(63)).astype(np.bool_)
 
 
 def picked(count: int, among: int, words: WordSource) -> IntArray:
-    """`count` uniform integers below `among`: words beyond the last whole multiple are redrawn."""
+    """`count` uniform integers below `among`; words beyond the last whole multiple are redrawn."""
     limit = np.uint64((1 << words.bits) // among * among - 1)
     drawn = words.take(count).copy()
     while (again := np.flatnonzero(drawn > limit)).size:
@@ -54,10 +54,10 @@ def share_of_responses(ones: int, reports: int, epsilon: Fraction) -> float:
 
 
 def response_variance(reports: float, epsilon: Fraction) -> float:
-    """Largest variance of that estimate by noise alone: ¼/(reports·contrast²)."""
+    """The largest noise variance of that estimate: ¼/(reports·contrast²)."""
     return 0.25 / (reports * response_contrast(epsilon) ** 2)
 
 
 def responses_as_signs(bits: Bits) -> FloatArray:
-    """−1 and 1."""
+    """Bits as −1 and 1."""
     return np.where(bits, 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Schemes for series of users: what is asked of whom, and which ε protects what.
+"""Schemes for series of users: which users are asked what, and what ε protects.
 
 Erlingsson et al.: each user reports one of its changes, at one level of a binary tree. Joseph et
 al.: users vote whether the estimate is out of date, and answer again if it is. LDP-IDS by
@@ -24,7 +24,7 @@ REPORTS = 2  # of a user of `Patterns`, within a window
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Changes(Spec):
-    """Counts of users whose bit is set, if nobody's bit changes often.
+    """Counts of users whose bit is set, for bits that rarely change.
 
     When: means of all steps are asked, for ever at one ε; assumes few changes a user.
     Reference: Erlingsson, Feldman, Mironov, Raghunathan, Talwar, Thakurta, Amplification by
@@ -63,13 +63,13 @@ class Changes(Spec):
 
     @property
     def levels(self) -> int:
-        """Levels of the tree: nodes of 1, 2, 4, … steps, up to the horizon."""
+        """The number of levels of the tree: nodes of 1, 2, 4, … steps, up to the horizon."""
         return (self.horizon - 1).bit_length() + 1
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Patterns(Spec):
-    """The series of every user as a line that bends, and their mean, from reports where it bends.
+    """The series of every user as a line that bends, and their mean, from reports where lines bend.
 
     When: what single users' series look like is asked too, at a large ε for a window; assumes that
         series move in straight lines for a while.
@@ -113,23 +113,23 @@ class Patterns(Spec):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε for a window, which devices see to."""
+        """ε for a window, enforced by devices."""
         unit = Window(length=self.window).name
         return Guarantee(epsilon=REPORTS * self.report_epsilon, unit=unit, model="local")
 
     @property
     def report_epsilon(self) -> Fraction:
-        """ε of one report."""
+        """The ε of one report."""
         return self.epsilon / REPORTS
 
     def question(self) -> ValueQuestion:
-        """How a value is reported."""
+        """The question that reports a value."""
         return hybrid(self.top, self.report_epsilon)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PopulationDivision(Spec):
-    """The mean of users' bits at every step, from a few users at a time with all of ε.
+    """The mean of users' bits at every step, from few users at a time with all of ε.
 
     When: any `window` steps of a user are protected; assumes many users, w of them for each report.
     Reference: Ren, Shi, Yu, Yang, Zhao, Xu, LDP-IDS: Local Differential Privacy for Infinite Data
@@ -165,7 +165,7 @@ class PopulationDivision(Spec):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Updates(Spec):
-    """The mean of users' bits, epoch by epoch, published anew only when enough users have moved.
+    """The mean of users' bits, epoch by epoch; a new one only when enough users have moved.
 
     When: the mean jumps a few times and rests between; assumes that users move together, seldom.
     Reference: Joseph, Roth, Ullman, Waggoner, Local Differential Privacy for Evolving Data, NeurIPS
@@ -208,16 +208,16 @@ class Updates(Spec):
 
     @property
     def vote_epsilon(self) -> Fraction:
-        """ε of one vote."""
+        """The ε of one vote."""
         return self.epsilon / (4 * self.votes)
 
     @property
     def report_epsilon(self) -> Fraction:
-        """ε of one report."""
+        """The ε of one report."""
         return self.epsilon / (2 * self.updates)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The sum of what votes and reports cost."""
+        """The sum of the costs of votes and reports."""
         spent = 2 * self.votes * self.vote_epsilon + self.updates * self.report_epsilon
         return Guarantee(epsilon=spent, unit=WHOLE_SERIES, model="local")

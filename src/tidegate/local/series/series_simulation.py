@@ -1,4 +1,4 @@
-"""All users and their server at once: what a scheme would have published of known series."""
+"""Simulate all users and their server: what a scheme would publish about known series."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidegate.settings import digest
 
 
 def simulate(scheme: Any, series: Bits, randomness: Randomness | None = None) -> FloatArray:
-    """The published means, one a step. `series` has a row for every step and a column for a user.
+    """The published means, one for each step. `series` has a row per step, a column per user.
 
     Users have a yes or no at every step; for `Patterns` they may have whole numbers up to `top`.
 

@@ -1,4 +1,4 @@
-"""The default way to a threshold: where the tail lies, how it falls, what to do about it.
+"""The default survey: where the tail begins, how it decays, which threshold follows.
 
 Some choices were made by looking at the eight streams of `benchmarks/local_table.py`, so their
 errors there flatter the scheme a little: bits may differ between rounds, levels below 0.9 of the

@@ -1,7 +1,7 @@
-"""Tails of two scales: one value in fifty is of a scale ten times larger, say.
+"""Tails with two scales: for example, one value in fifty has a scale ten times larger.
 
-Where tails of one scale fall on, such a tail goes on. A survey that hopes for one pushes every
-threshold out, so it counts only where answers can show it (decision 0089).
+Such a tail is long where a tail of one scale has decayed. To expect one always would raise every
+threshold, so it counts only where answers can show it (decision 0089).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNLIKELY = 7.0  # nats below the likeliest, by the prior
 
 
 def visible_second_scales(bits: TailBits, top_share: float) -> list[float]:
-    """Shares that the answers about the upper half of the levels can tell from none."""
+    """Shares that the answers about the upper half of the levels can distinguish from 0."""
     upper = np.argsort(bits.level, kind="stable")[bits.level.size // 2 :]
     told = float((4 * bits.count[upper] * np.square(1 - 2 * bits.lie[upper])).sum())
     shares = [times / math.sqrt(told) for times in _VISIBLE] if told else []
@@ -34,14 +34,14 @@ def visible_second_scales(bits: TailBits, top_share: float) -> list[float]:
 def with_second_scale(
     first: FloatArray, part: FloatArray | float, distances: FloatArray
 ) -> FloatArray:
-    """S with a second scale: `distances` are levels over its reach."""
+    """S with a second scale: `distances` are levels divided by its reach."""
     both: FloatArray = np.minimum(1.0, first + part * np.exp(-(distances**_FALL)))
     return both
 
 
 @dataclass(frozen=True)
 class SecondScales:
-    """First scales by their places in the grid; shares and reaches of second ones; log weights."""
+    """Indices of first scales in the grid; shares and reaches of second ones; log weights."""
 
     first: IntArray
     share: FloatArray

@@ -1,4 +1,4 @@
-"""How many devices are asked about the tail, and when."""
+"""How many devices answer about the tail, and when."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.local.mechanisms import hybrid_variance
 
 _PARTS = 5  # of a hold-out: one that locates the tail, four that refine it
 _STREAM_PARTS = 6
-# Of a first survey that chooses its own length: rounds that locate, rounds that refine.
+# Rounds of a first survey that chooses its own length: those that locate, those that refine.
 _LOCATING, _REFINING = 2, 2
 _BITS = 1_000  # answers of a first survey, where an answer is worth about one honest bit
 _FEWEST, _MOST = 512, 8_192
@@ -49,7 +49,7 @@ class PlannedSurvey:
 
 
 def survey_of_hold_out(holdout: int, in_stream: int, horizon: int) -> tuple[PlannedSurvey, ...]:
-    """The rounds of a hold-out of a given size, and of the questions in the stream after it."""
+    """The rounds of a hold-out of a given size, and of later questions in the stream."""
     before = [
         PlannedSurvey(
             participants=_part_of_survey(holdout, index, _PARTS),
@@ -72,7 +72,7 @@ def survey_of_hold_out(holdout: int, in_stream: int, horizon: int) -> tuple[Plan
 def growing_survey(
     first: int, horizon: int, fleet: int | None, *, keep_asking: bool
 ) -> tuple[PlannedSurvey, ...]:
-    """A short survey, then the stream, with questions again after each doubling.
+    """A short survey, then the stream, with more questions after each doubling.
 
     After `first` devices were asked, as many report, and every report also stands for one that was
     asked: nothing is withheld. From then on every fourth, eighth, sixteenth device is asked in the
@@ -105,7 +105,7 @@ def growing_survey(
 
 
 def halved_survey(planned: PlannedSurvey) -> PlannedSurvey:
-    """The part of one side of 0, if both are asked about: half of the devices that are asked."""
+    """The survey of one side of 0, with half of the devices, if both sides are asked about."""
     if not planned.asks:
         return planned
     return replace(planned, participants=max(planned.participants // 2, 1))
@@ -125,7 +125,7 @@ def survey_size(epsilon: Fraction, fleet: int | None, sides: int = 1) -> int:
 
 
 def least_survey_fleet(epsilon: Fraction, survey_epsilon: Fraction) -> int:
-    """How many reports a first answer needs at least, whatever the values are.
+    """The least number of reports for a first answer, whatever the values are.
 
     With a mean of an eighth of θ, the sum over N reports of variance V on [−1, 1] has a relative
     error of 4·√(V/N): 16·V are as good as none. And one device in four chooses θ: with fewer than
@@ -140,5 +140,5 @@ def least_survey_fleet(epsilon: Fraction, survey_epsilon: Fraction) -> int:
 
 
 def _part_of_survey(total: int, index: int, parts: int) -> int:
-    """How many of `total` belong to this part, as evenly as possible."""
+    """The number of `total` that belong to this part, as evenly as possible."""
     return total * (index + 1) // parts - total * index // parts

@@ -1,4 +1,4 @@
-"""Answers to one-bit questions about the tail: how likely shares of the values make them."""
+"""Answers to one-bit questions about the tail, and their likelihood given shares of values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DRIFT = 0.3
 
 @dataclass(frozen=True)
 class TailBits:
-    """`ones` of `count` devices that were asked about `level` said that they were above it.
+    """`ones` of `count` devices that were asked about `level` answered that they lie above it.
 
     A device lies with the probability `lie`, so P(1) = lie + (1 − 2·lie)·S(level), where S(x) is
     the share of values above x.
@@ -31,7 +31,7 @@ class TailBits:
 
     @classmethod
     def of(cls, tallies: Sequence[SurveyTally]) -> TailBits:
-        """All of them, in the order in which they were asked."""
+        """All answers, in the order of the questions."""
         rows = [
             (question.level, counts[1], sum(counts), question.lie / WORDS)
             for tally in tallies
@@ -42,7 +42,7 @@ class TailBits:
         return cls(level, ones, count, lie)
 
     def above(self, level: float) -> TailBits:
-        """The questions about `level` or more."""
+        """The answers about `level` or more."""
         kept = self.level >= level
         return TailBits(self.level[kept], self.ones[kept], self.count[kept], self.lie[kept])
 
@@ -72,7 +72,7 @@ def normalised_tail_weights(log_weights: FloatArray) -> FloatArray:
 def weighted_tail_quantiles(
     columns: FloatArray, weights: FloatArray, quantiles: tuple[float, ...]
 ) -> FloatArray:
-    """The least value in each column below which such a part of the weights lies."""
+    """The least value in each column with this share of the weights at or below it."""
     order = np.argsort(columns, axis=0)
     cumulative = np.cumsum(weights[order], axis=0)
     found = np.empty((len(quantiles), columns.shape[1]))

@@ -1,4 +1,4 @@
-"""Tails of which answers tell: where they begin, and how they fall.
+"""The posterior of the tail given answers: where it begins, and how it decays.
 
 First: where, in orders of magnitude, does the tail begin (`located_tail`)? Second: how fast does it
 fall from there? A posterior over a family of tails (`tail_posterior`).
@@ -55,7 +55,7 @@ class Tails:
     reach: FloatArray = field(default_factory=lambda: np.ones(1))
 
     def of_one_scale(self) -> Tails:
-        """The tails without a second scale; all, if none is left."""
+        """The tails without a second scale; all tails, if none is left."""
         kept = self.second == 0
         if kept.all() or not kept.any():
             return self
@@ -65,7 +65,7 @@ class Tails:
 
     @property
     def unknown_anchor(self) -> float:
-        """How much of the prior variance of ln S0 the bits have left, from 0 to 1."""
+        """The share of the prior variance of ln S0 that the bits have left, from 0 to 1."""
         mean = self.weights @ self.log_share
         left = float(self.weights @ np.square(self.log_share - mean))
         return min(left / _ANCHOR_SD**2, 1.0)
@@ -134,7 +134,7 @@ def tail_posterior(bits: TailBits, anchor: float, top_share: float, mass: float 
 
 
 def _likeliest_tails(log_weights: FloatArray) -> IntArray:
-    """The places of tails that are kept, the likeliest first."""
+    """The indices of the tails that are kept, the likeliest first."""
     best: IntArray = np.argsort(-log_weights, kind="stable")[:_KEPT]
     kept: IntArray = best[log_weights[best] > log_weights[best[0]] - _NEGLIGIBLE]
     return kept
@@ -144,7 +144,7 @@ def _likeliest_tails(log_weights: FloatArray) -> IntArray:
 def _grid_of_tails(
     top_share: float, relative: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """All tails of the family, and the logarithm of the prior."""
+    """All tails of the family, and their log priors."""
     straight = np.log(np.maximum(_CURVATURES, _LEAST_CURVATURE))
     # The grid is uneven: a curvature stands for all that are nearest to it.
     width = np.log(np.gradient(np.log(_CURVATURES + _LEAST_CURVATURE)))
@@ -165,7 +165,7 @@ def _grid_of_tails(
 
 
 def _normal_tail_density(deviations: FloatArray) -> FloatArray:
-    """ln of the normal density, up to a constant."""
+    """The log density of a normal distribution, up to a constant."""
     density: FloatArray = -np.square(deviations) / 2
     return density
 
@@ -174,7 +174,7 @@ _PER_OCTAVE = 12
 # ln κ ~ N(ln 2.5, 0.4): how fast the tails of real streams fall.
 _LOG_SLOPE, _LOG_SLOPE_SD = math.log(2.5), 0.4
 _LOCATED_SLOPES = 25
-# Of all values, how many may lie on one side of 0, if both sides are asked about.
+# Possible shares of the values on one side of 0, if both sides are asked about.
 _MASSES = (1.0, 0.7, 0.5, 0.3, 0.15, 0.06, 0.02, 0.005)
 _HIGHEST = 0.6  # of the values of a side lie above its first rung, at most
 
@@ -190,7 +190,7 @@ def location_levels(top: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class TailLocation:
-    """Where a ladder may begin.
+    """The range in which a ladder of levels may begin.
 
     Attributes:
         levels: above which, by the posterior mean, the given shares of the values lie.
@@ -208,7 +208,7 @@ class TailLocation:
 def located_tail(
     bits: TailBits, top: int, shares: tuple[float, ...], *, partial: bool = False
 ) -> TailLocation:
-    """The posterior of the first round: levels of these shares.
+    """The posterior of the first round: the levels with these shares.
 
     The family is log-logistic, S(x) = p/(1 + (x/μ)^κ): a body of any scale and a power tail. p is
     1; if only a part of the values lies on this side of 0 (`partial`), any of `_MASSES`.
@@ -244,7 +244,7 @@ def located_tail(
 def crossings_of_tail(
     levels: FloatArray, falling: FloatArray, shares: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """Where a falling curve over `levels` takes the values `shares`, in logarithms."""
+    """Where a decreasing curve over `levels` takes the values `shares`, in logarithms."""
     found = np.interp(-np.log(shares), -np.log(np.maximum(falling, 1e-300)), np.log(levels))
     # exp(log(x)) may be more than x, and devices refuse a level above the bound.
     return tuple(min(float(level), float(levels[-1])) for level in np.exp(found))

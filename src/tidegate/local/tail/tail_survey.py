@@ -1,4 +1,4 @@
-"""The default way to a threshold: one-bit questions about the tail, ever closer to it.
+"""The default survey: one-bit questions about the tail, ever closer to the threshold.
 
 Values on both sides of 0: some devices are asked about the one side, others about the other.
 """
@@ -41,7 +41,7 @@ _AROUND = (0.7, 0.4, 0.2)
 
 @dataclass(frozen=True, kw_only=True)
 class TailSurvey:
-    """Locate the tail, refine it in rounds, decide; keep asking while the stream begins.
+    """Locate the tail, refine it in rounds, decide; continue to ask while the stream begins.
 
     Attributes:
         epsilon: what an answer may cost.
@@ -63,14 +63,14 @@ class TailSurvey:
     relocate: bool = False
 
     def shares(self, number: int) -> tuple[float, ...]:
-        """The shares whose levels are asked about in a round."""
+        """The shares whose levels a round asks about."""
         planned = self.rounds[number]
         worst = float(hybrid_variance(np.zeros(1), self.stream_epsilon)[0])
         seen = _spread_of_survey(self.epsilon) / math.sqrt(max(planned.participants, 1))
         return shares_to_decide_threshold(best_share_above_threshold(worst, planned.horizon), seen)
 
     def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
-        """What was planned."""
+        """The planned round."""
         number = len(tallies)
         if number == len(self.rounds):
             return None  # enough is known
@@ -85,7 +85,7 @@ class TailSurvey:
         )
 
     def decide(self, tallies: Sequence[SurveyTally], other: int = 0) -> SurveyDecision:
-        """Decide from all bits about the tail; `other`: how far reports reach to the other side."""
+        """Decide from all bits about the tail; `other`: how far reports reach on the other side."""
         return decide_threshold(
             _tails(self, tuple(tallies)),
             self.top,
@@ -96,7 +96,7 @@ class TailSurvey:
         )
 
     def _levels(self, tallies: Sequence[SurveyTally]) -> tuple[float, ...]:
-        """The levels to ask about after these rounds."""
+        """The levels for the round after these."""
         number = len(tallies)
         if number == 0:
             return location_levels(self.top)
@@ -116,7 +116,7 @@ class TailSurvey:
         return sum(planned.locates for planned in self.rounds)
 
     def mass(self, tallies: Sequence[SurveyTally]) -> float:
-        """The share of the values that seem to lie on this side of 0."""
+        """The estimated share of the values on this side of 0."""
         return self._location(tallies).mass
 
     def _location(self, tallies: Sequence[SurveyTally]) -> TailLocation:
@@ -149,7 +149,7 @@ def _tails(survey: TailSurvey, tallies: tuple[SurveyTally, ...]) -> Tails:
 
 
 def _spread_of_survey(epsilon: Fraction) -> float:
-    """The standard deviation of a small share, times the root of the number of answers."""
+    """The standard deviation of a small share times the root of the number of answers."""
     return 1 / (2 * math.sinh(epsilon / 2))
 
 
@@ -173,7 +173,7 @@ class TwoSidedTailSurvey:
     below: TailSurvey
 
     def next_round(self, tallies: Sequence[SurveyTally]) -> SurveyRound | None:
-        """The questions of both, in turns; each side has its own participants."""
+        """The questions of both surveys alternately; each side has its own participants."""
         above = self.above.next_round(_side_of_survey(tallies, below=False))
         below = self.below.next_round(_side_of_survey(tallies, below=True))
         if above is None or below is None:
@@ -209,7 +209,7 @@ class TwoSidedTailSurvey:
 
 
 def _survey_no_farther(chosen: SurveyDecision, threshold: int) -> SurveyDecision:
-    """The decision, or a smaller threshold; nothing is added for what is then cut."""
+    """The decision, limited to a smaller threshold, without the addition for the larger cut."""
     if chosen.threshold <= threshold:
         return chosen
     return replace(chosen, threshold=threshold, offset=0.0)
@@ -220,7 +220,7 @@ def _tail(asked: SurveyRound) -> list[TailQuestion]:
 
 
 def _side_of_survey(tallies: Sequence[SurveyTally], *, below: bool) -> tuple[SurveyTally, ...]:
-    """What was answered about one side, as if there were no other."""
+    """The answers about one side."""
     sides = []
     for tally in tallies:
         mine = [

@@ -1,4 +1,4 @@
-"""How far out in the tail a good threshold lies, before anything is known about the data.
+"""Choose the threshold from the tail; and its best share before anything is known about the data.
 
 Third: the threshold with the least expected error, and what to add to reports cut at it.
 """
@@ -69,7 +69,7 @@ def decide_threshold(
     location_span: float = 1.0,
     other: int = 0,
 ) -> SurveyDecision:
-    """The threshold θ that minimises the posterior mean of the root of the root mean squared error.
+    """The threshold θ with the least posterior mean of the root mean squared error.
 
     A range sum over up to r values cut at θ misses Σ excess: ex(θ) = ∫_θ^B S(x) dx a value, of
     which d = 0.8 of its posterior median is added back. Its mean squared error is
@@ -110,7 +110,7 @@ def decide_threshold(
 
 
 def candidates_for_decision(tails: Tails, top: int) -> FloatArray:
-    """16 an octave, from half the level where the tail begins to the bound."""
+    """16 per octave, from half the level where the tail begins to the bound."""
     lowest = min(max(1.0, tails.anchor / 2), float(top))
     octaves = math.log2(top / lowest)
     return np.geomspace(lowest, top, math.ceil(_PER_OCTAVE * octaves) + 1).clip(max=top)

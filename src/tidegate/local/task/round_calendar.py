@@ -1,4 +1,4 @@
-"""When rounds open and close: periods of the calendar, and how long a late report still counts."""
+"""When rounds open and close: periods of the calendar, and how long late reports count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LATEST = 1 << 33  # seconds since 1970: the year 2242
 
 @dataclass(frozen=True, kw_only=True)
 class RoundCalendar:
-    """Rounds that follow one another without a gap, numbered by the calendar.
+    """Rounds without gaps, numbered by the calendar.
 
     Attributes:
         every: how long a round lasts: days of the zone's calendar ("1d"), or less ("1h").
@@ -58,7 +58,7 @@ class RoundCalendar:
 
     @cached_property
     def length(self) -> int:
-        """Seconds of a round; of a day of the calendar, if the clocks do not change."""
+        """The length of a round in seconds; of a day without a change of the clocks."""
         return self._seconds("every", self.every)
 
     @cached_property
@@ -74,7 +74,7 @@ class RoundCalendar:
         return self.length % _DAY == 0
 
     def number(self, now: float) -> int:
-        """The round that is open now, by seconds since 1970."""
+        """The round that is open at a time, in seconds since 1970."""
         if not 0 <= now < _LATEST:
             raise SettingError("time", "must lie between 1970 and 2242")
         if not self._by_day:
@@ -86,7 +86,7 @@ class RoundCalendar:
         return local // SECOND // self.length
 
     def opens(self, number: int) -> int:
-        """When it begins to ask, in seconds since 1970."""
+        """The time when a round begins to ask, in seconds since 1970."""
         start = number * self.length
         if not self._by_day:
             return start
@@ -97,15 +97,15 @@ class RoundCalendar:
         return int(self._clock.universal(np.array([start * SECOND]))[0]) // SECOND
 
     def closes(self, number: int) -> int:
-        """When it asks nobody any more."""
+        """The time when a round stops asking."""
         return self.opens(number + 1)
 
     def accepted_until(self, number: int) -> int:
-        """When it takes no more reports."""
+        """The time until which a round takes reports."""
         return self.closes(number) + self._late
 
     def text(self, second: int) -> str:
-        """A moment in the zone, as ISO 8601."""
+        """A time in the zone, as ISO 8601."""
         return self._clock.texts(np.array([second * SECOND]))[0]
 
     def plain(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class RoundCalendar:
 
 @lru_cache(maxsize=256)  # asked for every report
 def _calendar_day_number(calendar: RoundCalendar, minute: int) -> int:
-    """Days begin at whole minutes, in every zone since 1970."""
+    """The number of a day; days begin at whole minutes in every zone since 1970."""
     return calendar._looked_up(minute * _MINUTE)
 
 

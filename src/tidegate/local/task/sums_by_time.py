@@ -32,7 +32,7 @@ from tidegate.record.record import record_confidence
 
 @dataclass(frozen=True)
 class RoundSums:
-    """What is known of one round, or of several together.
+    """The estimates from one round, or from several together.
 
     Attributes:
         devices: how many answered.
@@ -91,7 +91,7 @@ def _devices_by_time(parts: Iterable[_CountsByTime]) -> int:
 
 @dataclass(frozen=True)
 class _CountsByTime:
-    """What the devices of a part answered.
+    """The answers of the devices of a part.
 
     Attributes:
         devices: how many answered.
@@ -119,11 +119,11 @@ class _CountsByTime:
 
     @property
     def reports(self) -> int:
-        """How many reported their value."""
+        """The number of reported values."""
         return int(self.counts.sum())
 
     def sums(self, step: float, factor: float) -> RoundSums:
-        """The sum over `factor` times the devices of the part: each report stands for some."""
+        """The sum over `factor` times the devices of the part: each report represents several."""
         if self.value is None:
             raise AssertionError("a part with reports has asked for the value")
         reports, value = self.reports, self.value

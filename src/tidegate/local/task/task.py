@@ -1,4 +1,4 @@
-"""A task: which device is asked what, and what its reports are added to.
+"""`Task`: which device is asked what, and where its reports are added.
 
 It knows no names: who was given which slot, and who has reported, is kept by its owner in the same
 transaction. Nothing here looks at a value.
@@ -28,7 +28,7 @@ _FEW_MARKS = 2  # of running sums by position: here sums are by time
 
 @dataclass(eq=False)
 class Task:
-    """The rounds of one task that still take reports, and the survey behind them.
+    """The rounds of one task that still take reports, and their survey.
 
     **Never more are asked than may answer.** A part of a survey wants a number of
     answers, and that many devices are asked. If somebody is silent for `LEASE` seconds, others are
@@ -65,11 +65,11 @@ class Task:
         return f"{self.task_id}.{number}"
 
     def number_of(self, name: str) -> int | None:
-        """The number of the round of this name; None: it is none of this task's."""
+        """The number of the round with this name. None: it does not belong to this task."""
         return _round_number_in_task(name, self.task_id)
 
     def hand_out(self, now: float) -> tuple[int, int] | None:
-        """Number and slot for a device that was not asked in this round; None: nobody is asked now.
+        """Round and slot for a device without a question in this round. None: nobody is asked now.
 
         If all devices that the open part of a survey wants were asked, others are asked for their
         value. Before there is a threshold they cannot be: come again in `LEASE` seconds.
@@ -120,24 +120,24 @@ class Task:
     # -- receiving -------------------------------------------------------------------------------
 
     def problem(self, report: Report, now: float) -> str | None:
-        """Why a report cannot be taken, whoever sent it (`report_checks.REASONS`); None: it can."""
+        """The reason to reject a report, from anybody (`report_checks.REASONS`); None: take it."""
         number = self.number_of(report.round)
         return self.round_problem(number, now) or self.report_problem(number, report)
 
     def round_problem(self, number: int | None, now: float) -> str | None:
-        """Why no report to this round can be taken now; None: they can."""
+        """The reason to reject all reports to this round now; None: it takes reports."""
         if number is None or number > self.calendar.number(now):
             return "round"
         return CLOSED if now >= self.calendar.accepted_until(number) else None
 
     def report_problem(self, number: int | None, report: Report) -> str | None:
-        """Why a report to a round that takes them cannot be taken; None: it can."""
+        """The reason to reject a report to a round that takes reports; None: it is valid."""
         opened = None if number is None else self.rounds.get(number)
         asked = None if opened is None else opened.slot(report.slot)
         return "slot" if asked is None else report.problem_with(asked)
 
     def take(self, number: int, taken: Iterable[tuple[int, int]]) -> bool:
-        """Add (slot, report) pairs of a round, which have no `problem`; True: other questions open.
+        """Add valid (slot, report) pairs of a round; True: new questions open.
 
         What the open part of the survey still wants goes to it too.
         """
@@ -168,11 +168,11 @@ class Task:
 
     @property
     def threshold(self) -> float | None:
-        """θ, in units of the data; None until it was chosen."""
+        """θ, in units of the data; None before it is chosen."""
         return self.collection.threshold
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume: `state` is the collection's when its present round opened, `rounds` are there."""
+        """Restore from `state`, the collection's at its present round, and all stored `rounds`."""
         self.collection.restore(state)
         if self.collection.left is None:
             return

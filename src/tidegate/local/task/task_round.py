@@ -1,4 +1,4 @@
-"""One round of a task: what was asked in it, and how often each answer was given."""
+"""One round of a task: its questions, and how often each answer was given."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BESIDE = -1  # the survey of devices that are asked while a survey waits for oth
 
 @dataclass(eq=False)
 class RoundPart:
-    """Devices that were asked the same questions, in rotation.
+    """Devices with the same questions, in rotation.
 
     Attributes:
         survey: the number of the collection's round that these questions are of, or `BESIDE`.
@@ -54,11 +54,11 @@ class RoundPart:
 
     @property
     def end(self) -> int:
-        """The slot after its last question."""
+        """The index after its last slot."""
         return self.first + len(self.slots)
 
     def plain(self) -> dict[str, Any]:
-        """The part as plain data, for a database that has the questions under their `names`."""
+        """The part as plain data, for a database that stores the questions under their `names`."""
         return {
             "survey": self.survey,
             "slots": list(self.names),
@@ -77,25 +77,25 @@ class TaskRound:
 
     @property
     def reports(self) -> int:
-        """How many reports were taken."""
+        """The number of accepted reports."""
         return sum(int(counts.sum()) for part in self.parts for counts in part.counts)
 
     @property
     def end(self) -> int:
-        """How many slots there are."""
+        """The number of slots."""
         return self.parts[-1].end if self.parts else 0
 
     def part_of(self, slot: int) -> RoundPart | None:
-        """The part that a slot belongs to; None: there is no such slot."""
+        """The part of a slot. None: the slot does not exist."""
         return next((part for part in self.parts if part.first <= slot < part.end), None)
 
     def slot(self, slot: int) -> Slot | None:
-        """What is asked there; None: there is no such slot."""
+        """The question of a slot. None: the slot does not exist."""
         part = self.part_of(slot)
         return None if part is None else part.slots[slot - part.first]
 
     def unanswered(self, slot: int) -> int:
-        """How many devices were given a slot and have not reported, if all that reported were."""
+        """How many devices that were given this slot have not reported."""
         part = self.part_of(slot)
         if part is None:
             return 0
@@ -109,12 +109,12 @@ class TaskRound:
         return self.parts[-1]
 
     def plain(self) -> dict[str, Any]:
-        """The round as plain data, for a database that has the questions under their names."""
+        """The round as plain data, for a database that stores the questions under their names."""
         return {"number": self.number, "parts": [part.plain() for part in self.parts]}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], known: Mapping[str, Slot]) -> TaskRound:
-        """The round that `plain` was taken of."""
+        """The round from what `plain` returned."""
         made = cls(whole_field(plain, "number", 0, MOST))
         for one in plain["parts"]:
             slots = tuple(known[name] for name in one["slots"])
@@ -130,7 +130,7 @@ class TaskRound:
 
 
 def round_slot_name(slot: Slot) -> str:
-    """What a question is called in a database: by its content, phase and cost."""
+    """The name of a question in a database: a digest of content, phase and cost."""
     return canonical_digest(round_slot_as_plain(slot))
 
 
@@ -144,6 +144,6 @@ def round_slot_as_plain(slot: Slot) -> dict[str, Any]:
 
 
 def round_slot_from_plain(plain: Mapping[str, Any]) -> Slot:
-    """The slot that `round_slot_as_plain` was taken of."""
+    """The slot from what `round_slot_as_plain` returned."""
     question = question_from_plain(plain["question"])
     return Slot(question, plain["phase"], exact_json_fraction(plain, "epsilon"))

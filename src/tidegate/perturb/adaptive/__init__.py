@@ -1,1 +1,1 @@
-"""Trees that are chosen block by block from what was released before."""
+"""Perturbers whose trees are chosen block by block, from what was released before."""

@@ -1,4 +1,4 @@
-"""`AdaptiveRun`: one block after the other, each measured by the tree chosen for it."""
+"""`AdaptiveRun`: one block after another, each measured with the tree chosen for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_LEVELS, _MOST_BLOCKS = 8, 64
 
 
 class AdaptiveRun:
-    """Releases the noisy leaf sums of one block after the other, a tree for each, for ever.
+    """Releases the noisy leaf sums of one block after another, each with its own tree, without end.
 
     Privacy. Released: for every leaf its sum of capped values plus the leaf noise that
     `consistent_leaves` makes of the tree's node noise; by equivariance a function of the noisy
@@ -62,7 +62,7 @@ class AdaptiveRun:
         self.number: int = known["number"]  # blocks completed in this horizon
         self.leaf: int = known["leaf"]  # leaves completed in this block
         self._total: int = known["total"]  # raw sum of the open leaf
-        self._choice: int | None = known["choice"]  # which option measures the present block
+        self._choice: int | None = known["choice"]  # the option that measures the present block
         self._open: Layout | None = None
         self._cap = 0  # of the present block
         self.room = 0  # values until the open leaf is complete; 0: no block is open
@@ -74,7 +74,7 @@ class AdaptiveRun:
         return f"<AdaptiveRun at block {self.number} of horizon {self.chunk}>"  # public: positions
 
     def state(self) -> dict[str, Any]:
-        """The state: what is needed to continue."""
+        """The state to resume from."""
         return {
             "chunk": self.chunk,
             "number": self.number,
@@ -93,7 +93,7 @@ class AdaptiveRun:
         return self._stage.layouts(length, self._threshold, self._ceiling)
 
     def begin(self, choice: int) -> None:
-        """Measure the block that comes next by this option."""
+        """Begin the next block with this option."""
         if self._open is not None:
             raise AssertionError("a block is open: its tree must not change any more")
         self._choice, self._noise = choice, None
@@ -104,7 +104,7 @@ class AdaptiveRun:
         self._open, self._cap, self.room = tree, tree.cap, _width_of_adaptive_tree(tree, self.leaf)
 
     def push(self, values: IntArray) -> Noisy:
-        """Take raw units, not beyond the block's end; give the noisy sums of completed leaves."""
+        """Take raw units up to the end of the block; return the noisy sums of completed leaves."""
         tree, place, leaf = self.tree, self.place, self.leaf
         capped = self._capped(values, tree)
         if capped.size < self.room:
@@ -126,7 +126,7 @@ class AdaptiveRun:
         return np.minimum(values, tree.cap)
 
     def push_one(self, value: int) -> int | None:
-        """Add one value to the open leaf; give its noisy sum if that completes it, else None."""
+        """Add one value to the open leaf; return its noisy sum if that completes it, else None."""
         cap = self._cap
         self._total += value if value < cap else cap
         self.room = room = self.room - 1
@@ -138,7 +138,7 @@ class AdaptiveRun:
         return noisy
 
     def next_sum(self, value: int) -> int:
-        """What `push_one` gives for a value that completes the open leaf; it is not taken yet."""
+        """The result of `push_one` for a value that completes the open leaf, without taking it."""
         return self._total + min(value, self._cap) + int(self._leaf_noise(self.tree)[self.leaf])
 
     @property
@@ -154,7 +154,7 @@ class AdaptiveRun:
         return self.tree.edge(self.leaf + 1) - self.room
 
     def _advance(self, tree: Layout, completed: int) -> None:
-        """Count released leaves; the block ends with its last one."""
+        """Count released leaves; the last one ends the block."""
         self._total = 0
         self.leaf += completed
         if self.leaf < tree.leaves:
@@ -171,13 +171,13 @@ class AdaptiveRun:
             self.number = 0
 
     def _leaf_noise(self, tree: Layout) -> IntArray:
-        """The consistent noise of the present block's leaves, made when first needed."""
+        """The consistent noise of the present block's leaves, made on first use."""
         if self._noise is None:
             self._noise = consistent_adaptive_noise(self.nodes(tree), tree)
         return self._noise
 
     def nodes(self, tree: Layout) -> list[IntArray]:
-        """Independent noise of every node of the present block, coarsest level first."""
+        """Independent noise for every node of the present block, coarsest level first."""
         place, first = adaptive_noise_place(tree, self.number)
         return [
             discrete_laplace(
@@ -194,19 +194,19 @@ def _width_of_adaptive_tree(tree: Layout, leaf: int) -> int:
 
 
 def adaptive_noise_place(tree: Layout, number: int) -> tuple[int, int]:
-    """Where the noise of block `number` of a horizon is: the tree of its address, and the level."""
+    """The address of the noise of block `number` of a horizon: the tree, and the level."""
     first = list(RANGE_ERROR).index(tree.nodes) * _MOST_LEVELS
     return tree.cap_step * _MOST_BLOCKS + number, first
 
 
 def consistent_adaptive_noise(nodes: list[IntArray], tree: Layout) -> IntArray:
-    """Leaves that agree best with all the nodes (noise, or noisy sums), coarsest level first."""
+    """The least-squares leaves for all nodes (noise, or noisy sums), coarsest level first."""
     leaves: IntArray = consistent_adaptive_rows(nodes, tree, 1)[0]
     return leaves
 
 
 def consistent_adaptive_rows(nodes: list[IntArray], tree: Layout, rows: int) -> IntArray:
-    """Consistent leaves of many blocks that are measured by this tree: a row for each."""
+    """The least-squares leaves of many blocks with this tree: one row for each."""
     fanouts = [after // before for before, after in pairwise(tree.nodes)][::-1]
     weights = own_weights(fanouts, tree.variances[::-1])
     leaves, _ = consistent_groves(nodes[::-1], fanouts, weights, np.zeros(rows))

@@ -1,4 +1,4 @@
-"""Blocks that are measured by a small tree each: coarse where the stream is calm, fine elsewhere.
+"""`AdaptiveTrees`: blocks measured with small trees: coarse where the stream is calm, else fine.
 
 horizon  |·|·|·-|·--|·----|·--------|·----------------|·----------------| … 15 equal blocks
          doubling start: noise made early is cheap, a constant offset cancels in every range
@@ -39,10 +39,10 @@ _SHORTEST = 16
 
 
 class _Nodes(Setting[tuple[int, ...] | None, Sequence[int] | None]):
-    """One tree for all blocks, by its nodes per level."""
+    """One tree for all blocks, as its numbers of nodes per level."""
 
     def check(self, value: Sequence[int] | None) -> tuple[int, ...] | None:
-        """None, or one of the known shapes."""
+        """Allow None, or one of the known shapes."""
         if value is None:
             return None
         whole = isinstance(value, list | tuple) and all(type(node) is int for node in value)
@@ -53,7 +53,7 @@ class _Nodes(Setting[tuple[int, ...] | None, Sequence[int] | None]):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AdaptiveTrees(Spec):
-    """Noisy sums of blocks, each measured by a tree that was chosen before its first value.
+    """Noisy sums of blocks, each measured with a tree chosen before its first value.
 
     Guarantee: pure ε-DP for one replaced value (argument: `AdaptiveRun`), whoever chooses the
     trees, as long as the choice sees released data only.
@@ -84,15 +84,15 @@ class AdaptiveTrees(Spec):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε-DP, derived: levels in sequence (equal shares that sum to 1), blocks in parallel."""
+        """ε-DP, derived: levels in sequence (equal shares that add up to 1), blocks in parallel."""
         return Guarantee(epsilon=self.epsilon)
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
-        """Block lengths of a horizon; at least 16 values each, unless the horizon is shorter."""
+        """The block lengths of a horizon: at least 16 values, unless the horizon is shorter."""
         return _adaptive_block_lengths(self.horizon, chunk == 0)
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """The shapes that fit into `length` values, coarsest first; for every cap step."""
+        """The trees that fit into `length` values, coarsest first, for every cap step."""
         return all_trees(self.shapes(length), self.epsilon, length, threshold, ceiling)
 
     def shapes(self, length: int) -> tuple[tuple[int, ...], ...]:
@@ -107,7 +107,7 @@ class AdaptiveTrees(Spec):
         return
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All caps and scales that any choice can lead to."""
+        """The caps and scales of all possible choices."""
         return _adaptive_noise_identity(self, threshold, ceiling)
 
     def check(self, ceiling: int) -> Fraction | int:
@@ -126,7 +126,7 @@ class AdaptiveTrees(Spec):
     def start(
         self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> AdaptiveRun:
-        """Begin, or continue from `state`. A first block waits for `begin`."""
+        """Begin, or resume from `state`. The first block waits for `begin`."""
         return AdaptiveRun(self, threshold, ceiling, keystream, state)
 
 

@@ -24,12 +24,12 @@ from tidegate.state_as_bytes import State
 STEPS = 32
 # The parts of ε that events of a window leave for another choice of θ: early, and later.
 SHARES = Fraction(1, 2), Fraction(1, 4)
-_EVENTS = 1 << 16  # at the bound, that a tick must have room for
+_EVENTS = 1 << 16  # events at the bound that a tick must have room for
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EventTrees(AdaptiveTrees):
-    """Noisy sums of blocks of ticks; an event is truncated by itself, and added to its tick.
+    """Noisy sums of blocks of ticks; each event is truncated by itself and added to its tick.
 
     Guarantee: pure ε-DP for one event that is added or removed (argument: `EventTreesRun`).
 
@@ -50,15 +50,15 @@ class EventTrees(AdaptiveTrees):
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
-        """The parts of ε that a choice of θ can get from the events of a block."""
+        """The shares of ε that a choice of θ can get from the events of a block."""
         return SHARES if self.windows else ()
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """The shapes that fit into `length` ticks, for every unit of the models; cap θ for all."""
+        """The trees that fit into `length` ticks, for every unit of the models; all have cap θ."""
         return _event_tree_groups(self, length, threshold)[0]
 
     def every_layout(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """All layouts of blocks and of warm-ups; a record names one by its number."""
+        """All layouts of blocks and of warm-ups; a record identifies each by its index."""
         return tuple(
             layout for group in _event_tree_groups(self, length, threshold) for layout in group
         )
@@ -66,7 +66,7 @@ class EventTrees(AdaptiveTrees):
     def group(
         self, part: Fraction, length: int, threshold: int, ceiling: int
     ) -> tuple[int, tuple[Layout, ...]]:
-        """The options of a block that is measured with this part of ε, and the first's number."""
+        """The options of a block with this share of ε, and the index of the first."""
         groups, at = (
             _event_tree_groups(self, length, threshold),
             (Fraction(1), *self._left).index(part),
@@ -78,22 +78,22 @@ class EventTrees(AdaptiveTrees):
         return tuple(1 - share for share in self.shares)
 
     def warm_up_layout(self, length: int, threshold: int, step: int) -> tuple[int, Layout]:
-        """How the sum of a warm-up of `length` ticks is measured, and its number."""
+        """The layout that measures the sum of a warm-up of `length` ticks, and its index."""
         *blocks, warm_ups = _event_tree_groups(self, length, threshold)
         return sum(map(len, blocks)) + step, warm_ups[step]
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All scales that any choice can lead to: the same for every length and every unit."""
+        """The scales of all possible choices: the same for every length and every unit."""
         trees = self.every_layout(self.horizon, threshold, ceiling)
         return f"[{', '.join(tree.identity for tree in trees if not tree.cap_step)}]"
 
     @property
     def most(self) -> int:
-        """Sums of ticks count up to this: those of a horizon fit into 64 bits."""
+        """The limit on sums of ticks, such that those of a horizon fit into 64 bits."""
         return (1 << 61) // self.horizon
 
     def check(self, ceiling: int) -> Fraction | int:
-        """Refuse settings for which 65,536 events at the bound would not fit into a tick."""
+        """Refuse settings with which 65,536 events at the bound would not fit into a tick."""
         scale = super().check(ceiling)
         if _EVENTS * ceiling > self.most:
             raise SettingError(
@@ -106,7 +106,7 @@ class EventTrees(AdaptiveTrees):
     def start(
         self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> EventTreesRun:
-        """Begin with the first tick, or continue from `state`."""
+        """Begin with the first tick, or resume from `state`."""
         return EventTreesRun(
             self,
             threshold,
@@ -123,7 +123,7 @@ class EventTrees(AdaptiveTrees):
 def _event_tree_groups(
     stage: EventTrees, length: int, threshold: int
 ) -> tuple[tuple[Layout, ...], ...]:
-    """The options of blocks, for each part of ε that they can have; and of a warm-up."""
+    """The options of blocks for each possible share of ε, and those of a warm-up."""
     shapes = tuple(shape for shape in RANGE_ERROR if shape != BLIND)
     wanted = shapes if stage.nodes is None else (tuple(stage.nodes),)
     fitting = tuple(shape for shape in wanted if shape[-1] <= length) or (BLIND,)
@@ -143,13 +143,13 @@ def _every_event_step(
 
 
 def noisy_event_total(total: int, scale: Fraction, keystream: Keystream, look: int = 0) -> int:
-    """A sum of truncated events, or their number, with exact discrete Laplace noise."""
+    """A sum of truncated events, or their count, with exact discrete Laplace noise."""
     noise: int = discrete_laplace(keystream.at(chunk=look), 1, scale).item()
     return total + noise
 
 
 class EventTreesRun(RefinementTreesRun):
-    """Releases the noisy sums of the leaves of one block of ticks after the other.
+    """Releases the noisy leaf sums of one block of ticks after another.
 
     Privacy: ε for one event that is added or removed. Events are truncated one by one to [−θ, θ]
     before they are summed (`tidegate.run.event_log`), so an event more or less moves the sum of one

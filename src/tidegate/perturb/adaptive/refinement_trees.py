@@ -1,4 +1,4 @@
-"""Trees for a release whose threshold is refined: a budget for each block, lengths by age.
+"""Trees for a release that refines its threshold: a budget for each block, lengths by age.
 
 While a later choice of θ is paid for, the trees get what is left of ε; a warm-up is measured by one
 node. The budget of a block is fixed before its first value.
@@ -34,7 +34,7 @@ _DOUBLINGS = 6
 
 
 def refinement_block_length(horizon: int, age: int, position: int) -> int:
-    """How long a block is that begins `age` values after the warm-up did; public.
+    """The length of a block that begins `age` values after the warm-up began; public.
 
     Blocks grow with the age of θ, so that no length of a stream is special, and end where the
     horizon ends (`position` counts from the beginning of the release).
@@ -48,7 +48,7 @@ def refinement_block_length(horizon: int, age: int, position: int) -> int:
 
 
 def refinement_block_lengths(horizon: int, ages: IntArray, positions: IntArray) -> IntArray:
-    """`refinement_block_length` of many streams.
+    """`refinement_block_length` for many streams.
 
     >>> ages = np.array([8, 40, 500, 1000])
     >>> refinement_block_lengths(1024, ages, ages)
@@ -61,7 +61,7 @@ def refinement_block_lengths(horizon: int, ages: IntArray, positions: IntArray) 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RefinementTrees(AdaptiveTrees):
-    """The trees of `AdaptiveTrees` for every budget that a block of a refined release can have.
+    """The trees of `AdaptiveTrees`, for every budget that a block of a refined release can have.
 
     Made from the pipeline's perturber, never stored: records name an option by its number in
     `every_layout`.
@@ -85,19 +85,19 @@ class RefinementTrees(AdaptiveTrees):
         return hash((self.epsilon, self.horizon, self.nodes, self.blocks, self.warm_ups))
 
     def lengths(self, chunk: int) -> tuple[int, ...]:
-        """Lengths for the table of costs: a block uses that of the nearest."""
+        """The lengths in the table of costs: a block uses the nearest one."""
         longest = max(_SHORTEST, self.horizon // _LONGEST)
         found = {max(_SHORTEST, longest >> halvings) for halvings in range(_DOUBLINGS)}
         return tuple(sorted(found))
 
     def every_layout(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """All options for all budgets; a record names one by its number."""
+        """All options for all budgets; a record identifies each by its index."""
         return _every_refinement_layout(self, length, threshold, ceiling)
 
     def group(
         self, part: Fraction, length: int, threshold: int, ceiling: int
     ) -> tuple[int, tuple[Layout, ...]]:
-        """The options of a block that is measured with this part of ε, and the number of the first.
+        """The options of a block with this share of ε, and the index of the first.
 
         For the part of a warm-up, given below 0: one node, whose cap is θ.
         """
@@ -105,34 +105,34 @@ class RefinementTrees(AdaptiveTrees):
 
     @cached_property
     def parts(self) -> tuple[Fraction, ...]:
-        """The budgets of blocks, then those of warm-ups below 0: as `_groups` has them."""
+        """The shares of ε of blocks, then those of warm-ups as negative numbers."""
         return (*self.blocks, *(-part for part in self.warm_ups))
 
     def warm_up(
         self, part: Fraction, length: int, threshold: int, ceiling: int
     ) -> tuple[int, Layout]:
-        """How the sum of a warm-up is measured with this part of ε, and its number."""
+        """The layout that measures the sum of a warm-up with this share of ε, and its index."""
         first, (layout,) = self.group(-part, length, threshold, ceiling)
         return first, layout
 
     def part_of(self, choice: int, length: int, threshold: int, ceiling: int) -> Fraction:
-        """The part of ε that an option of `every_layout` is measured with; below 0: a warm-up's."""
+        """The share of ε of an option of `every_layout`; below 0: that of a warm-up."""
         return _part_of_refinement(self, choice, length, threshold, ceiling)
 
     def noise_identity(self, threshold: int, ceiling: int) -> str:
-        """All caps and scales that any choice can lead to; they are the same for every length."""
+        """The caps and scales of all possible choices; they are the same for every length."""
         trees = self.every_layout(self.horizon, threshold, ceiling)
         return f"[{', '.join(tree.identity for tree in trees)}]"
 
     def check(self, ceiling: int) -> Fraction | int:
-        """Refuse settings that could overflow 64-bit integers with the least of the budgets."""
+        """Refuse settings that could overflow 64-bit integers with the least budget."""
         least = self.epsilon * min(*self.blocks, *self.warm_ups)
         return AdaptiveTrees(epsilon=least, horizon=self.horizon).check(ceiling)
 
     def start(
         self, threshold: int, ceiling: int, keystream: Keystream, state: State | None = None
     ) -> RefinementTreesRun:
-        """Begin with the whole of ε for sums, or continue from `state`."""
+        """Begin with all of ε for sums, or resume from `state`."""
         return RefinementTreesRun(
             self,
             threshold,
@@ -185,7 +185,7 @@ def _refinement_group(
 
 
 def noisy_sum(values: IntArray, layout: Layout, keystream: Keystream) -> int:
-    """The sum of a warm-up's values, measured by one node.
+    """The sum of a warm-up's values with the noise of one node.
 
     Privacy: values are capped here, next to the noise, so replacing one moves the sum by at most
     `cap`; exact discrete Laplace noise of the layout's scale costs cap/scale ≤ part·ε.
@@ -196,7 +196,7 @@ def noisy_sum(values: IntArray, layout: Layout, keystream: Keystream) -> int:
 
 
 class RefinementTreesRun(AdaptiveRun):
-    """The blocks between two choices of θ, each measured with the same part of ε.
+    """The blocks between two choices of θ, each measured with the same share of ε.
 
     Privacy: as `AdaptiveRun`, with Σ cap/scale ≤ part·ε. What follows is a run with another epoch,
     also if the last block is given up at the end of one of its leaves: its tree is drawn whole, and
@@ -221,7 +221,7 @@ class RefinementTreesRun(AdaptiveRun):
         warm_up_start: int,
         position: int,
     ) -> None:
-        """Measure with `part` of ε from `position` on; `warm_up_start`: of the warm-up of θ."""
+        """Measure with `part` of ε from `position` on; `warm_up_start`: where θ's warm-up began."""
         self._trees = stage
         self.part, self._warm_up_start = part, warm_up_start
         # Block 0 begins a horizon; where none begins, blocks count from 1.
@@ -233,7 +233,7 @@ class RefinementTreesRun(AdaptiveRun):
         super().__init__(stage, threshold, ceiling, keystream, counts)
 
     def state(self) -> dict[str, Any]:
-        """The state: what is needed to continue."""
+        """The state to resume from."""
         return {**super().state(), "position": self.position}
 
     @property
@@ -252,11 +252,11 @@ class RefinementTreesRun(AdaptiveRun):
 
     @property
     def first_number(self) -> int:
-        """Where the options begin in `RefinementTrees.every_layout`."""
+        """The index of the first option in `RefinementTrees.every_layout`."""
         return self._group[0]
 
     def take_noise(self, drawn: IntArray) -> None:
-        """The noise of the open block's leaves, which was drawn from the same keystream before."""
+        """Use this noise for the open block's leaves; it was drawn from the same keystream."""
         self._noise = self._drawn = drawn
 
     def _leaf_noise(self, tree: Layout) -> IntArray:
@@ -264,11 +264,11 @@ class RefinementTreesRun(AdaptiveRun):
         return self._drawn
 
     def rest(self, tree: Layout, leaves: int) -> int | None:
-        """What the tree of the last block adds to its first leaves if only zeros follow them.
+        """The contribution of the last block's tree to its first leaves, if only zeros follow.
 
-        That is, in the coarsest node that is open after so many `leaves`; None: none is open. The
-        leaves so far and this add up to what the coarsest node measured, whose noise is far less
-        than theirs.
+        It concerns the coarsest node that is open after `leaves` leaves; None: none is open. The
+        leaves so far plus this equal what the coarsest node measured, which has far less noise
+        than they have.
         """
         width = tree.leaves // tree.nodes[0]
         end = -(-leaves // width) * width

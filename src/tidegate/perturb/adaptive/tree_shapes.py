@@ -1,4 +1,4 @@
-"""The trees that can measure a block: their shapes, caps and scales, and why these."""
+"""The trees that can measure a block: their shapes, caps and scales, with the reasons."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def all_trees(
     threshold: int,
     ceiling: int,
 ) -> tuple[Layout, ...]:
-    """These shapes for a block of `length` values, for every cap step up to `ceiling`."""
+    """The layouts of these shapes for blocks of `length` values and cap steps up to `ceiling`."""
     return tuple(
         Layout(length, shape, cap, scales, variances, cap_step=cap_step)
         for shape, cap, scales, variances, cap_step in laws_of_all_shapes(
@@ -63,7 +63,7 @@ def all_trees(
 def laws_of_all_shapes(
     shapes: tuple[tuple[int, ...], ...], epsilon: Fraction, threshold: int, ceiling: int
 ) -> list[tuple[tuple[int, ...], int, tuple[Fraction, ...], tuple[float, ...], int]]:
-    """Shape, cap, scales, variances, cap step of every tree: the same for blocks of any length.
+    """Shape, cap, scales, variances and cap step of every tree: the same for all block lengths.
 
     Where θ is the ceiling no value is cut: values may crowd there (yes or no, full marks), and a
     cap that lies a little lower would take as much from each of them.
@@ -87,7 +87,7 @@ def laws_of_all_shapes(
 
 @lru_cache(maxsize=256)
 def cap_factor_of_shape(shape: tuple[int, ...], cap_step: int = 0) -> Fraction:
-    """φ = (T/40)^(−1/24): finer trees have more noise, so a lower cap pays.
+    """φ = (T/40)^(−1/24): finer trees have more noise, so they use a lower cap.
 
     So it is at cap step 0. At step 1 it is at least 1, for values that crowd just below θ; on each
     higher step √2 more, for streams that have outgrown θ.
@@ -99,7 +99,7 @@ def cap_factor_of_shape(shape: tuple[int, ...], cap_step: int = 0) -> Fraction:
 
 
 def _scaled_cap(threshold: int, factor: Fraction) -> int:
-    """round(threshold * factor), half to even, without making fractions."""
+    """round(threshold * factor), half to even, without fractions."""
     whole, rest = divmod(threshold * factor.numerator, factor.denominator)
     return whole + (2 * rest > factor.denominator - (whole & 1))
 
@@ -107,7 +107,7 @@ def _scaled_cap(threshold: int, factor: Fraction) -> int:
 def _law_of_shape(
     cap: int, budgets: tuple[Fraction, ...]
 ) -> tuple[tuple[Fraction, ...], tuple[float, ...]]:
-    """Scales and variances per level, coarsest first."""
+    """The scales and variances of the levels, coarsest first."""
     each = [_tree_shape_law(cap, budget.numerator, budget.denominator) for budget in budgets]
     return tuple(scale for scale, _ in each), tuple(variance for _, variance in each)
 
@@ -120,7 +120,7 @@ def _tree_shape_law(cap: int, above: int, below: int) -> tuple[Fraction, float]:
 
 @lru_cache(maxsize=1024)
 def _variance_of_shape(scale: Fraction) -> float:
-    """2q/(1 − q)², q = exp(−1/scale), the variance of the noise: the same bits on every machine.
+    """2q/(1 − q)², q = exp(−1/scale), the noise variance, with the same bits on every machine.
 
     Forecasts, the choice of trees and the identity of noise depend on it. It is above 0 even where
     noise is so small that its variance vanishes: weights divide by it.
@@ -132,5 +132,5 @@ def _variance_of_shape(scale: Fraction) -> float:
 
 
 def shares_of_tree_levels(shape: tuple[int, ...]) -> tuple[Fraction, ...]:
-    """The parts of ε that the levels get, coarsest first; they sum to 1."""
+    """The shares of ε of the levels, coarsest first; they add up to 1."""
     return SHARES.get(shape, (Fraction(1, len(shape)),) * len(shape))

@@ -1,1 +1,1 @@
-"""What was released with one threshold: its leaves and blocks, kept, encoded and joined."""
+"""Segments: the leaves and blocks released with one threshold; stored, encoded and joined."""

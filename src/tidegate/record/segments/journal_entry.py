@@ -1,4 +1,4 @@
-"""Journal entries: what was released together, enough to publish it again and to answer from it."""
+"""Journal entries: values released together, with all that re-emitting and queries need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.stages import NO_NUMBERS, NO_SUMS
 
 @dataclass
 class JournalTrace:
-    """The released numbers behind some published values, in lattice units. None of it is secret.
+    """The released numbers behind some published values, in lattice units. Nothing in it is secret.
 
     Attributes:
         sums: the noisy sums that were completed.
@@ -29,7 +29,7 @@ class JournalTrace:
     marks: IntArray = field(default_factory=lambda: NO_SUMS)
 
     def joined(self, later: JournalTrace) -> JournalTrace:
-        """This trace joined with the one that follows it."""
+        """This trace followed by the next one."""
         pairs = zip(vars(self).values(), vars(later).values(), strict=True)
         return JournalTrace(*(np.concatenate(pair) for pair in pairs))
 

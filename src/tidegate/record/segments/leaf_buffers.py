@@ -22,7 +22,7 @@ _FITS, _WRAP = float(1 << 61), float(1 << 64)
 
 
 def _check_whole_leaves(*columns: NDArray[Any]) -> None:
-    """Refuse numbers that an integer column would cut: 2.5 becomes 2 there, and a NaN anything."""
+    """Refuse numbers that a conversion to integers would change: 2.5, NaN."""
     if any(column.dtype.kind not in "iu" for column in columns):
         raise ValueError("sums, edges and marks of a record are whole numbers")
 
@@ -54,7 +54,7 @@ class LeafBuffer:
 
     @classmethod
     def stored(cls, *, block: int, columns: Sequence[NDArray[Any]]) -> LeafBuffer:
-        """All leaves from the first on, in columns that are used in place: read-only."""
+        """All leaves from the first on, as read-only views of the stored columns."""
         buffer = cls(block=block, most=1)
         buffer.closed = columns[0].size - 1
         buffer._sums = columns[0]
@@ -63,10 +63,10 @@ class LeafBuffer:
         return buffer
 
     def view(self) -> Self:
-        """What is known now, for another thread to read: in the same arrays, copied if they change.
+        """A view as of now for another thread: it shares the arrays, which are copied on change.
 
-        Adding leaves does not: it writes behind those that a view knows. Where it would come round
-        to them, or needs larger arrays, this buffer goes on in a copy.
+        Adding leaves does not change what a view shows: it writes behind the view's leaves. If the
+        ring comes round to them, or needs larger arrays, this buffer continues in a copy.
         """
         found = copy(self)
         found.pending = []  # more will wait here, and not there
@@ -74,13 +74,13 @@ class LeafBuffer:
         return found
 
     def _part(self) -> None:
-        """Leave the arrays to the views."""
+        """Copy the arrays, so that views keep theirs."""
         if self._viewed is not None:
             self._viewed = None
             self._set([column.copy() for column in self._stored()])
 
     def sums(self, leaves: IntArray) -> IntArray:
-        """The sum of all leaves before each of these."""
+        """The sum of all leaves before each of these indices."""
         return self._sums[self._slots(leaves)]
 
     def between(self, first: IntArray, last: IntArray, most: float = _FITS) -> FloatArray:
@@ -98,19 +98,19 @@ class LeafBuffer:
         return found
 
     def predictions(self, leaves: IntArray) -> FloatArray:
-        """The prediction of one value of each leaf."""
+        """The predicted value in each leaf."""
         return self._predictions[self._slots(leaves)]
 
     def squares(self, leaves: IntArray) -> FloatArray:
-        """The sum of squared residuals of all leaves before each of these."""
+        """The sum of squared residuals of all leaves before each of these indices."""
         return self._squares[self._slots(leaves)]
 
     def spans(self) -> Spans:
-        """None: the layout says what these leaves span."""
+        """None: the layout determines the spans of these leaves."""
         raise AssertionError("the layout says it")
 
     def predict(self, prediction: float) -> None:
-        """Set the prediction of one value of the open leaf."""
+        """Set the predicted value in the open leaf."""
         self._part()
         if self._block > 1:
             self._predictions[self.closed % self._sums.size] = prediction
@@ -142,13 +142,13 @@ class LeafBuffer:
         self.oldest = max(self.oldest, self.closed + 1 - size)
 
     def append_later(self, total: int, following: float) -> None:
-        """Add one leaf, as `append` would."""
+        """Add one leaf, like `append`, to a list that is merged on demand."""
         if not self.pending:
             self._since = self.closed
         self.pending.append((total, following))
 
     def taken_in(self) -> Self:
-        """The buffer with what was pending: this one, or a copy if its arrays are too small.
+        """The buffer with pending leaves merged: itself, or a copy if its arrays are too small.
 
         Readers ask for it, and may be interrupted anywhere: no leaf is lost, and none comes twice.
         Numbers are written behind those that count; `closed` makes them count, and tells the next
@@ -180,7 +180,7 @@ class LeafBuffer:
         self.oldest = max(self.oldest, before)
 
     def columns(self, count: int | None = None) -> list[NDArray[Any]]:
-        """The known leaves and the open one, oldest first: running sums, predictions, squares.
+        """The stored leaves and the open one, oldest first: running sums, predictions, squares.
 
         `count`: only the last `count` entries.
         """
@@ -190,11 +190,11 @@ class LeafBuffer:
 
     @property
     def total(self) -> float:
-        """The sum of all known leaves."""
+        """The sum of all stored leaves."""
         return self.between(*np.array([[self.oldest], [self.closed]])).item()
 
     def restore(self, closed: int, columns: Sequence[NDArray[Any]]) -> None:
-        """Continue from the last entries up to leaf `closed`, which is included.
+        """Restore from the last entries up to and including leaf `closed`.
 
         Raises:
             ValueError: a number does not fit its column (`_check_whole_leaves`).
@@ -242,14 +242,14 @@ class LeafBuffer:
         return (self._sums, self._predictions, self._squares)
 
     def _set(self, columns: Sequence[NDArray[Any]]) -> None:
-        """Go on in other arrays: those of `_stored`."""
+        """Replace the arrays by other ones in the order of `_stored`."""
         self._sums = columns[0]
         if self._block > 1:
             self._predictions, self._squares = columns[1:]
 
 
 class LeafSpanBuffer(LeafBuffer):
-    """As `LeafBuffer`, and of every leaf: where it begins, the mark of the one before, its level.
+    """`LeafBuffer` that also stores where each leaf begins, the mark before it, and its level.
 
     Nothing is forgotten but by `forget`, block by block; a leaf ends where its block ends.
     """
@@ -263,14 +263,14 @@ class LeafSpanBuffer(LeafBuffer):
         self._edges[0] = origin
 
     def predict(self, prediction: float) -> None:
-        """What a value of the open leaf is predicted to be."""
+        """Set the predicted value in the open leaf."""
         self._part()
         self._predictions[self.closed % self._sums.size] = prediction
 
     def extend(
         self, sums: IntArray, following: FloatArray, widths: IntArray, marks: IntArray
     ) -> None:
-        """Completed leaves: their sums, the level after each, their widths and marks."""
+        """Add completed leaves: their sums, the level after each, their widths and marks."""
         _check_whole_leaves(sums, widths, marks)
         since = self._edges[self.closed % self._sums.size]
         first = self.closed + 1
@@ -281,7 +281,7 @@ class LeafSpanBuffer(LeafBuffer):
         self._marks[slots] = marks
 
     def leaf_at(self, position: int) -> int:
-        """The number of the leaf that begins at a position."""
+        """The index of the leaf that begins at a position."""
         if position == self._edges[self.closed % self._sums.size]:  # a block that begins just now
             return self.closed
         edges, size = self._edges, self._sums.size
@@ -289,7 +289,7 @@ class LeafSpanBuffer(LeafBuffer):
         return self.oldest + bisect_left(known, position, key=lambda leaf: edges[leaf % size])
 
     def spans(self) -> Spans:
-        """The leaves that are kept."""
+        """The stored leaves."""
         sums, levels, edges, marks = self.columns()
         return Spans(edges, np.diff(sums), marks[1:], levels)
 

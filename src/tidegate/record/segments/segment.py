@@ -1,4 +1,4 @@
-"""What was released with one threshold: leaf sums, and how the blocks were measured."""
+"""`Segment`: what was released with one threshold: leaf sums, and the layouts of the blocks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WARMING = "warming"  # in place of the epoch, for values whose warm-up is still 
 
 @dataclass(frozen=True)
 class SegmentMethod:
-    """How the values of a pipeline are measured and estimated, as far as a record needs it."""
+    """The perturber, estimator and scale of a pipeline, as far as a record needs them."""
 
     perturber: Perturber
     estimator: Estimator
@@ -42,7 +42,7 @@ class SegmentMethod:
     step: float  # one lattice unit, in the unit of the data
     history: int  # how many values are kept
     bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
-    budgets: BlockBudgets | None = None  # of its blocks, if they pay for choices of θ
+    budgets: BlockBudgets | None = None  # budgets of its blocks, if they pay for choices of θ
     depth: int = 0  # how far below 0 values can count, in lattice units
     grain: int = 1  # lattice units from one threshold to the next, at the least
 
@@ -88,7 +88,7 @@ class Segment:
         most = max(2, -(-method.history // self._width) + 2) if regular else None
         self._spans = LeafSpanBuffer(origin) if method.perturber.irregular else None
         self._buffer = self._spans or LeafBuffer(block=self._width, most=most)
-        # Of the last query: the posterior, and what all segments up to this one tell of each other.
+        # Caches of the last query: the posterior, and what segments up to this one tell each other.
         self._known: tuple[tuple[int, int], Posterior] | None = None
         # A table is often asked again, or its totals: the last question, and what was found.
         self.answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
@@ -100,12 +100,12 @@ class Segment:
 
     @property
     def measured(self) -> bool:
-        """Whether its values were measured; False: they were withheld."""
+        """Whether its values were measured. False: they were withheld."""
         return self.prediction is None
 
     @property
     def recorded(self) -> Recorded:
-        """All that estimators answer from, as it is now."""
+        """Everything that estimators answer from, as of now."""
         how, below = self.method, (self.below, self.method.depth, self.method.grain)
         facts = how.perturber, self.threshold, how.ceiling, how.step, self.origin, self.end
         return Recorded(*facts, self.leaves, self.blocks, *below)
@@ -123,17 +123,17 @@ class Segment:
 
     @property
     def spans(self) -> LeafSpanBuffer | None:
-        """The leaves, where the method decides what they span; else None."""
+        """The leaves, where the method chooses their spans; else None."""
         return self._spans
 
     @property
     def released(self) -> IntArray:
-        """The noisy sums of the leaves that are kept, in lattice units."""
+        """The noisy sums of the stored leaves, in lattice units."""
         return np.diff(self.leaves.columns()[0])
 
     @property
     def start(self) -> int:
-        """The first position that can still be asked about."""
+        """The first position that can still be queried."""
         if not self.blocks:
             return self.origin
         block = self.blocks[0]
@@ -141,32 +141,32 @@ class Segment:
 
     @property
     def layouts(self) -> list[Layout]:
-        """The layouts of the blocks that are kept: public."""
+        """The layouts of the stored blocks: public."""
         return [block.layout for block in self.blocks]
 
     @property
     def caps(self) -> list[float]:
-        """The caps at which the values that are kept were truncated."""
+        """The caps of the stored values."""
         caps = {block.layout.cap for block in self.blocks} or {self.threshold}
         return [(cap - self.below) * self.method.step for cap in sorted(caps)]
 
     @property
     def highest_cap(self) -> int:
-        """The highest level above 0 at which the values that are kept were truncated, in units."""
+        """The highest upper cap of the stored values, in units."""
         return max((block.layout.cap for block in self.blocks), default=self.threshold) - self.below
 
     @property
     def floor(self) -> float:
-        """The lowest value that counted, in the unit of the data."""
+        """The lower cap, in the unit of the data."""
         return -self.below * self.method.step
 
     @property
     def threshold_value(self) -> float:
-        """The lowest cap of the blocks that are kept, in the unit of the data."""
+        """The lowest upper cap of the stored blocks, in the unit of the data."""
         return self.caps[0]
 
     def cap_range(self, starts: IntArray, ends: IntArray) -> tuple[FloatArray, ...]:
-        """The lowest and the highest level at which values of [start, end) were truncated.
+        """The lowest and the highest cap of the values of [start, end).
 
         Third, the sum of the levels: that of the values, if all of them were cut.
         """
@@ -189,7 +189,7 @@ class Segment:
         return *(fold.reduceat(padded, edges)[::2] for fold in (np.minimum, np.maximum)), full
 
     def layout(self, length: int, choice: int) -> Layout:
-        """The layout of a block, by its length and which option was chosen."""
+        """The layout of a block, by its length and the chosen option."""
         # Where budgets change from block to block, a record names the options of all of them.
         layouts = getattr(self.method.perturber, "every_layout", self.method.perturber.layouts)
         options = layouts(length, self.threshold, self.method.ceiling + self.below)
@@ -227,7 +227,7 @@ class Segment:
         return count
 
     def follow(self, trace: JournalTrace, end: int) -> None:
-        """Repeat what led up to `end`, the position after the last value."""
+        """Replay a journal trace that ends at position `end`."""
         rows = trace.begun.reshape(-1, 4).tolist()
         first = 0 if self.blocks else 1  # a record begins with a block
         for start, length, choice, model_weights in rows[:first]:
@@ -247,7 +247,7 @@ class Segment:
         self.end += count
 
     def append_one(self, noisy: int, prediction: float) -> None:
-        """Add one leaf, in a list until a query needs it: that saves the cost of arrays."""
+        """Add one leaf to a list that is merged on demand: this avoids arrays."""
         self._buffer.append_later(noisy, prediction)
         if len(self._buffer.pending) >= _MOST_PENDING:
             _ = self.leaves
@@ -255,7 +255,7 @@ class Segment:
     # -- answering -------------------------------------------------------------------------------
 
     def part_of(self, begin: IntArray, end: IntArray) -> tuple[Any, IntArray, IntArray]:
-        """Which of these ranges reach into the segment, and from where to where they do."""
+        """The indices of the ranges that overlap the segment, and their overlaps."""
         first, last = self.start, self.end
         inside = (end > first) & (begin < last)
         (at,) = inside.nonzero()
@@ -282,7 +282,7 @@ class Segment:
         return found
 
     def posterior(self, as_of: int | None = None) -> Posterior:
-        """What is known about the past; kept until more is released or another `as_of` is asked."""
+        """The posterior of the past; cached until more is released or another `as_of` is asked."""
         until = self.end if as_of is None else min(as_of, self.end)
         if self._known is None or self._known[0] != (self.end, until):
             self._known = (self.end, until), self._posterior(until)

@@ -1,4 +1,4 @@
-"""A segment as plain data, the one encoding of all states; and joined with a later state of it.
+"""Segments as plain data, the one encoding of all states; and joining a segment with a later state.
 
 origin, threshold, epoch, end, prediction     facts; `below` only if values below 0 count
 blocks    start, length, choice, model_weights of every block, one after another
@@ -30,7 +30,7 @@ _REAL = ("predictions", "squares")
 
 
 def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
-    """A segment as numbers and arrays; `brief` keeps only what is needed to continue."""
+    """The segment as numbers and arrays; `brief` keeps only what is needed to continue."""
     facts = {name: getattr(segment, name) for name in ("origin", "threshold", "epoch", "end")}
     if segment.below:
         facts["below"] = segment.below
@@ -63,7 +63,7 @@ def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
 
 
 def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment:
-    """The segment that `segment_state` has encoded.
+    """The segment from what `segment_state` returned.
 
     Raises:
         ValueError, KeyError: it is damaged.
@@ -90,7 +90,7 @@ def _segment_of_facts(method: SegmentMethod, state: Mapping[str, Any]) -> Segmen
     facts = {name: state[name] for name in ("threshold", "origin", "epoch", "prediction")}
     below = state.get("below", 0)
     if type(below) is not int or not 0 <= below <= facts["threshold"]:
-        raise ValueError("a part of the width between the ends lies below 0")
+        raise ValueError("the part of the caps' width below 0 must lie between 0 and the width")
     prediction = facts["prediction"]
     if prediction is not None and not (
         type(prediction) in (int, float) and abs(prediction) < 2**63
@@ -137,7 +137,7 @@ def _restore_segment_leaves(
 
 
 def _complete_segment(segment: Segment, first: int) -> bool:
-    """Whether there is one sum for each leaf of the blocks, and no other."""
+    """Whether there is exactly one sum for each leaf of the blocks."""
     leaves, last = segment.leaves, segment.blocks[-1]
     values = segment.end - last.start
     if segment.spans is not None:
@@ -182,7 +182,7 @@ NOT_ONE_RELEASE = "these are not two records of one release that overlap or foll
 
 
 def joined_segments(before: Sequence[Segment], later: Sequence[Segment]) -> list[Segment]:
-    """The segments of a record, and those of a later one of the same release."""
+    """The segments of a record, followed by those of a later record of the same release."""
     # An open warm-up is known better by now, or part of the later record.
     by_epoch = {one.epoch: one for one in before if one.epoch != WARMING}
     for segment in later:

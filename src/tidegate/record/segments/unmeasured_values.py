@@ -1,4 +1,4 @@
-"""What is expected of values that were withheld, or that a new threshold has not measured yet.
+"""Answers about values that were withheld, or that a new threshold has not measured yet.
 
 A segment begins with each threshold, and its models with it: before its first leaf is released they
 expect a tenth of θ. The stream did not begin there. Where values lie close to θ, the expectation
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class UnmeasuredPosterior(Posterior):
-    """The posterior of withheld values, which chose a threshold: a prediction was published."""
+    """The posterior of withheld values, for which predictions were published."""
 
     def __init__(self, prediction: float, threshold: int, step: float, doubt: float) -> None:
         self._prediction, self._threshold, self._step = prediction, threshold, step
         self._doubt = doubt
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
-        """The error where nothing was measured: a share of the threshold for each value."""
+        """The error without measurement: a share of the threshold for each value."""
         lengths: FloatArray = (ends - starts).astype(np.float64) * self._step
         error = np.square(lengths * self._threshold * self._doubt)
         nothing = np.zeros(starts.size)
@@ -44,7 +44,7 @@ _LEAST = 16  # values, at least, whose mean is the level: as many as are unknown
 
 
 def _unmeasured(segment: Segment, as_of: int | None) -> bool:
-    """Whether none of its leaves was released by then, though its values are measured."""
+    """Whether no leaf of the segment was released by then, although its values are measured."""
     if segment.method.estimator.adds_up or not segment.measured or not segment.blocks:
         return False
     until = segment.end if as_of is None else min(as_of, segment.end)
@@ -60,7 +60,7 @@ def unmeasured_as_before(
     before: Segment,
     after: Segment,
 ) -> Parts:
-    """The answer for ranges of `after`, unmeasured, at the level of the segment `before`."""
+    """The answer for unmeasured ranges of `after`, at the level of the segment `before`."""
     if not _unmeasured(after, as_of) or _unmeasured(before, None):
         return parts
     if not before.measured or before.end <= before.start:

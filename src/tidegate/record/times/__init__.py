@@ -1,1 +1,1 @@
-"""Sums by time: where which time is, ranges of time, and tables with a row for each of them."""
+"""Sums by time: an index of times, ranges of time, and tables with a row for each interval."""

@@ -55,7 +55,7 @@ def sums_of_many_time_ranges(
 
 
 def joined_ranges(parts: Sequence[Answers]) -> Answers:
-    """All ranges in one, one part after the other."""
+    """All ranges as one list, part after part."""
     whole: dict[str, Any] = {}
     for field in fields(Answers):
         each = [getattr(part, field.name) for part in parts]

@@ -45,7 +45,7 @@ Ask = Callable[[IntArray, IntArray], Answers]
 
 
 class TimeMoves(NamedTuple):
-    """Ranges of positions that count in another part than the one they stand in."""
+    """Ranges of positions that count in another part than that of their position."""
 
     start: IntArray
     end: IntArray
@@ -60,7 +60,7 @@ _NOTHING = TimeMoves(_NONE, _NONE, _NONE, _NONE)
 def sums_of_moves(
     index: TimeIndex, cuts: IntArray, places: IntArray, known: tuple[int, int]
 ) -> TimeMoves:
-    """What late rows move between the parts that `cuts` (times) and `places` (positions) bound.
+    """The sums that late rows move between parts, cut at `cuts` (times) and `places` (positions).
 
     Only rows at the positions [known[0], known[1]) are looked at.
     """
@@ -80,7 +80,7 @@ def sums_of_moves(
 
 
 def counted_by_time(sums: Answers, moved: TimeMoves, ask: Ask) -> tuple[Answers, IntArray]:
-    """The sums of the parts with late rows where their times lie, and how many rows each wins."""
+    """The sums of the parts with late rows at their own times, and how many rows each gains."""
     parts = len(sums)
     if not moved.start.size:
         return sums, np.zeros(parts, dtype=np.int64)
@@ -158,7 +158,7 @@ def cuts_between_times(
 
 
 def words_of_sums_between_times(index: TimeIndex, cuts: IntArray, to: Moment | None) -> str:
-    """A range of time in words, for who asked by time."""
+    """A range of time as text, for a query by time."""
     if to is None:  # the cut lies a moment after the last row
         first, last = _time_text(index, int(cuts[0])), _time_text(index, index.last_time)
         return f"{first} to the last row, at {last}"
@@ -186,7 +186,7 @@ def table_between_times(
     note: str = "",
     places: IntArray | None = None,
 ) -> TimeTable:
-    """The sums between these times, all known to the record; `places`: `places_of_sums`."""
+    """The sums between these times, which the record must know; `places`: `places_of_sums`."""
     places = places_of_sums(record, cuts) if places is None else places
     sums = record.answers(places[:-1], places[1:], confidence, None)
     found, rows = sums_with_late_rows(text_with_notes(sums, note), [record], cuts, [places])
@@ -196,7 +196,7 @@ def table_between_times(
 def known_edges_of_sums(
     records: Sequence[Record], index: TimeIndex, every: str, from_: Moment | None, to: Moment | None
 ) -> tuple[IntArray, str]:
-    """The edges of the parts that all records know whole, and what to say of those left out.
+    """The edges of the parts that all records know completely, and a note about the others.
 
     A record keeps the last `history` values. A part with a value that it has forgotten has no sum:
     the rest of its values would be taken for all of them, and none of them for 0.
@@ -230,7 +230,7 @@ def known_edges_of_sums(
 
 
 def check_sums_between_times_are_known(records: Sequence[Record], first: int) -> None:
-    """Refuse a range of time that begins before the rows that a record still has."""
+    """Refuse a range of time that begins before the oldest rows of a record."""
     for record in records:
         index = record.time_index
         if _forgets_sums(record) and int(index.positions(np.array([first]))[0]) < record.start:
@@ -242,7 +242,7 @@ def check_sums_between_times_are_known(records: Sequence[Record], first: int) ->
 
 
 def sums_forgotten_until(records: Sequence[Record]) -> int | None:
-    """The time of the first row that all of these still know; None: they know every row."""
+    """The time of the first row that all of these still know. None: they know every row."""
     found = []
     for record in filter(_forgets_sums, records):
         index = record.time_index
@@ -266,7 +266,7 @@ def _time_text(index: TimeIndex, tick: int) -> str:
 
 
 def places_of_sums(record: Record, cuts: IntArray) -> IntArray:
-    """The positions between which the record has rows of these times."""
+    """The positions at which these times divide the rows of the record."""
     found: IntArray = np.clip(record.time_index.positions(cuts), record.start, record.end)
     return found
 
@@ -278,7 +278,7 @@ def sums_with_late_rows(
     places: Sequence[IntArray],
     as_of: int | None = None,
 ) -> tuple[Answers, IntArray]:
-    """Sums between times, over all these records, with late rows where their own time lies.
+    """Sums between times, over all these records, with late rows at their own times.
 
     Returns:
         The sums with their notes, and how many rows each has.

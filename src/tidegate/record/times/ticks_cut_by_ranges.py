@@ -28,7 +28,7 @@ _UNITS = (("d", 86_400 * SECOND), ("h", 3600 * SECOND), ("min", 60 * SECOND), ("
 
 
 def tick_of(record: Record) -> tuple[int, int] | None:
-    """Where the first tick of an event stream begins, and how long each is, in nanoseconds.
+    """The beginning of an event stream's first tick, and the length of ticks, in nanoseconds.
 
     None: rows are readings, or there are fewer than two ticks.
     """
@@ -41,7 +41,7 @@ def tick_of(record: Record) -> tuple[int, int] | None:
 
 
 def check_part_length(records: Sequence[Record], shortest: int) -> None:
-    """Refuse parts that are shorter than a tick: most would get no row, and the sum 0.
+    """Refuse parts shorter than a tick: most would have no row, and a sum of 0.
 
     Args:
         records: of one pipeline, so that their ticks have one length.
@@ -56,7 +56,7 @@ def check_part_length(records: Sequence[Record], shortest: int) -> None:
 
 
 def cut_ticks(records: Sequence[Record], cuts: IntArray) -> str:
-    """What to say if an edge lies inside a tick; may be empty.
+    """A note if an edge lies inside a tick; else empty.
 
     The time after the last row, where an open end lies (`asked`), cuts nothing.
     """
@@ -75,7 +75,7 @@ def cut_ticks(records: Sequence[Record], cuts: IntArray) -> str:
 
 
 def _in_words(length: int) -> str:
-    """A length of time as `every` is written: 15min."""
+    """A duration in the form of `every`: 15min."""
     for name, unit in _UNITS:
         if not length % unit:
             return f"{length // unit}{name}"

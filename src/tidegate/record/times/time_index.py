@@ -1,4 +1,4 @@
-"""Where in a stream a time is: times by position, and positions by time.
+"""`TimeIndex`: times by position, and positions by time.
 
 Times of a stream are a line through knots, exactly: between two knots they are evenly spaced.
 A regular stream of any length has two knots; an irregular one has a knot for each row.
@@ -29,21 +29,21 @@ LATE = ("refuse", "keep")
 
 
 class TimeKnots(NamedTuple):
-    """Whole numbers that lie on lines between these."""
+    """A piecewise linear sequence of integers, stored as its knots."""
 
     places: IntArray
     ticks: IntArray
 
     @classmethod
     def through(cls, ticks: IntArray, first: int = 0) -> TimeKnots:
-        """The fewest knots that give these numbers, the first at place `first`."""
+        """The fewest knots that reproduce these numbers; the first is at position `first`."""
         steps = np.diff(ticks)
         bend = np.flatnonzero(steps[1:] != steps[:-1]) + 1
         at = np.unique(np.concatenate(([0], bend, [ticks.size - 1]))) if ticks.size else NO_SUMS
         return cls(at + first, ticks[at])
 
     def between(self, start: int, end: int) -> IntArray:
-        """The numbers at the places [start, end)."""
+        """The numbers at the positions [start, end)."""
         wanted = np.arange(start, end)
         if not wanted.size:
             return NO_SUMS
@@ -56,7 +56,7 @@ class TimeKnots(NamedTuple):
 
 
 class TimeIndex:
-    """The times of the rows [start, end), which never go back.
+    """The times of the rows [start, end), which never decrease.
 
     Attributes:
         clock: that showed them.
@@ -72,14 +72,14 @@ class TimeIndex:
         self._late = [] if late is None or not late.places.size else [late]
 
     def view(self) -> TimeIndex:
-        """What is known now, for another thread to read. Knots themselves never change."""
+        """A view as of now for another thread. Knots never change."""
         found = TimeIndex(self.clock)
         found._pieces, found._late = list(self._pieces), list(self._late)
         return found
 
     @property
     def late(self) -> TimeKnots:
-        """Places and own times of late rows, in order of place."""
+        """Positions and own times of late rows, ordered by position."""
         if len(self._late) != 1:
             self._late = [_joined_time_index(self._late)]
         return self._late[0]
@@ -115,7 +115,7 @@ class TimeIndex:
         return int(self._pieces[-1].ticks[-1])
 
     def push(self, first: int, ticks: IntArray) -> None:
-        """Add the times of rows from position `first` on, which follow those before."""
+        """Add the times of the next rows, from position `first` on."""
         if not ticks.size:
             return
         latest = self._pieces[-1]
@@ -151,12 +151,12 @@ class TimeIndex:
                 self._late = [_joined_time_index(self._late)]
 
     def brief(self) -> TimeKnots:
-        """What is needed to continue."""
+        """The part that is needed to continue."""
         knots = self.knots
         return TimeKnots(knots.places[-2:], knots.ticks[-2:])
 
     def positions(self, ticks: IntArray) -> IntArray:
-        """The first position that is not before each time; the end if there is none."""
+        """The first position whose time is not before each time; the end if there is none."""
         places, known = self.knots
         if not places.size:
             return np.zeros(ticks.size, dtype=np.int64)
@@ -181,7 +181,7 @@ class TimeIndex:
         return found
 
     def along(self, start: int, end: int) -> list[str]:
-        """When the first, the middle and the last of these rows are, for people."""
+        """The times of the first, the middle and the last of these rows, as text."""
         rows = np.array([start, (start + end) // 2, end - 1])
         return Clock(self.clock.zone).texts(self.times(rows))
 
@@ -216,7 +216,7 @@ def check_time_order(ticks: IntArray, last: int | None, position: int, late: str
 
 
 def first_late_time(ticks: IntArray, last: int | None) -> int | None:
-    """Which of these is the first that lies before the one before it; None: none."""
+    """The first of these times that lies before its predecessor. None: none does."""
     before = ticks[0] if last is None else last
     wrong = np.flatnonzero(np.diff(ticks, prepend=before) < 0)
     return int(wrong[0]) if wrong.size else None

@@ -1,4 +1,4 @@
-"""Ranges of time: from and to, and tables with a row for every day, week or quarter of an hour."""
+"""Ranges of time, and tables with a row for every day, week or quarter of an hour."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Moment = str | int | float | date | datetime | np.datetime64
 
 
 def end_of_time_range(clock: Clock, when: Moment, name: str) -> int:
-    """A time that a user asks for: in nanoseconds, by the clock of the stream.
+    """One time of a query, in nanoseconds, by the clock of the stream.
 
     A text without a zone lies in the zone of the stream.
     """
@@ -45,13 +45,13 @@ def end_of_time_range(clock: Clock, when: Moment, name: str) -> int:
 
 
 def ends_of_time_ranges(clock: Clock, when: Any, name: str) -> IntArray:
-    """Times that a user asks for: in nanoseconds, by the clock of the stream."""
+    """The times of a query, in nanoseconds, by the clock of the stream."""
     zone = clock.zone if clock.zone != "UTC" else "UTC"
     try:
         found = read_times([when] if isinstance(when, str | date) else when, zone=zone)
     except InputError as error:
         problem = str(error).partition(" at position ")[2].partition(" ")[2] or str(error)
-        raise QueryError(f"{name} {problem}, such as 2024-02-01 or 2024-02-01T12:00") from None
+        raise QueryError(f"{name} {problem}: write 2024-02-01 or 2024-02-01T12:00") from None
     unlike = (found.clock.zone is None) != (clock.zone is None)
     early = clock.unit is None and bool((np.abs(found.ticks) < _EARLIEST).any())
     if found.clock.unit is not None and (unlike or early):
@@ -66,7 +66,7 @@ def ends_of_time_ranges(clock: Clock, when: Any, name: str) -> IntArray:
 
 
 def time_range_asked_for(index: TimeIndex, from_: Moment | None, to: Moment | None) -> IntArray:
-    """The two ends of a range of time; None: from the first row, to the last."""
+    """Both ends of a queried range of time; None: from the first row, to the last."""
     if index.end == index.start:
         raise QueryError("nothing is released yet")
     first = index.first_time if from_ is None else end_of_time_range(index.clock, from_, "from")
@@ -83,7 +83,7 @@ def time_range_asked_for(index: TimeIndex, from_: Moment | None, to: Moment | No
 
 
 def check_rows_in_time_range(index: TimeIndex, rows: IntArray) -> None:
-    """Refuse a range of time without rows: 0 would be taken for an answer."""
+    """Refuse a range of time without rows: an answer of 0 would mislead."""
     if not rows.any():
         first, last = _ends_of_time_range(index)
         raise QueryError(
@@ -92,7 +92,7 @@ def check_rows_in_time_range(index: TimeIndex, rows: IntArray) -> None:
 
 
 def time_range_beyond_rows(index: TimeIndex, cuts: IntArray) -> str:
-    """Whether ranges of time reach beyond the rows, in words; may be empty."""
+    """A note if ranges of time reach beyond the rows; else empty."""
     rows = index.end - index.start
     slack = 2 * (index.last_time - index.first_time) // max(1, rows - 1)
     early = index.first_time - int(cuts[0]) > slack
@@ -122,7 +122,7 @@ def edges_of_time_range(
     to: Moment | None,
     known: int | None = None,
 ) -> IntArray:
-    """The times that cut a range of time into parts, its ends included.
+    """The times that divide a range of time into parts, including its ends.
 
     Days, weeks (from Monday on), months and longer are those of the calendar, in the zone of the
     stream. Hours and shorter have one length, from the midnight before the first on. Without
@@ -173,7 +173,7 @@ def _parsed_time(every: str) -> tuple[int, str]:
 
 
 def length_of_time(every: str) -> int:
-    """A length of time that is always the same, in nanoseconds: seconds to weeks.
+    """A duration of fixed length, in nanoseconds: seconds to weeks.
 
     Raises:
         QueryError: it is none, or the calendar decides how long it is.
@@ -185,7 +185,7 @@ def length_of_time(every: str) -> int:
 
 
 def shortest_part(every: str) -> int:
-    """The shortest part of such a table, in nanoseconds; of a month 28 days.
+    """The shortest possible part of such a table, in nanoseconds; a month counts 28 days.
 
     Days count 24 hours: one that is shorter because clocks change does not make them shorter.
     """
@@ -219,12 +219,12 @@ class TimeTable(Tabular):
 
     @property
     def times(self) -> list[str]:
-        """When each row begins, as the file writes times."""
+        """The beginning of each row, in the file's form of times."""
         return Clock(self.clock.zone).texts(self.edges[:-1])
 
     @property
     def zone(self) -> str | None:
-        """The zone of the times."""
+        """The time zone of the rows."""
         return self.clock.zone
 
     def __repr__(self) -> str:
@@ -243,7 +243,7 @@ class TimeTable(Tabular):
         return f"{len(self):,} sums with {self.answers.confidence:.0%} intervals"
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The head and the first rows of a table."""
+        """The header and the first rows of a table."""
         answers, times = self.answers, self.times
         rows = [
             (times[at], f"{self.rows[at]:,}", *map(six_digit_text, text_of_numbers(answers[at])))
@@ -256,7 +256,7 @@ class TimeTable(Tabular):
 
     @property
     def note(self) -> str:
-        """Late rows, and a range that reaches beyond the data; may be empty."""
+        """A note about late rows, or a range that reaches beyond the data; may be empty."""
         return self.answers.note
 
     def columns(self) -> dict[str, Any]:
@@ -269,7 +269,7 @@ class TimeTable(Tabular):
 
 
 def joined_time_columns(tables: Sequence[TimeTable]) -> dict[str, Any]:
-    """The columns of these tables, one after the other: of many keys in one go."""
+    """The columns of these tables, one table after another: many keys at once."""
     rows = _joined_tables([one.rows for one in tables])
     seconds = _joined_tables([(one.edges[1:] - one.edges[:-1]) / SECOND for one in tables])
     begun = _joined_tables([one.edges[:-1] for one in tables])

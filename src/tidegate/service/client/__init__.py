@@ -1,4 +1,4 @@
-"""The Python client of the service: the library's verbs over HTTP. Needs no extra.
+"""The Python client of the service: the library's methods over HTTP. Needs no extra.
 
 connect → Gate ─ Stream.push ─ HTTP ─ the service ║ Stream.query, table, rows, follow
 """

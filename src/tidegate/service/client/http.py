@@ -1,4 +1,4 @@
-"""Requests to a service: one connection a thread, repeated where that is safe, errors as ours."""
+"""HTTP requests to a service: one connection per thread, retried where safe, our error classes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST_WAIT = 0.1  # seconds; doubled with every try
 _LONGEST_WAIT = 5.0
 _AGAIN = (429, 503)
 _LOST = (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
-TITLES: dict[type[TidegateError], str] = {  # of problem details, by what is wrong
+TITLES: dict[type[TidegateError], str] = {  # titles of problem details, by error class
     SettingError: "a setting is wrong",
     InputError: "the input is wrong",
     QueryError: "the question is wrong",
@@ -41,15 +41,15 @@ _ERRORS: dict[str | int, type[TidegateError]] = {
 
 
 class ServiceError(TidegateError):
-    """The service cannot be reached, or answers with an error that is not about the request."""
+    """The service cannot be reached, or fails for a reason other than the request."""
 
 
 class _UnansweredError(ServiceError):
-    """The service cannot be reached, broke off, or asks to come back later."""
+    """The service is unreachable, disconnected, or asks to retry later."""
 
 
 class HttpClient:
-    """The service at an address.
+    """Requests to the service at an address.
 
     Args:
         url: such as `https://gate.example:8000`.
@@ -92,7 +92,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         repeat: bool | None = None,
     ) -> Any:
-        """The JSON that the service answers.
+        """Make a request; return the JSON of the response.
 
         `repeat`: whether a request that may have arrived can be sent again; None: if it only reads.
         """
@@ -119,7 +119,7 @@ class HttpClient:
         raise AssertionError("the last try returns or raises")
 
     def events(self, path: str, token: str | None) -> Iterator[Any]:
-        """The data of server-sent events, for ever.
+        """The data of server-sent events, without end.
 
         A connection that ends is opened again, from the event that was seen last.
         """
@@ -141,7 +141,7 @@ class HttpClient:
 
     @contextmanager
     def _stream(self, path: str, token: str | None, more: Mapping[str, str]) -> Iterator[Any]:
-        """An answer that is read line by line, on a connection of its own."""
+        """A response that is read line by line, on its own connection."""
         connection = self._connect()
         headers = {**_http_headers(token), "Accept": "text/event-stream", **more}
         try:
@@ -189,7 +189,7 @@ class HttpClient:
 
 
 def _http_events_in(lines: Iterable[bytes]) -> Iterator[tuple[str | None, bytes | None]]:
-    """Id and data of each event that is whole: one that broke off does not count as seen."""
+    """Id and data of each complete event; an incomplete one does not count as seen."""
     name: str | None = None
     data: bytes | None = None
     for line in lines:
@@ -208,7 +208,7 @@ def _http_headers(token: str | None) -> dict[str, str]:
 
 
 def _http_wait(attempt: int, after: str | None = None) -> float:
-    """Seconds to wait: longer each time, and as long as the service asks for."""
+    """The seconds to wait: longer each time, and at least as long as the service asks for."""
     asked = float(after) if after and after.isascii() and after.isdigit() else 0.0
     return min(max(_FIRST_WAIT * float(1 << attempt), asked), _LONGEST_WAIT)
 

@@ -1,4 +1,4 @@
-"""Arguments of `push` as columns of a request: read by the library's rules, refused as there."""
+"""Arguments of `push` as columns of a request, parsed and refused as in the library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PushedColumns(NamedTuple):
 
 
 def is_single_push(values: Any) -> bool:
-    """Whether this is one value, and not a column."""
+    """Whether this is a single value, not a column."""
     if isinstance(values, np.ndarray):
         return values.ndim == 0
     return isinstance(values, _SCALARS) or type(values).__name__ in MISSING
@@ -50,7 +50,7 @@ def pushed_columns(
     keyed: bool = False,
     events: bool = False,
 ) -> PushedColumns:
-    """The columns of a push; `form` is how it is written, for who swapped arguments.
+    """The columns of a push; `form` shows the right call in errors about swapped arguments.
 
     Raises:
         InputError: a value is not a number, a time none, or the columns differ in length.
@@ -91,13 +91,13 @@ def _pushed_keys(keys: Any) -> list[str | None]:
 
 
 def refuse_pushed_users(users: Any) -> None:
-    """A service protects events, and takes no names of users."""
+    """Refuse names of users: a service protects events."""
     if users is not None:
         raise SettingError("users", "must be left out: streams of a service take no users")
 
 
 def refuse_pushed_late(late: str) -> None:
-    """A service takes rows in their order."""
+    """Refuse late rows: a service takes rows in order."""
     if late != "refuse":
         raise SettingError("late", "must be left out: a service takes rows in the order of time")
 
@@ -114,6 +114,6 @@ def _checked_push(size: int | None, count: int, name: str) -> int:
 
 
 def _plain_pushed(numbers: FloatArray) -> list[float | None]:
-    """Values for JSON, which knows no infinity: it lies beyond every bound, as does the largest."""
+    """Values for JSON, which has no infinity: the largest float lies beyond every bound, too."""
     most = np.finfo(np.float64).max
     return [None if value != value else value for value in np.clip(numbers, -most, most).tolist()]

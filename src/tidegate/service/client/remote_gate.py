@@ -1,4 +1,4 @@
-"""`connect` and `Gate`: a service, with the library's verbs."""
+"""`connect` and `Gate`: a service with the library's methods."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Gate(Closed):
         source: str | None = None,
         **settings: Any,
     ) -> Any:
-        """A new stream, with the verbs of its kind: see `stream`.
+        """Create a stream; return it with the methods of its kind: see `stream`.
 
         Args:
             name: of the stream.
@@ -108,7 +108,7 @@ class Gate(Closed):
     def create_columns(
         self, name: str, *, epsilon: Any, columns: dict[str, Any], **more: Any
     ) -> dict[str, Any]:
-        """Streams for rows with several values: `columns={"fare": {"bound": 100}, …}`; by column.
+        """Create streams for rows of several values: `columns={"fare": {"bound": 100}, …}`.
 
         `epsilon` is that of a row: shares (`{"bound": 30, "share": "0.3"}`) divide it.
         """
@@ -133,7 +133,7 @@ class Gate(Closed):
         self.call("POST", path, "write", body=body, headers=headers, repeat=True)
 
     def stream(self, name: str) -> Any:
-        """A stream that is there already, with the verbs of its kind.
+        """An existing stream, with the methods of its kind.
 
         A `Stream` of readings, an `EventStream`, a `KeyedStream` or a `KeyedEventStream`.
         """
@@ -150,7 +150,7 @@ class Gate(Closed):
         return self.stream(name)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of all streams, each once, whatever epochs it had."""
+        """The names of all streams, each once, regardless of epochs."""
         return iter(self._names())
 
     def __contains__(self, name: object) -> bool:
@@ -178,15 +178,15 @@ class Gate(Closed):
         return found
 
     def may(self, permission: str) -> bool:
-        """Whether one of the tokens allows this: `read`, `write`, `manage`, `read ledger`."""
+        """Whether one of the tokens permits this: `read`, `write`, `manage`, `read ledger`."""
         return permission in self._tokens
 
     def call(self, method: str, path: str, permission: str, **request: Any) -> Any:
-        """A request with the token that allows it."""
+        """Make a request with the token that permits it."""
         return self._http.call(method, path, self.token(permission), **request)
 
     def token(self, permission: str) -> str | None:
-        """The token that allows something; None: nobody needs one."""
+        """The token that permits something. None: no token is needed."""
         if permission not in _PERMISSIONS:
             raise SettingError(
                 "permission", f"must be one of {', '.join(_PERMISSIONS)}, not {said(permission)}"
@@ -209,5 +209,5 @@ class Gate(Closed):
 
 
 def _exact_for_gate(number: Any) -> str | float:
-    """Fractions and decimals as text, which is exact."""
+    """Fractions and decimals as exact text."""
     return number if isinstance(number, int | float) else str(number)

@@ -1,4 +1,4 @@
-"""Streams of a service with keys: pushed to and asked as a keyed release here is.
+"""Streams of a service with keys: the interface of a local keyed release.
 
 KeyedStream        push(keys, values, times)            as `KeyedRelease`
 KeyedEventStream   push(keys, times, values), advance   as `KeyedEventRelease`
@@ -32,12 +32,12 @@ from tidegate.service.client.remote_stream_base import RemoteStreamBase, remote_
 
 
 class KeyedStream(RemoteStreamBase, KeyedVerbs, PlottedKeys):
-    """A stream of readings for each key: the verbs of `KeyedRelease`, over HTTP."""
+    """A stream of readings for each key: the methods of `KeyedRelease`, over HTTP."""
 
     def push(
         self, keys: Any, values: Any, times: Any = None, late: str = "refuse"
     ) -> KeyedRows | None:
-        """Send rows of any keys; give the released ones, once they are durable.
+        """Send rows of any keys; return the released rows, once they are durable.
 
         As `KeyedRelease.push`; rows that others push meanwhile are among them. None if no token
         may read.
@@ -53,14 +53,14 @@ class KeyedStream(RemoteStreamBase, KeyedVerbs, PlottedKeys):
         raise SettingError("until", NO_TICKS)
 
     def finish(self) -> Any:
-        """End open warm-ups from the rows that came: for streams that are over."""
+        """End open warm-ups with the rows so far: for streams that are over."""
         self._finished()
 
     # -- answers out -----------------------------------------------------------------------------
 
     @property
     def keys(self) -> list[str]:
-        """All keys: declared, or seen so far."""
+        """All keys: declared ones, or those seen so far."""
         return [key for key, _ in self._counts()]
 
     def active(self) -> list[str]:
@@ -68,7 +68,7 @@ class KeyedStream(RemoteStreamBase, KeyedVerbs, PlottedKeys):
         return [key for key, count in self._counts() if count]
 
     def _counts(self) -> list[tuple[str, int]]:
-        """All keys, and how many rows of each were released."""
+        """All keys, and the number of released rows of each."""
         found: list[tuple[str, int]] = []
         place: int | None = 0
         while place is not None:
@@ -92,11 +92,11 @@ class KeyedStream(RemoteStreamBase, KeyedVerbs, PlottedKeys):
         )
 
     def moved_over(self, windows: MovingWindows, key: Any) -> MovingSums:
-        """The sums of one key over windows."""
+        """The sums of one key over sliding windows."""
         return RemoteRecord(self, key_text(key)).moved_over(windows)
 
     def mean(self, *where: Any, **how: Any) -> Mean:
-        """The mean over the rows of a range, which is given as to `query`."""
+        """The mean over the rows of a range; arguments as for `query`."""
         return Mean.of(self.query(*where, **how))
 
     def _tables(self, every: int | str, asked: AskedOfKeys) -> KeyedTable:
@@ -113,7 +113,7 @@ class KeyedStream(RemoteStreamBase, KeyedVerbs, PlottedKeys):
     def rows(
         self, start: int = 0, end: int | None = None, *, key: str | int | None = None
     ) -> KeyedRows:
-        """The released rows [start, end) of all keys, in the order in which they came.
+        """The released rows [start, end) of all keys, in order of release.
 
         With a `key`, those of them that it has.
         """
@@ -121,7 +121,7 @@ class KeyedStream(RemoteStreamBase, KeyedVerbs, PlottedKeys):
         return _keyed_rows(self._pages(start, end, more), self._clock())
 
     def follow(self, start: int | None = None) -> Iterator[KeyedRows]:
-        """Released rows as they come, for ever; from `start` on, or from now on."""
+        """Released rows as they come, without end; from `start` on, or from now on."""
         clock: Clock | None = None
         for page in self._live(start):
             clock = clock or self._clock()
@@ -155,7 +155,7 @@ class KeyedEventStream(KeyedStream):
         )
 
     def advance(self, until: Moment) -> KeyedRows | None:
-        """Release every tick that is over at `until`, of all keys; None if no token may read."""
+        """Release every tick that is over at `until`, for all keys; None if no token may read."""
         before = self.position if self._reads() else 0
         self._advanced(until)
         return self.rows(before) if self._reads() else None
@@ -179,7 +179,7 @@ def _remote_keyed_question(asked: AskedOfKeys) -> dict[str, Any]:
 
 
 def _keyed_rows(pages: list[dict[str, Any]], clock: Clock | None) -> KeyedRows:
-    """Pages as one table."""
+    """Join pages into one table."""
     keys = [key for page in pages for key in page["keys"]]
     names = {key: code for code, key in enumerate(dict.fromkeys(keys))}
     values, levels = (

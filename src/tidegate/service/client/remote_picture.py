@@ -1,4 +1,4 @@
-"""Pictures and notebook output of a stream of a service, as a release here has them."""
+"""Plots and notebook output for a service's stream, as for a local release."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def plot(stream: UnkeyedStream, window: int | None, confidence: float, axes: Any) -> Any:
-    """Draw the level and the moving average of a stream."""
+    """Plot the level and the moving average of a stream."""
     return plot_released(cast("ReleasedTable", _Pictured(stream)), window, confidence, axes)
 
 
 def plot_remote_picture_of_keys(
     stream: KeyedStream, keys: list[str] | None, window: int | None, confidence: float, axes: Any
 ) -> Any:
-    """Draw the moving averages of keys; None: of all that have rows."""
+    """Plot the moving averages of keys; None: of all keys with rows."""
     names = stream.active() if keys is None else keys
     if not names:
         raise QueryError("nothing is released yet" if keys is None else "there are no keys")
@@ -52,7 +52,7 @@ def plot_remote_picture_of_keys(
 
 
 def remote_picture_shown(stream: RemoteStreamBase) -> str:
-    """Public facts, and a picture of a stream without keys, as HTML."""
+    """Public facts and a plot of a stream without keys, as HTML."""
     try:
         facts = stream.facts()
     except TidegateError as error:  # it may not be read, or the service is gone
@@ -91,7 +91,7 @@ def _small_picture(stream: UnkeyedStream) -> str:
 
 
 class _Pictured:
-    """What `released.released_plot` needs to know of a stream."""
+    """The facts about a stream that `released.released_plot` needs."""
 
     def __init__(self, stream: UnkeyedStream) -> None:
         self._stream = stream
@@ -132,7 +132,7 @@ class _Pictured:
         return local.astype("datetime64[ns]").astype("datetime64[ms]")
 
     def labels(self) -> tuple[str, str]:
-        """What to write below both ends."""
+        """The labels below both ends."""
         start, end = self.record.start, self.record.end
         if not self._facts["timed"]:
             return f"{start:,}", f"{end:,}"

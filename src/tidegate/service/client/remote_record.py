@@ -1,4 +1,4 @@
-"""The record of a stream that a service keeps: asked over HTTP by the code that asks one here.
+"""The record of a stream in a service, queried over HTTP by the code for local records.
 
 `RangeQueries` and pictures need no more of a `Record` than this; so ranges, times, tables and means
 are written, checked and refused in a client as they are in the library.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RemoteRecord:
-    """What a service answers about a stream or one of its keys, as of when it is asked."""
+    """Answers of a service about a stream or one of its keys, as of each query."""
 
     def __init__(self, stream: RemoteStreamBase, key: str | None = None) -> None:
         self._stream, self._key = stream, key
@@ -43,7 +43,7 @@ class RemoteRecord:
 
     @cached_property
     def times(self) -> TimeIndex | None:
-        """Where which time of a key is, for pictures; None: its rows have none."""
+        """The time index of a key, for plots. None: its rows have no times."""
         if self._key is None:
             raise AssertionError("pictures of streams without keys know the times of the rows")
         rows = cast("KeyedStream", self._stream).rows(key=self._key)
@@ -54,12 +54,12 @@ class RemoteRecord:
 
     @property
     def start(self) -> int:
-        """The first position that is known."""
+        """The first known position."""
         return self._ends[0]
 
     @property
     def end(self) -> int:
-        """The position after the last one."""
+        """The position after the last known one."""
         return self._ends[1]
 
     def answers(
@@ -78,7 +78,7 @@ class RemoteRecord:
     def answers_between(
         self, from_: Moment | None, to: Moment | None, confidence: float, as_of: int | None
     ) -> list[Answer]:
-        """The sum over a range of time, in a list of one."""
+        """The sum over a range of time, as a list of one."""
         asked = {
             "from": remote_time_text(from_),
             "to": remote_time_text(to),
@@ -104,7 +104,7 @@ class RemoteRecord:
         return decoded_moving_answers(self._stream.asked({**asked, "keys": named}))
 
     def table(self, every: int, confidence: float) -> Answers:
-        """The sums over so many values at a time."""
+        """The sums over `every` values at a time."""
         asked: dict[str, Any] = {"every": every, "confidence": confidence}
         if self._key is None:
             return decoded_answers(self._stream.asked(asked)["answers"])
@@ -125,5 +125,5 @@ class RemoteRecord:
 
 
 def remote_time_text(when: Moment | None) -> Any:
-    """A time for a request."""
+    """A time in the form of a request."""
     return None if when is None else str(when)

@@ -1,4 +1,4 @@
-"""Streams of a service without keys: pushed to, asked and followed as a release here is.
+"""Streams of a service without keys: the interface of a local release.
 
 Stream        push(values, times=times)         as `Release`
 EventStream   push(times, values), advance      as `EventRelease`
@@ -53,7 +53,7 @@ class UnkeyedStream(RemoteStreamBase, RangeQueries):
         return RemoteRecord(self).moved_over(windows)
 
     def mean(self, *where: Any, **how: Any) -> Mean:
-        """The mean over a range, which is given as to `query`; of events, per tick."""
+        """The mean over a range; arguments as for `query`; for events, per tick."""
         return Mean.of(self.query(*where, **how))
 
     def rows(self, start: int = 0, end: int | None = None) -> Rows:
@@ -61,7 +61,7 @@ class UnkeyedStream(RemoteStreamBase, RangeQueries):
         return _stream_rows(self._pages(start, end), start)
 
     def follow(self, start: int | None = None) -> Iterator[Rows]:
-        """Released rows as they come, for ever; from `start` on, or from now on."""
+        """Released rows as they come, without end; from `start` on, or from now on."""
         for page in self._live(start):
             yield _stream_rows([page], 0)
 
@@ -72,7 +72,7 @@ class UnkeyedStream(RemoteStreamBase, RangeQueries):
         return warming
 
     def plot(self, window: int | None = None, confidence: float = 0.95, ax: Any = None) -> Any:
-        """Draw the level, and the moving average of `window` values with its error band.
+        """Plot the level, and the moving average of `window` values with its error band.
 
         Needs matplotlib. Draws on `ax`, or on new axes; returns the axes.
         """
@@ -83,10 +83,10 @@ class UnkeyedStream(RemoteStreamBase, RangeQueries):
 
 
 class Stream(UnkeyedStream):
-    """A stream of readings: the verbs of `Release`, over HTTP."""
+    """A stream of readings: the methods of `Release`, over HTTP."""
 
     def push(self, values: Any, users: Any = None, times: Any = None, late: str = "refuse") -> Any:
-        """Send one value or a column; give what is released for it, once it is durable.
+        """Send one value or a column; return what is released for it, once it is durable.
 
         As `Release.push`: a number for a number, a Series for a Series, else an array. None if no
         token may read: a producer is told nothing about the stream.
@@ -106,7 +106,7 @@ class Stream(UnkeyedStream):
     def push_rows(
         self, values: Any, users: Any = None, times: Any = None, late: str = "refuse"
     ) -> Rows | None:
-        """Push values of a column; give rows: the values, and a level for each."""
+        """Push a column of values; return rows: values, and a level for each."""
         refuse_pushed_users(users)
         refuse_pushed_late(late)
         receipts = self._sent(pushed_columns("push(values, times=times)", values, times))
@@ -135,12 +135,12 @@ class Stream(UnkeyedStream):
         raise SettingError("until", NO_TICKS)
 
     def finish(self) -> None:
-        """End an open warm-up from the values that came: for a stream that is over."""
+        """End an open warm-up with the values so far: for a stream that is over."""
         self._finished()
 
     @property
     def seen(self) -> int:
-        """How many values have been taken, the hold-out included."""
+        """The number of values taken, including the hold-out."""
         taken: int = self.facts()["taken"]
         return taken
 
@@ -175,7 +175,7 @@ class EventStream(UnkeyedStream):
 
 
 def _stream_rows(pages: list[dict[str, Any]], start: int) -> Rows:
-    """Pages as one table."""
+    """Join pages into one table."""
     values, levels = (
         np.array([number for page in pages for number in page[name]], dtype=np.float64)
         for name in ("values", "levels")

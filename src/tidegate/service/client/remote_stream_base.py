@@ -1,4 +1,4 @@
-"""`RemoteStreamBase`: what all streams of the client share: facts, and requests for rows."""
+"""`RemoteStreamBase`: the common part of the client's streams: facts, and requests for rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGE = 100_000  # rows of an answer
 
 
 class RemoteStreamBase:
-    """What streams of all kinds have. Made by `Gate.stream` or `Gate.create`.
+    """The common part of streams of all kinds. Made by `Gate.stream` or `Gate.create`.
 
     A push is sent with a random idempotency key, and sent again with the same one if the
     connection breaks: the service releases every value once. It is not safe to push the same
@@ -42,13 +42,13 @@ class RemoteStreamBase:
     # -- facts -----------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """What is public about the stream."""
+        """The public facts of the stream."""
         found: dict[str, Any] = self._gate.call("GET", self._path, "read facts")
         return found
 
     @property
     def position(self) -> int:
-        """How many rows were released."""
+        """The number of released rows."""
         released: int = self.facts()["released"]
         return released
 
@@ -60,18 +60,18 @@ class RemoteStreamBase:
 
     @property
     def threshold(self) -> float | None:
-        """Larger values count as this; None while it is not chosen."""
+        """Larger values count as this; None before it is chosen."""
         threshold: float | None = self.facts()["threshold"]
         return threshold
 
     @property
     def guarantee(self) -> str:
-        """What is promised, as the service derives it."""
+        """The guarantee, as the service derives it."""
         return str(self.facts()["guarantee"])
 
     @cached_property
     def pipeline(self) -> Pipeline:
-        """The settings that it is released with."""
+        """The settings of its release."""
         plain = self.name.partition("@")[0]  # all epochs have the same
         found = (one["settings"] for one in self._gate.streams() if one["name"] == plain)
         return Pipeline.from_settings(next(found))
@@ -79,7 +79,7 @@ class RemoteStreamBase:
     # -- requests --------------------------------------------------------------------------------
 
     def _sent(self, given: PushedColumns) -> list[dict[str, Any]]:
-        """Send rows, in parts; the receipt of each."""
+        """Send rows, in parts; return the receipt of each."""
         zone = "" if given.zone in (None, "UTC") else f"?zone={quote(given.zone, safe='')}"
         found = []
         for start in range(0, given.size, _BATCH):
@@ -105,14 +105,14 @@ class RemoteStreamBase:
         return self._gate.may("read")
 
     def asked(self, question: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a question; what is None is left out."""
+        """The answer to a query, whose arguments of None are left out."""
         given = {name: value for name, value in question.items() if value is not None}
         path = f"{self._path}/query"
         found: dict[str, Any] = self._gate.call("POST", path, "read", content=given, repeat=True)
         return found
 
     def _pages(self, start: int, end: int | None, more: str = "") -> list[dict[str, Any]]:
-        """Released rows at the places [start, end), as the service sends them."""
+        """Pages of the released rows at places [start, end), as the service sends them."""
         pages: list[dict[str, Any]] = []
         position = start
         while end is None or position < end:
@@ -132,7 +132,7 @@ class RemoteStreamBase:
 
 
 def remote_page_times(pages: list[dict[str, Any]]) -> Any:
-    """The times of all rows; None: they have none."""
+    """The times of all rows. None: they have none."""
     if not pages or not all("times" in page for page in pages):
         return None
     return np.array([int(tick) for page in pages for tick in page["times"]], dtype=np.int64)

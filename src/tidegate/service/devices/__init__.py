@@ -1,4 +1,4 @@
-"""Local collection over HTTP: devices ask and report, the service adds up.
+"""Local collection over HTTP: devices get questions and report, the service adds up.
 
     devices → device_routes → queue ─ all that waits ─ one transaction of the gate ║ answers
 

@@ -20,7 +20,7 @@ _MOST_POPULATION = 1 << 53
 
 
 def described_with_answers(queue: DeviceQueue, task_id: str) -> dict[str, Any]:
-    """The public facts of a task, and how far it is."""
+    """The public facts of a task, and its progress."""
     facts = queue.facts(task_id)
     number = facts.calendar.number(queue.clock())
     with queue.gate.database.reading() as connection:
@@ -37,7 +37,7 @@ def described_with_answers(queue: DeviceQueue, task_id: str) -> dict[str, Any]:
 
 
 def answers_by_time(queue: DeviceQueue, task_id: str, asked: Mapping[str, str]) -> dict[str, Any]:
-    """A row for every round of an interval, or for every part of it of a given length."""
+    """A row for every round of an interval, or for every part of a given length."""
     facts = queue.facts(task_id)
     calendar, step = facts.calendar, facts.topl.lattice.step
     first = _round_at_time(calendar, asked, "from", 0)
@@ -91,7 +91,7 @@ def _answer_at_time(answers: Answers, place: int, divisor: int = 1) -> dict[str,
 def _round_at_time(
     calendar: RoundCalendar, asked: Mapping[str, str], name: str, default: int | None
 ) -> Any:
-    """The round that begins at a time: an interval is one of whole rounds, as in DAP."""
+    """The round that begins at a time: intervals consist of whole rounds, as in DAP."""
     if name not in asked:
         return default
     try:
@@ -108,7 +108,7 @@ def _round_at_time(
 def _answer_groups(
     rounds: list[TaskRound], calendar: RoundCalendar, asked: Mapping[str, str], first: int | None
 ) -> list[tuple[int, int, list[TaskRound]]]:
-    """First and last round and those in between, for each row; rows without rounds are left out."""
+    """The first and last round of each row, and those between; rows without rounds are left out."""
     size = 1
     if "every" in asked:
         size, rest = divmod(length_of_time(asked["every"]) // SECOND, calendar.length)

@@ -46,14 +46,14 @@ class DeviceQueue:
         self._group: list[Request] = []  # that is being committed
         self._busy = False
         self.listener: Callable[[DeviceRequestGroup], None] | None = (
-            None  # is told of what was committed
+            None  # called with what was committed
         )
         gate.call(lambda: device_tables.create(gate.database.connection)).result()
 
     # -- from any thread -------------------------------------------------------------------------
 
     def submit(self, request: Request) -> None:
-        """Let a request wait for its turn; its `answer` tells.
+        """Queue a request; its `answer` is called with the result.
 
         Raises:
             Busy: too much waits.
@@ -94,7 +94,7 @@ class DeviceQueue:
         return self.gate.call(work)
 
     def retire(self, task_id: str) -> Future[TaskFacts]:
-        """Ask nobody any more."""
+        """Ask no more devices."""
 
         def work() -> TaskFacts:
             return stored_tasks.retire_task(self._connection, task_id, self.clock())
@@ -146,7 +146,7 @@ class DeviceQueue:
             self._refuse(error)
 
     def _refuse(self, error: BaseException) -> None:
-        """Everybody is told: devices send it again."""
+        """Refuse all requests of a group: devices send them again."""
         with self._lock:
             refused = self._group + self._waiting
             self._group, self._waiting, self._busy = [], [], False

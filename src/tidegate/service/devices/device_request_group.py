@@ -1,4 +1,4 @@
-"""`DeviceRequestGroup`: requests of one transaction: looked up, handed out, taken, kept."""
+"""`DeviceRequestGroup`: the requests of one transaction: look up, hand out, accept, store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Place = tuple[str, int, bytes]  # task, round, device
 
 
 class DeviceRequestGroup:
-    """Works through a group in the open transaction; `answer` is called once it is durable."""
+    """Handles a group in the open transaction; `answer` is called once it is durable."""
 
     def __init__(self, connection: Connection, tasks: dict[str, StoredTask], now: float) -> None:
         self._connection = connection
@@ -58,17 +58,17 @@ class DeviceRequestGroup:
         self._digests: dict[str, bytes] = {}
 
     def do(self, group: Sequence[Request]) -> None:
-        """All of these requests, in their order."""
+        """Handle all of these requests, in order."""
         self._look_up(group)
         for request in group:
             try:
                 self._answers.append((request, self._done(request)))
-            except TidegateError as error:  # of this request alone: nothing was changed by it
+            except TidegateError as error:  # an error of this request alone, which changed nothing
                 self._answers.append((request, error))
         self._keep()
 
     def counts(self) -> Counter[tuple[str, str]]:
-        """How many devices were asked (`asked`) and reports had which outcome, by task."""
+        """The numbers of devices asked (`asked`) and of reports by outcome, by task."""
         found: Counter[tuple[str, str]] = Counter()
         for request, outcome in self._answers:
             if isinstance(outcome, DeviceAsked):
@@ -82,7 +82,7 @@ class DeviceRequestGroup:
         return found
 
     def answer(self) -> None:
-        """Let the answers leave."""
+        """Send the answers."""
         with wakeups_together():
             for request, outcome in self._answers:
                 fulfil_request(request.answer, outcome)
@@ -107,7 +107,7 @@ class DeviceRequestGroup:
             try:
                 task = self._stored(request.task_id).task
             except TidegateError:
-                continue  # it is told when its turn comes
+                continue  # it is answered when its turn comes
             for name, client in _device_names_of_request(request):
                 number = self._round(request.task_id, task, name)[0]
                 if number in task.rounds:
@@ -119,7 +119,7 @@ class DeviceRequestGroup:
                 self._devices[task_id, number, device] = slot, reported
 
     def _round(self, task_id: str, task: Task, name: str) -> tuple[int | None, str | None]:
-        """The number of a round by its name, and why it takes no reports now; None: it does."""
+        """The number of a round by its name, and the reason if it takes no reports now."""
         found = self._rounds.get((task_id, name))
         if found is None:
             number = task.number_of(name)
@@ -200,7 +200,7 @@ class DeviceRequestGroup:
         stored.changed.add(number)
 
     def _receive_batch(self, request: ShuffledBatch) -> dict[str, Any]:
-        """As many reports to each question as devices were asked it, and no more."""
+        """Accept at most as many reports to each question as devices were asked it."""
         stored = self._stored(request.task_id)
         if not stored.facts.shuffled:
             raise RefusedError("this task takes its reports from devices, not from a shuffler")

@@ -1,4 +1,4 @@
-"""What devices and shufflers ask for, as the queue holds it, and what they are answered."""
+"""Requests of devices and shufflers as the queue holds them, and their answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACCEPTED, DUPLICATE = "accepted", "duplicate"
 
 @dataclass(frozen=True)
 class DeviceAsked:
-    """What a device is asked.
+    """The question for a device.
 
     Attributes:
         text: the announcement, as it goes over the wire.
@@ -33,14 +33,14 @@ class DeviceAsked:
 
 @dataclass(frozen=True)
 class DeviceNotNow:
-    """Nobody else is asked at the moment: ask again after this many seconds."""
+    """Nobody else is asked at present: retry after this many seconds."""
 
     seconds: int
 
 
 @dataclass(eq=False)
 class DeviceQuestion:
-    """A device of this name wants to know what it is asked in a round."""
+    """A request of a device of this name for its question in a round."""
 
     task_id: str
     round: str
@@ -50,7 +50,7 @@ class DeviceQuestion:
 
 @dataclass(eq=False)
 class DeviceReports:
-    """Reports, each as it was read, or why it could not be; answered with an outcome each."""
+    """Parsed reports, or why they could not be parsed; answered with an outcome for each."""
 
     task_id: str
     reports: list[Report | str]
@@ -59,7 +59,7 @@ class DeviceReports:
 
 @dataclass(frozen=True)
 class ShuffledBatchTaken:
-    """What became of a shuffler's batch.
+    """The outcome of a shuffler's batch.
 
     Attributes:
         accepted: how many reports were taken.
@@ -72,7 +72,7 @@ class ShuffledBatchTaken:
     shuffled: str | None
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """The outcome as plain data."""
         return {
             "accepted": self.accepted,
             "rejected": dict(self.rejected),
@@ -82,7 +82,7 @@ class ShuffledBatchTaken:
 
 @dataclass(eq=False)
 class ShuffledBatch:
-    """Reports of a shuffler, without names; its second one with the same `request_id` is it."""
+    """A shuffler's reports, without names; a batch with the same `request_id` is a repetition."""
 
     task_id: str
     key: str
@@ -94,5 +94,5 @@ Request = DeviceQuestion | DeviceReports | ShuffledBatch
 
 
 def device_digest(client: str) -> bytes:
-    """What is kept of the name of a device in a round."""
+    """The stored digest of a device's name in a round."""
     return hashlib.blake2b(client.encode(), digest_size=16).digest()

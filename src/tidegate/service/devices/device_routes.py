@@ -1,4 +1,4 @@
-"""What devices and shufflers call: which round, what am I asked, here are reports.
+"""Routes of devices and shufflers: the open round, a question, reports.
 
 Pages of other sites may report: these routes answer to any origin. Nothing is opened by that: no
 cookie is read, and a report needs a token.
@@ -57,7 +57,7 @@ _SMALL = 1 << 14  # bytes of a body that is parsed at once
 
 
 async def reports_of_devices(body: bytes) -> list[Report | str]:
-    """The reports, a line each, as they were read, or why they could not be."""
+    """The parsed reports, one per line, or why they could not be parsed."""
     lines = [line for line in body.splitlines() if line.strip()]
     if len(lines) > _MOST_REPORTS:
         raise HTTPException(413, f"at most {_MOST_REPORTS:,} reports in one request")
@@ -70,7 +70,7 @@ _DEVICE = re.compile(r"/v1/tasks/([^/]+)/(round|announcement|reports)")
 
 
 class DeviceCORS:
-    """Adds the headers to the routes of devices alone, errors included."""
+    """Adds CORS headers to the routes of devices only, including errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -84,7 +84,7 @@ class DeviceCORS:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         app = self._app
         for name, _ in scope.get("headers", ()):
             if name == b"origin" and _DEVICE.fullmatch(scope["path"]):
@@ -93,7 +93,7 @@ class DeviceCORS:
 
 
 class DeviceRoutes:
-    """The three requests that every device sends: answered without the framework.
+    """The three requests that every device sends, answered without the framework.
 
     Its routing and dependencies took three quarters of the time of a report.
     """
@@ -103,7 +103,7 @@ class DeviceRoutes:
 
     @staticmethod
     def match(scope: Scope) -> tuple[str, str] | None:
-        """The task of a request of a device, and what it wants; None: it is another one."""
+        """The task and the purpose of a device's request. None: another request."""
         found = _DEVICE.fullmatch(scope["path"])
         if found is None or scope["method"] != ("POST" if found[2] == "reports" else "GET"):
             return None
@@ -112,7 +112,7 @@ class DeviceRoutes:
     async def __call__(
         self, found: tuple[str, str], scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """One request."""
+        """Handle one request."""
         task_id, wanted = found
         scope["state"]["route"] = f"/v1/tasks/{{task_id}}/{wanted}"
         try:
@@ -176,7 +176,7 @@ class DeviceRoutes:
 
 
 def device_routes(queue: DeviceQueue, access: Access) -> APIRouter:
-    """The routes of devices under `/v1/tasks/{task_id}`; most are only described here."""
+    """The routes of devices under `/v1/tasks/{task_id}`; most are only documented here."""
     routes = APIRouter(prefix="/v1/tasks/{task_id}", route_class=StrictRoute)
     report = [access.allowed("report")]
 
@@ -247,7 +247,7 @@ def _announced_to_device() -> dict[str, Any]:
 
 
 def _taken_from_device() -> dict[str, Any]:
-    lines = {"schema": {"type": "string", "description": "A report a line."}}
+    lines = {"schema": {"type": "string", "description": "One report per line."}}
     content = {REPORT: {"schema": documented_message("report")}, REPORTS: lines}
     extra = {"requestBody": {"required": True, "content": content}}
     return {**_said_to_device(OUTCOMES, "outcomes", tagged=False), "openapi_extra": extra}

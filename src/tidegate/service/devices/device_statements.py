@@ -1,4 +1,4 @@
-"""Statements about the devices of a group, in the words of the database's driver.
+"""SQL statements about the devices of a group, in the driver's own form.
 
 Built once: SQLAlchemy would take longer to prepare the names of the devices than the database takes
 to find them.
@@ -24,7 +24,7 @@ ADD = insert(devices)
 def found_devices(
     connection: Connection, task: int, number: int, names: Collection[bytes]
 ) -> Iterator[tuple[bytes, int, bool]]:
-    """The devices that were asked in a round, of these: slot, and whether they have reported."""
+    """Those of these devices that were asked in a round: slot, and whether they have reported."""
     for some in _chunks_of_devices(names):
         for device, slot, reported in _run_device_statement(
             connection, _FIND, task, number, some
@@ -48,7 +48,7 @@ def _run_device_statement(
 
 
 def _chunks_of_devices(names: Collection[bytes]) -> Iterator[list[bytes]]:
-    """As many at once as a power of 2, some of them twice: few statements serve all numbers."""
+    """Chunks padded to powers of 2 by repetition, so that few statements are prepared."""
     rest = iter(names)
     while some := list(islice(rest, _CHUNK)):
         yield some + some[:1] * ((1 << (len(some) - 1).bit_length()) - len(some))

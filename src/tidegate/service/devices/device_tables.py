@@ -57,7 +57,7 @@ rounds = _task_column(
     _number_column("number"),
     Column("body", Text, nullable=False),
 )
-# Who was asked what, of rounds that still take reports: a digest of the name in that round.
+# Devices and their questions, for rounds that still take reports: a digest of each name.
 devices = _task_column(
     "devices",
     _number_column("number"),
@@ -77,5 +77,5 @@ _MINE = (tasks, questions, rounds, devices, batches)
 
 
 def create(connection: Connection) -> None:
-    """Make those that are not there, in the open transaction."""
+    """Create missing tables, in the open transaction."""
     everything.create_all(connection, tables=_MINE, checkfirst=True)

@@ -1,4 +1,4 @@
-"""Tasks, rounds and batches in the database: created, loaded, saved, retired."""
+"""Tasks, rounds and batches in the database: create, load, save, retire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEEP_ROUND = (
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What is public about a task, and does not change but for `retired`."""
+    """The public facts of a task; only `retired` ever changes."""
 
     task: int
     task_id: str
@@ -44,7 +44,7 @@ class TaskFacts:
     retired: str | None
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """The facts as plain data."""
         return {
             "task_id": self.task_id,
             "name": self.name,
@@ -60,7 +60,7 @@ class TaskFacts:
 
 @dataclass(eq=False)
 class StoredTask:
-    """A task in memory, and what of it the database has."""
+    """A task in memory, and which part of it the database has."""
 
     facts: TaskFacts
     task: Task
@@ -69,20 +69,20 @@ class StoredTask:
     _texts: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
 
     def announced(self, number: int, slot: int) -> tuple[str, str]:
-        """The announcement of a slot as text, and its digest; made once."""
+        """The announcement of a slot as text, and its digest; cached."""
         if (number, slot) not in self._texts:
             made = self.task.announcement(number, slot)
             self._texts[number, slot] = made.json(), made.digest
         return self._texts[number, slot]
 
     def drop(self, number: int) -> None:
-        """A round takes no more reports."""
+        """Drop a round that takes no more reports."""
         del self.task.rounds[number]
         self._texts = {place: text for place, text in self._texts.items() if place[0] != number}
 
 
 def create_task(connection: Connection, facts: TaskFacts, now: float) -> None:
-    """Keep a new task."""
+    """Store a new task."""
     if connection.execute(select(tasks.c.task).where(tasks.c.name == facts.name)).first():
         raise RefusedError(f"there is a task {facts.name!r} already")
     made = Task(facts.task_id, facts.topl, facts.calendar)
@@ -106,7 +106,7 @@ def create_task(connection: Connection, facts: TaskFacts, now: float) -> None:
 
 
 def found_task(connection: Connection, task_id: str) -> TaskFacts:
-    """The facts of a task that must be there."""
+    """The facts of an existing task."""
     row = connection.execute(select(tasks).where(tasks.c.task_id == task_id)).one_or_none()
     if row is None:
         raise MissingError("there is no such task")
@@ -121,7 +121,7 @@ def listed_tasks(connection: Connection) -> list[TaskFacts]:
 
 
 def retire_task(connection: Connection, task_id: str, now: float) -> TaskFacts:
-    """Ask nobody any more; devices that were asked may still report."""
+    """Ask no more devices; those asked may still report."""
     when = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
     open_one = (tasks.c.task_id == task_id) & tasks.c.retired.is_(None)
     connection.execute(update(tasks).where(open_one).values(retired=when))
@@ -129,7 +129,7 @@ def retire_task(connection: Connection, task_id: str, now: float) -> TaskFacts:
 
 
 def loaded_task(connection: Connection, task_id: str, now: float) -> StoredTask:
-    """A task as it was committed."""
+    """A task as committed."""
     row = connection.execute(select(tasks).where(tasks.c.task_id == task_id)).one_or_none()
     if row is None:
         raise MissingError("there is no such task")
@@ -166,7 +166,7 @@ def task_rounds_between(
 
 
 def resume_task_round(connection: Connection, stored: StoredTask, number: int) -> None:
-    """Go on with a round that was over, if it is: the clock was wrong, and was put back since."""
+    """Reopen a round that was over, if the clock has been set back."""
     for one in task_rounds_between(connection, stored.facts.task, number, number + 1):
         stored.task.rounds[number] = one
 
@@ -174,7 +174,7 @@ def resume_task_round(connection: Connection, stored: StoredTask, number: int) -
 def save_task(
     connection: Connection, stored: StoredTask, now: float, *, other_questions: bool
 ) -> None:
-    """Keep what has changed; and drop who was asked in rounds that take no more reports."""
+    """Store changes; forget who was asked in rounds that take no more reports."""
     task, key = stored.task, stored.facts.task
     for number in stored.changed:
         _keep_task_questions(connection, stored, number)
@@ -221,7 +221,7 @@ def _keep_task_round(connection: Connection, task: int, one: TaskRound) -> None:
 
 
 def stored_batch_answer(connection: Connection, task: int, key: str, digest: str) -> str | None:
-    """What a shuffler was answered when it sent this batch before; None: it is new."""
+    """The answer that a shuffler got for this batch before. None: the batch is new."""
     at = (batches.c.task == task) & (batches.c.key == key)
     row = connection.execute(select(batches.c.digest, batches.c.answer).where(at)).one_or_none()
     if row is None:
@@ -232,7 +232,7 @@ def stored_batch_answer(connection: Connection, task: int, key: str, digest: str
 
 
 def keep_task_batch(connection: Connection, task: int, key: str, digest: str, answer: str) -> None:
-    """Remember what a batch was answered."""
+    """Store the answer to a batch."""
     row = {"task": task, "key": key, "digest": digest, "answer": answer}
     connection.execute(insert(batches).values(**row))
 

@@ -1,4 +1,4 @@
-"""Answers about tasks of local collection as models: see `service.answer_models`."""
+"""Models of answers about tasks of local collection: see `service.answer_models`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TaskPlain(AnswerModel):
 
 
 class TaskState(TaskPlain):
-    """A task, and how far its round is."""
+    """A task, and the progress of its round."""
 
     round: str
     closes: str
@@ -68,7 +68,7 @@ class Collection(AnswerModel):
 
 
 class BatchOutcome(AnswerModel):
-    """What became of a shuffler's batch."""
+    """The outcome of a shuffler's batch."""
 
     accepted: int
     rejected: dict[str, int]

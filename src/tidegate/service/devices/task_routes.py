@@ -1,4 +1,4 @@
-"""What operators and readers call: begin and retire tasks, sums by time."""
+"""Routes of operators and readers: begin and retire tasks, sums by time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NewTask(BaseModel):
     name: str = Field(pattern=_NAME, examples=["steps"])
     epsilon: str | StrictFloat = Field(examples=["1"], description="What a report costs.")
     bound: str | StrictFloat = Field(
-        examples=["100"], description="A public upper bound of a value."
+        examples=["100"], description="The public upper bound of a value."
     )
     every: str = Field("1d", description="How long a round lasts: a device answers once in it.")
     zone: str = Field("UTC", description="Whose days.")
@@ -49,7 +49,7 @@ class NewTask(BaseModel):
     )
 
     def facts(self) -> TaskFacts:
-        """The task, checked."""
+        """The checked task."""
         for name in ("epsilon", "bound"):
             if name in self.settings:
                 raise SettingError(name, "stands beside settings, not in it")
@@ -117,6 +117,6 @@ _COLLECTION = {
             "every", "A row for each part of this length; without it, one row a round."
         ),
         _task_parameter("population", "How many devices there are; default: the task's."),
-        _task_parameter("confidence", "Of the intervals, 0.95 by default."),
+        _task_parameter("confidence", "The confidence of the intervals, 0.95 by default."),
     ]
 }

@@ -1,4 +1,4 @@
-"""The shuffler as a process of its own, between devices and the service.
+"""The shuffler as a separate process, between devices and the service.
 
     devices → round, announcement (passed on) → service
     devices → reports → one of each device → names off, mixed, in batches ║ → service

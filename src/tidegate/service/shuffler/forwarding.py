@@ -1,4 +1,4 @@
-"""Batches leave: when there is enough to hide among, and what is left when the round ends."""
+"""Forward batches: once there is enough to hide among, and the rest when the round ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAST_SHARE = 0.5  # of the grace period, after which batches of any size leave
 
 
 class Forwarder:
-    """Sends batches to the service, again and again until it has them.
+    """Sends batches to the service until it has accepted them.
 
     Args:
         store: of the shuffler.
@@ -48,11 +48,11 @@ class Forwarder:
         self._thread = threading.Thread(target=self._work, name="tidegate shuffler", daemon=True)
 
     def start(self) -> None:
-        """Begin to look, in a thread."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; what waits is on the disk."""
+        """Stop the thread; waiting reports are on the disk."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -67,7 +67,7 @@ class Forwarder:
         return closes + _LAST_SHARE * (until - closes)
 
     def look(self) -> None:
-        """Mix what is enough, send what is mixed, forget what is over."""
+        """Shuffle rounds with enough reports, send batches, forget what is over."""
         now = self._clock()
         for one in self._store.waiting():
             if one.reports >= self.size or now >= self.last_moment(one.closes, one.until):
@@ -87,19 +87,19 @@ class Forwarder:
                 break  # the next look tries again
             if status == _TAKEN:
                 self._store.taken(key)
-            else:  # others go on: one that is refused must not hold them up
+            else:  # continue with the others: a refused one must not delay them
                 failure = f"the service answered {status} to a batch"
         else:
             self._fail(failure)
         self._store.forget(now)
 
     def _sent(self, path: str, body: bytes, key: str) -> int:
-        """The status of the answer."""
+        """Send a batch; return the status of the response."""
         where = self._service + path
         return http_call("POST", where, body, SHUFFLED, self._token, _LONGEST, key=key).status
 
     def _fail(self, failure: str | None) -> None:
-        """Remember why a batch was not taken, if one was not; said once, not at every look."""
+        """Note why a batch was rejected; log it once, not every time."""
         if failure is not None and failure != self.failure:
             _log.warning("a batch was not taken: %s", failure)
         elif failure is None and self.failure is not None:

@@ -1,4 +1,4 @@
-"""The shuffler as a process: over HTTP, to devices, it looks like the service."""
+"""The shuffler as a process: to devices it has the HTTP interface of the service."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MOST_TRUSTED = 10_000  # tokens; devices as a rule share one
 
 
 class ShufflerApp:
-    """Passes questions on, and keeps answers.
+    """Passes questions on, and stores reports.
 
     Args:
         store: of the shuffler.
@@ -66,7 +66,7 @@ class ShufflerApp:
         self._let_in: dict[bytes, float] = {}  # when the service last said so, by digest
 
     def app(self) -> FastAPI:
-        """The application; it forwards batches while it runs."""
+        """The ASGI application; it forwards batches while it runs."""
 
         @asynccontextmanager
         async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -96,12 +96,12 @@ class ShufflerApp:
         return app
 
     async def alive(self, _: Request) -> PlainTextResponse:
-        """Whether batches leave."""
+        """Whether batches are being forwarded."""
         failure = self._forwarder.failure
         return PlainTextResponse(failure or "ok", 503 if failure else _OK)
 
     async def round(self, request: Request) -> Response:
-        """Which round is open, as the service says."""
+        """The open round, from the service."""
         answer = await self._passed_on(request, "/round", LONGEST["round"])
         token = _shuffler_token_digest(request)
         if answer.status == _OK:
@@ -121,7 +121,7 @@ class ShufflerApp:
         return _shuffler_answer_as_it_came(answer, ROUND)
 
     async def announcement(self, request: Request) -> Response:
-        """What a device is asked, as the service says; remembered, to check its report."""
+        """The question for a device, from the service; stored, to check the device's report."""
         asked = {name: request.query_params.get(name, "") for name in ("round", "client")}
         query = "&".join(f"{name}={quote(value, safe='')}" for name, value in asked.items())
         answer = await self._passed_on(request, f"/announcement?{query}", LONGEST["announcement"])
@@ -135,7 +135,7 @@ class ShufflerApp:
         return _shuffler_answer_as_it_came(answer, ANNOUNCEMENT)
 
     async def reports(self, request: Request) -> Response:
-        """Keep reports; an outcome for each."""
+        """Store reports; return an outcome for each."""
         refused = await self._refused(request)
         if refused is not None:
             return refused
@@ -145,11 +145,12 @@ class ShufflerApp:
         return Response(outcomes_json(ids, outcomes), media_type=OUTCOMES)
 
     async def _refused(self, request: Request) -> Response | None:
-        """An answer to whoever may not report; None: the service lets this token in.
+        """The response to a sender who may not report. None: the service accepts this token.
 
-        It is asked again once a minute, so a token that was revoked there ends here, too. While it
-        cannot be asked, or the task was retired, a token goes on that was let in for a round that
-        still takes reports: they would be lost with what they have spent. Nobody else is let in.
+        The service is asked again once a minute, so a token that was revoked there ends here, too.
+        While it is unreachable, or after the task was retired, a token that was accepted for a
+        round still counts until the round takes no more reports: these would be lost together with
+        the ε that they have spent. Nobody else is let in.
         """
         token, now = _shuffler_token_digest(request), self._clock()
         if 0 <= now - self._let_in.get(token, -_TRUSTED) < _TRUSTED:
@@ -187,7 +188,7 @@ class ShufflerApp:
         return report.problem_with(Announcement.from_json(text))
 
     async def _passed_on(self, request: Request, path: str, longest: int) -> HttpAnswer:
-        """Ask the service with the device's own token, and without its address."""
+        """Ask the service with the device's own token, but without its address."""
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         url = f"{self._service}/v1/tasks/{quote(request.path_params['task_id'], safe='')}{path}"
         try:
@@ -198,7 +199,7 @@ class ShufflerApp:
 
 
 def _shuffler_token_digest(request: Request) -> bytes:
-    """Digest of the token that a request came with: the shuffler keeps no secrets of others."""
+    """A digest of the request's token: the shuffler stores no secrets of others."""
     return hashlib.sha256(request.headers.get("authorization", "").encode()).digest()
 
 
@@ -221,7 +222,7 @@ def run_shuffler(
     certificate: Path | None = None,
     private_key: Path | None = None,
 ) -> None:
-    """Serve until a signal comes; what waits is on the disk."""
+    """Serve until a signal comes; waiting reports are on the disk."""
     place = urlsplit(service)
     if place.scheme not in ("http", "https") or not place.hostname:
         raise SettingError("to", "must be the address of a service: https://host")
@@ -233,7 +234,7 @@ def run_shuffler(
         host=host,
         port=port,
         http=SlowRequestProtocol,
-        proxy_headers=False,  # addresses of devices are nobody's business
+        proxy_headers=False,  # addresses of devices are not logged
         ssl_certfile=certificate,
         ssl_keyfile=private_key,
         log_config=None,  # ours: a traceback could quote a report

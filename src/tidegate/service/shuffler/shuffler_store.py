@@ -1,4 +1,4 @@
-"""What the shuffler keeps: who was asked what, reports that wait, batches on their way."""
+"""The shuffler's store: questions of devices, waiting reports, unsent batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "temp_st
 
 @dataclass(frozen=True)
 class WaitingInShuffler:
-    """A round with reports that wait."""
+    """A round with waiting reports."""
 
     round: str
     reports: int
@@ -43,7 +43,7 @@ class WaitingInShuffler:
 
 
 class ShufflerStore(InheritedFile):
-    """A SQLite file in a folder; threads take turns, and one process has it."""
+    """A SQLite file in a folder, used by one process and one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -67,16 +67,16 @@ class ShufflerStore(InheritedFile):
         self.guard()
 
     def _check_name(self) -> None:
-        """Refuse unless the file has its one name: under another one it has another log."""
+        """Refuse a file with other names: each name would have its own log."""
         if trouble := self._name.trouble:
             raise RefusedError(f"{self._name.path} {trouble}")
 
     def disown(self) -> None:
-        """In a forked process: neither used nor closed. The lock of `Ownership` refuses there."""
+        """Neither use nor close the file; called in the forked process (see `Ownership`)."""
         self.keep_for_ever(self._database)
 
     def close(self) -> None:
-        """Everything accepted is on the disk already."""
+        """Close the file; everything accepted is on the disk already."""
         with self._ownership.lock:
             self._database.close()
 
@@ -99,35 +99,35 @@ class ShufflerStore(InheritedFile):
     # -- devices ---------------------------------------------------------------------------------
 
     def keep_round(self, name: str, task: str, closes: float, until: float) -> None:
-        """Remember until when a round takes reports."""
+        """Store the time until which a round takes reports."""
         with self._changing():
             self._database.execute(
                 "INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?)", (name, task, closes, until)
             )
 
     def until(self, name: str) -> float | None:
-        """The time until which a round takes reports; None: it is not known."""
+        """The time until which a round takes reports. None: unknown."""
         rows = self._rows("SELECT until FROM rounds WHERE round = ?", name)
         return float(str(rows[0][0])) if rows else None
 
     def keep_token(self, token: bytes, until: float) -> None:
-        """Remember that the service lets the token with this digest in."""
+        """Note that the service accepts the token with this digest."""
         if (self.token_until(token) or 0.0) < until:
             with self._changing():
                 self._database.execute("REPLACE INTO tokens VALUES (?, ?)", (token, until))
 
     def token_until(self, token: bytes) -> float | None:
-        """The time until which a token is known; None: it is not."""
+        """The time until which a token counts as accepted. None: unknown."""
         rows = self._rows("SELECT until FROM tokens WHERE token = ?", token)
         return float(str(rows[0][0])) if rows else None
 
     def forget_token(self, token: bytes) -> None:
-        """The service does not let it in any more."""
+        """Forget a token that the service no longer accepts."""
         with self._changing():
             self._database.execute("DELETE FROM tokens WHERE token = ?", (token,))
 
     def keep_asked(self, name: str, device: bytes, slot: int, announcement: str) -> None:
-        """Remember what a device was asked: the service says the same every time."""
+        """Store a device's question: the service repeats it unchanged."""
         with self._changing():
             self._database.execute(
                 "INSERT OR IGNORE INTO questions VALUES (?, ?, ?)", (name, slot, announcement)
@@ -142,7 +142,7 @@ class ShufflerStore(InheritedFile):
         return str(rows[0][0]) if rows else None
 
     def take(self, reports: list[tuple[Report, bytes]]) -> list[str]:
-        """Keep the first report of each device to the question that it was asked."""
+        """Store the first report of each device to its own question."""
         outcomes = []
         with self._changing():
             for report, device in reports:
@@ -165,7 +165,7 @@ class ShufflerStore(InheritedFile):
     # -- batches ---------------------------------------------------------------------------------
 
     def waiting(self) -> list[WaitingInShuffler]:
-        """The rounds with reports that are in no batch."""
+        """The rounds with reports that are not in a batch."""
         rows = self._rows(
             "SELECT r.round, count(*), r.closes, r.until FROM devices d JOIN rounds r USING (round)"
             " WHERE d.report IS NOT NULL GROUP BY r.round"
@@ -173,7 +173,7 @@ class ShufflerStore(InheritedFile):
         return [WaitingInShuffler(*row) for row in rows]  # type: ignore[arg-type]  # by the schema
 
     def mix(self, name: str) -> None:
-        """Put all reports of a round that wait into a batch, mixed; forget who sent which."""
+        """Shuffle all waiting reports of a round into a batch; forget who sent which."""
         with self._changing():
             rows = self._database.execute(
                 "SELECT device, slot, report FROM devices WHERE round = ? AND report IS NOT NULL",
@@ -193,7 +193,7 @@ class ShufflerStore(InheritedFile):
             )
 
     def batches(self) -> list[tuple[str, Shuffled]]:
-        """The batches that were not taken yet, with their keys."""
+        """The batches that the service has not accepted yet, with their keys."""
         found = []
         for key, name, body in self._rows("SELECT key, round, body FROM batches ORDER BY key"):
             plain = json.loads(str(body))
@@ -201,7 +201,7 @@ class ShufflerStore(InheritedFile):
         return found
 
     def taken(self, key: str) -> None:
-        """The service has a batch, or will never take it."""
+        """Remove a batch that the service has accepted, or never will."""
         with self._changing():
             self._database.execute("DELETE FROM batches WHERE key = ?", (key,))
 

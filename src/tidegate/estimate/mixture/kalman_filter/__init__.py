@@ -1,1 +1,1 @@
-"""`KalmanFilters` over state-space models, one filter a model: the algebra, and what it is fed."""
+"""`KalmanFilters` over state-space models, one filter for each: the algebra and its inputs."""

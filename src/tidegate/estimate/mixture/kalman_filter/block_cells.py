@@ -1,4 +1,4 @@
-"""How a block is divided into cells, each with one forecast; and steps through many blocks."""
+"""The cells of a block, each with one forecast; and the steps of the filter through many blocks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.estimate.mixture.catch_up import CALM_LEAVES
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import (
     NoisyLeaf,
     NoisyLeaves,
@@ -23,47 +24,52 @@ from tidegate.stages import Layout
 
 @dataclass(frozen=True)
 class BlockCells:
-    """The cells of a block that is measured by `tree`; variances are in `unit`² (θ²)."""
+    """The cells of a block that is measured with `tree`; variances are in `unit`² (θ²)."""
 
     tree: Layout
     unit: int
 
     @cached_property
     def per_leaf(self) -> int:
-        """Cells per leaf, so that a block of at least 16 values has at least 16 cells."""
+        """The number of cells in a leaf; a block of at least 16 values has at least 16 cells."""
         return max(1, min(CELLS, self.tree.length) // self.tree.leaves)
 
     @cached_property
+    def calm(self) -> bool:
+        """Whether the tree is coarse: the level was not thought to move by more than the noise."""
+        return self.tree.leaves <= CALM_LEAVES
+
+    @cached_property
     def count(self) -> int:
-        """Cells of the block."""
+        """The number of cells in the block."""
         return self.per_leaf * self.tree.leaves
 
     @cached_property
     def path(self) -> tuple[NoisyLeaf, ...]:
-        """The noise of the leaves, one after the other."""
+        """The noise of the leaves, in order."""
         variances = [variance / self.unit**2 for variance in self.tree.variances]
         return leaf_noise_path(self.tree.nodes, variances)
 
     @cached_property
     def noise(self) -> float:
-        """Variance of the noise of the sum of the block."""
+        """The noise variance of the block's sum."""
         return sum(leaf.coarsest for leaf in self.path)
 
     @cached_property
     def opens(self) -> list[NoisyLeaf | None]:
-        """The leaf that begins with each cell, if one does."""
+        """The leaf that begins with each cell, if any."""
         rest: list[NoisyLeaf | None] = [None] * (self.per_leaf - 1)
         return [found for leaf in self.path for found in (leaf, *rest)]
 
     @cached_property
     def closes(self) -> list[NoisyLeaf | None]:
-        """The leaf that ends with each cell, if one does."""
+        """The leaf that ends with each cell, if any."""
         rest: list[NoisyLeaf | None] = [None] * (self.per_leaf - 1)
         return [found for leaf in self.path for found in (*rest, leaf)]
 
     @cached_property
     def edges(self) -> list[int]:
-        """Where the cells begin, counted from the beginning of the block; and its end."""
+        """The beginnings of the cells, counted from the beginning of the block; and its end."""
         found = []
         for leaf in range(self.tree.leaves):
             start, end = self.tree.edge(leaf), self.tree.edge(leaf + 1)
@@ -74,18 +80,18 @@ class BlockCells:
 
     @cached_property
     def widths(self) -> list[int]:
-        """Values in each cell."""
+        """The number of values in each cell."""
         return [end - start for start, end in pairwise(self.edges)]
 
 
 @lru_cache(maxsize=64)
 def cells_of(tree: Layout, unit: int) -> BlockCells:
-    """The cells of a tree; cached, since most blocks repeat an earlier tree."""
+    """The cells of a tree; cached, since most blocks reuse an earlier tree."""
     return BlockCells(tree, unit)
 
 
 class CellProfile(NamedTuple):
-    """What decides about the filter's covariances."""
+    """The facts that determine the filter's covariances in a block."""
 
     one: Models
     cells: BlockCells
@@ -94,7 +100,7 @@ class CellProfile(NamedTuple):
 
 
 class CellStep(NamedTuple):
-    """One cell: the leaf that opens with it, its values, the leaf that is measured at its end.
+    """A step of the filter: the leaf that opens, the cell's values, the leaf measured at its end.
 
     One entry per block everywhere; None: no leaf opens, none is measured.
     """
@@ -104,7 +110,7 @@ class CellStep(NamedTuple):
     measured: NoisyLeaves | None
 
     def of(self, columns: IntArray) -> CellStep:
-        """The steps of these blocks, in this order."""
+        """The steps of these blocks, in order."""
         opened, widths, measured = self
         return CellStep(
             opened and opened.of(columns), widths[columns], measured and measured.of(columns)
@@ -112,7 +118,7 @@ class CellStep(NamedTuple):
 
 
 def cell_steps_of(profiles: Sequence[CellProfile], measured_leaves: int) -> list[CellStep]:
-    """The cells that have begun, of blocks of one kind that have this many measured leaves.
+    """The steps through the cells begun, for blocks of one kind with this many measured leaves.
 
     The last one may be incomplete. One entry per profile everywhere.
     """

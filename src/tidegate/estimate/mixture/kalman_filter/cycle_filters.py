@@ -1,4 +1,4 @@
-"""`CycleFilters`: learn the coefficients of a cycle from innovations, beside the models.
+"""`CycleFilters`: Bayesian regression of a cycle's coefficients on the models' innovations.
 
 A cycle with coefficients β adds C·β to the stream, C the sums of harmonics over cells. Given β,
 what is left follows the models as they are, with the same covariances P; and their means are linear
@@ -63,7 +63,7 @@ def prior_variances_of_cycle(harmonics: Harmonics) -> FloatArray:
 
 
 class CycleFilters:
-    """Responses of all models, and coefficients and likelihoods for each of `AMPLITUDES`.
+    """The models' responses to a cycle, and posterior coefficients and likelihoods by `AMPLITUDES`.
 
     Attributes:
         shares: the posterior probability of a cycle, for each of `AMPLITUDES`.
@@ -93,26 +93,26 @@ class CycleFilters:
         self.shares = [0.0] * several
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to continue, but the width of the present cell."""
+        """The state to resume from, without the width of the present cell."""
         parts = {name.lstrip("_"): getattr(self, name).reshape(-1) for name in self._ARRAYS}
         found = {name: part.copy() for name, part in parts.items()}
         return {**found, "exponent": self.exponent.astype(np.int64), "position": self._position}
 
     def restore(self, state: State) -> None:
-        """Continue from such a state."""
+        """Restore a saved state."""
         for name in self._ARRAYS:
             part = getattr(self, name)
             part[:] = state[name.lstrip("_")].reshape(part.shape)
         self._position = state["position"]
 
     def begin_at(self, position: int) -> None:
-        """The next cell begins at this position: what lies before it was not measured."""
+        """Let the next cell begin at this position: nothing before it was measured."""
         self._position = position
 
     # -- weights ---------------------------------------------------------------------------------
 
     def halvings(self) -> list[float]:
-        """As `KalmanFilters.halvings`."""
+        """Like `KalmanFilters.halvings`."""
         found: list[float] = (
             self.mahalanobis / DISTANCE_PER_HALVING + self.exponent * 0.5
         ).tolist()
@@ -137,7 +137,7 @@ class CycleFilters:
         return [(model, weight) for model, weight in enumerate(together) if weight]
 
     def careful(self, weights: Weights) -> Weights:
-        """Weights for the choice of a tree: the models without a cycle have a say at least."""
+        """Weights for choosing a tree: the models without a cycle keep a minimum."""
         mixed = dict.fromkeys(range(self._models), 0.0)
         for part, chosen in ((1.0 - CAREFUL, weights), (CAREFUL, self._plain)):
             for model, weight in chosen:
@@ -152,15 +152,15 @@ class CycleFilters:
         self._adds = (before[1] - before[0])[:, np.newaxis]
 
     def forecast(self, over: StateTransition) -> float:
-        """What is added to the sum of the present cell."""
+        """The cycle's part of the forecast for the present cell's sum."""
         return self._mixed(self._growth(over))
 
     def expected_sum(self) -> float:
-        """What is added to the running sum."""
+        """The cycle's part of the running sum."""
         return self._mixed(self._response[SUM])
 
     def level(self) -> float:
-        """What is added to the level."""
+        """The cycle's part of the level."""
         here = self._harmonics.at(self._position)[:, np.newaxis]
         return self._mixed(self._response[LEVEL] + here)
 
@@ -187,7 +187,7 @@ class CycleFilters:
         self._position += width
 
     def update(self, leaf: NoisyLeaf, filters: KalmanFilters) -> None:
-        """Learn from the innovations of the leaf that the filters were just updated with."""
+        """Update the coefficients with the innovations of the leaf that the filters just took."""
         innovations, variances, gains = filters.last_update()
         response, mean, covariance = self._response, self._mean, self._covariance
         told = (1.0 - leaf.share) * response[LEAF] + leaf.share * response[INNER]
@@ -206,30 +206,30 @@ class CycleFilters:
         self.exponent += more
 
     def open_leaf(self, leaf: NoisyLeaf) -> None:
-        """As `KalmanFilters.open_leaf`."""
+        """Like `KalmanFilters.open_leaf`."""
         hand_means_on(self._response, leaf, leaf.inner_share)
 
     def join_open_nodes(self) -> None:
-        """As `KalmanFilters.join_open_nodes`."""
+        """Like `KalmanFilters.join_open_nodes`."""
         self._response[INNER] += self._response[OUTER]
         self._response[OUTER] = 0.0
 
     def fade(self, part: float) -> None:
-        """As `KalmanFilters.fade`."""
+        """Like `KalmanFilters.fade`."""
         self._response[SUM] *= 1.0 - part
 
     def rescale(self, ratio: float) -> None:
-        """Go on in another unit, which multiplies all coefficients by this."""
+        """Change the unit: multiply all coefficients by this factor."""
         self._mean *= ratio
         self._covariance *= ratio * ratio
 
     def forget_level(self) -> None:
-        """The level is a new one, whatever the cycle."""
+        """Forget the level's response: the level is new, whatever the cycle."""
         self._response[LEVEL] = 0.0
 
 
 def _summed_cycles(parts: FloatArray) -> FloatArray:
-    """Over the first axis, one after the other: no library decides about the order."""
+    """The sum over the first axis in a fixed order, independent of libraries."""
     total: FloatArray = parts[0].copy()
     for part in parts[1:]:
         total += part

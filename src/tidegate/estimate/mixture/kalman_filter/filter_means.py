@@ -1,4 +1,4 @@
-"""`FilterMeans`: means of many Kalman filters, whose covariances are those of few.
+"""`FilterMeans`: the means of many Kalman filters that share few covariances.
 
 The covariances of a filter do not depend on what is measured. Filters that begin with the same
 covariance and measure in the same way share them, and only their means differ: six numbers each
@@ -18,7 +18,7 @@ from tidegate.lattice import FloatArray, IntArray
 def hand_means_on(
     means: FloatArray, leaf: NoisyLeaf | NoisyLeaves, share: float | FloatArray
 ) -> None:
-    """What `KalmanFilters.open_leaf` does to means, and to all that is linear in them.
+    """Apply `KalmanFilters.open_leaf` to means, and to anything linear in them.
 
     A node that begins with the leaf has noise of mean 0, but for the `share` that an inner one gets
     of the noise that is left in the outer one.
@@ -33,21 +33,21 @@ def hand_means_on(
 
 
 class FilterMeans:
-    """The mean of each filter, 0 at first; `columns` says which covariances each has."""
+    """The mean of each filter, 0 at first; `columns` names the covariances that each uses."""
 
     def __init__(self, columns: IntArray) -> None:
         self._columns = columns
         self.values: FloatArray = np.zeros((entry.SIZE, columns.size))
 
     def open_leaf(self, leaf: NoisyLeaves) -> None:
-        """As `KalmanFilters.open_leaf`."""
+        """Like `KalmanFilters.open_leaf`."""
         share = leaf.inner_share
         hand_means_on(
             self.values, leaf, share if isinstance(share, float) else share[self._columns]
         )
 
     def predict(self, over: StateTransition) -> None:
-        """Over one cell: m ← F·m."""
+        """Predict over one cell: m ← F·m."""
         values, columns = self.values, self._columns
         by_level, by_swing = over.growth[:, 0][:, columns]
         growth = values[entry.LEVEL] * by_level + values[entry.SWING] * by_swing
@@ -61,7 +61,7 @@ class FilterMeans:
         variances: FloatArray,
         measured: FloatArray,
     ) -> FloatArray:
-        """Update with these sums, given h, P·h and s of the covariances; gives the innovations."""
+        """Update with these sums, given h, P·h and s of the covariances; return the innovations."""
         values, columns = self.values, self._columns
         by_leaf, by_inner = narrow[:, columns]
         short: FloatArray = values[entry.INNER] * by_inner + values[entry.LEAF] * by_leaf

@@ -27,7 +27,7 @@ LONGEST_PERIOD = 1 << 40  # rows; whole numbers stay far from overflow
 # at most as many as a month has days. (On taxi trips more harmonics told nothing more.)
 MODULATED, _MOST_IN_LONGER = 2, 31
 _TURN = 6.283185307179586
-# Of the series of sine and cosine up to an eighth of a turn, highest power first: 1/n!.
+# Coefficients 1/n! of the series of sine and cosine up to an eighth of a turn, highest power first.
 _SINE = tuple(np.array(part) for part in (1 / 355687428096000, -1 / 1307674368000, 1 / 6227020800,
     -1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6, 1.0))  # fmt: skip
 _COSINE = tuple(np.array(part) for part in (1 / 20922789888000, -1 / 87178291200, 1 / 479001600,
@@ -35,7 +35,7 @@ _COSINE = tuple(np.array(part) for part in (1 / 20922789888000, -1 / 87178291200
 
 
 class HarmonicFrequency(NamedTuple):
-    """`number` turns in `period` rows; `order` is 1 … 4: the higher, the smaller it is expected."""
+    """`number` cycles in `period` rows; `order` is 1 … 4: higher orders have smaller priors."""
 
     period: int
     number: int
@@ -46,7 +46,7 @@ Cycle = tuple[HarmonicFrequency, ...]
 
 
 def harmonics_of_periods(periods: tuple[int, ...], *, modulated: bool = False) -> Cycle:
-    """Four harmonics of each period, none faster than rows are.
+    """Four harmonics of each period, without those above the Nyquist frequency.
 
     `modulated`: also those by which a period changes with a longer one, as days with the week.
 
@@ -72,7 +72,7 @@ def harmonics_of_periods(periods: tuple[int, ...], *, modulated: bool = False) -
 
 
 class Harmonics:
-    """The harmonics of a cycle, a cosine and a sine each.
+    """The harmonics of a cycle: a cosine and a sine each.
 
     Attributes:
         count: cosines and sines.
@@ -88,11 +88,11 @@ class Harmonics:
         self._scale: FloatArray = 2.0 * half_sine
 
     def at(self, positions: int | IntArray) -> FloatArray:
-        """The value of each at positions: the last axis is one entry for each."""
+        """The value of each harmonic at these positions; the last axis counts harmonics."""
         return self._pairs(2 * (np.asarray(positions)[..., np.newaxis] % self._period))
 
     def before(self, positions: int | IntArray) -> FloatArray:
-        """The sum of each over positions before these, up to a constant."""
+        """The sum of each harmonic over the positions before these, up to a constant."""
         halves = 2 * (np.asarray(positions)[..., np.newaxis] % self._period) - 1
         found = self._pairs(halves)
         swapped = np.empty_like(found)
@@ -101,7 +101,7 @@ class Harmonics:
         return swapped
 
     def _pairs(self, halves: IntArray) -> FloatArray:
-        """Cosine and sine in turn, at positions that are counted in halves."""
+        """Cosine and sine alternately, at positions in half rows."""
         cosine, sine = _harmonic_cos_sin(self._number * halves, 2 * self._period)
         found = np.empty((*halves.shape[:-1], self.count))
         found[..., 0::2], found[..., 1::2] = cosine, sine
@@ -109,7 +109,7 @@ class Harmonics:
 
 
 def _harmonic_cos_sin(part: IntArray, whole: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Cosine and sine of part/whole of a turn, part and whole being whole numbers.
+    """Cosine and sine of part/whole of a full turn, for integers.
 
     >>> cosine, sine = _harmonic_cos_sin(np.array([0, 1, 3]), np.array([12, 12, 12]))
     >>> cosine.round(3)[:2].tolist(), sine.round(3).tolist()

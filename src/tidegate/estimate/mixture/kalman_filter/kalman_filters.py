@@ -1,4 +1,4 @@
-"""`KalmanFilters`, one a model: predict over a cell, update with a leaf's noisy sum.
+"""`KalmanFilters`: one filter per model: predict over a cell, update with a leaf's noisy sum.
 
 With mean m and covariance P of the state x (`transition`),
 
@@ -70,7 +70,7 @@ Weights = list[tuple[int, float]]  # (model, probability)
 
 
 class KalmanFilters:
-    """A Kalman filter per model, and the likelihood of each model so far.
+    """A Kalman filter for each model, and the model's likelihood so far.
 
     Attributes:
         augmented: [P | m]: prediction and update do the same to covariance and mean.
@@ -94,7 +94,7 @@ class KalmanFilters:
         self._make_scratch(count)
 
     def _make_scratch(self, count: int) -> None:
-        """Views of the state, and arrays that `predict` and `update` compute in."""
+        """Create views of the state, and scratch arrays for `predict` and `update`."""
         self._rows = list(self.augmented)
         self._columns = [self.augmented[:, column] for column in range(SIZE)]
         self._means = list(self.mean)
@@ -129,7 +129,7 @@ class KalmanFilters:
         self._exponents: NDArray[np.int32] = np.zeros(count, dtype=np.int32)
 
     def halvings(self) -> list[float]:
-        """−log₂ of each model's likelihood, up to a constant, `determinant` left aside."""
+        """−log₂ of each model's likelihood up to a constant, without `determinant`."""
         _divide(self.mahalanobis, _PER_HALVING, self._squares)
         _multiply(self.exponent, _HALF, self._halves)
         _add(self._squares, self._halves, self._halves)
@@ -137,11 +137,11 @@ class KalmanFilters:
         return found
 
     def weights(self) -> Weights:
-        """Posterior probabilities of the models; models without any are left out."""
+        """Posterior probabilities of the models; models of negligible weight are left out."""
         return weigh_filters(self.halvings(), np.sqrt(self.determinant, self._roots).tolist())
 
     def forecast(self, over: StateTransition, weights: Weights) -> float:
-        """Expected sum of the values of the next cell."""
+        """The expected sum of the next cell's values."""
         levels, swings = self._level_and_swing_means.tolist()
         total = 0.0
         for model, weight in weights:
@@ -149,7 +149,7 @@ class KalmanFilters:
         return total
 
     def expected_sum(self, weights: Weights) -> float:
-        """Expected running sum."""
+        """The expected running sum."""
         return mixed_filters(weights, self._means[SUM].tolist())
 
     def predict(self, over: StateTransition) -> None:
@@ -171,7 +171,7 @@ class KalmanFilters:
         _add(augmented, over.process_noise, augmented)
 
     def update(self, leaf: NoisyLeaf, noisy: float | FloatArray | None) -> None:
-        """Kalman update with the noisy sum (one for all models, or one each) of the leaf that ends.
+        """Kalman update with the noisy sum of the leaf that ends: one for all models, or one each.
 
         None: covariances only.
         """
@@ -208,7 +208,7 @@ class KalmanFilters:
         self._columns[LEAF].fill(0.0)
 
     def _gain_of_projected(self) -> None:
-        """The gain k = P·h/s, and the product k·hᵀ·[P | m] that an update subtracts."""
+        """The Kalman gain k = P·h/s, and the term k·hᵀ·[P | m] that an update subtracts."""
         gain = self._gain
         self._variances.take(_ONE_FOR_ALL, 0, gain, "clip")
         _divide(self._projected, gain, gain)
@@ -224,7 +224,7 @@ class KalmanFilters:
         return self._projected[:SIZE], self._variance
 
     def open_leaf(self, leaf: NoisyLeaf | NoisyLeaves) -> None:
-        """Add the noise of the tree's nodes that begin with this leaf, one for all or for each."""
+        """Add the noise of the nodes that begin with this leaf: one for all models, or one each."""
         if leaf.inner is None:
             return
         rows, columns, share = self._rows, self._columns, leaf.inner_share
@@ -240,18 +240,18 @@ class KalmanFilters:
             columns[OUTER] -= columns[INNER]
 
     def join_open_nodes(self) -> None:
-        """Count the noise that is left in the open outer node to the inner one: between leaves."""
+        """Merge the noise left in the open outer node into the inner one: between leaves."""
         for parts in (self._rows, self._columns):
             parts[INNER] += parts[OUTER]
             parts[OUTER].fill(0.0)
 
     def subtract_published(self, amount: float | FloatArray) -> None:
-        """Count the running sum from the amount that was published of it."""
+        """Subtract the published amount from the running sum."""
         total = self._means[SUM]
         _subtract(total, np.array(amount), total)
 
     def fade(self, part: float | FloatArray) -> None:
-        """Move the mean over the past, which SUM is measured from, towards SUM by this part.
+        """Move the mean of the past, the reference point of SUM, towards SUM by this part.
 
         With t values behind and w more to come, w/(t + w): they count as what they begin with.
         """
@@ -260,13 +260,13 @@ class KalmanFilters:
         _multiply(column, kept, column)
 
     def inflate_level(self, share: float | FloatArray) -> None:
-        """Add variance: the cap changed, and may have moved the level by this share of itself."""
+        """Add variance after a change of cap, which may have moved the level by this share."""
         self.covariance[LEVEL, LEVEL] += (share * self.mean[LEVEL]) ** 2
 
 
 @lru_cache(maxsize=512)  # of all filters: trees have few shares
 def _filter_direction(share: float, count: int) -> tuple[FloatArray, FloatArray]:
-    """The two entries of h that are not 0, for every entry of a row, and once for each."""
+    """The two nonzero entries of h, repeated for every entry of a row, and once each."""
     narrow = np.repeat([[1.0 - share], [share]], count, axis=1)
     wide = np.repeat(narrow[:, np.newaxis], SIZE + 1, axis=1)
     for shared in (narrow, wide):
@@ -275,7 +275,7 @@ def _filter_direction(share: float, count: int) -> tuple[FloatArray, FloatArray]
 
 
 def weigh_filters(halvings: list[float], roots: list[float]) -> Weights:
-    """Weights of models whose likelihoods are 2^−halvings/root, those without any left out."""
+    """Weights of models with likelihoods 2^−halvings/root, without those of negligible weight."""
     least = min(halvings)
     most = least + NOTHING
     found, total, table = [], 0.0, POWERS
@@ -293,7 +293,7 @@ def weigh_filters(halvings: list[float], roots: list[float]) -> Weights:
 
 
 def mixed_filters(weights: Weights, values: list[float]) -> float:
-    """Weighted mean, summed in a fixed order."""
+    """The weighted mean, summed in a fixed order."""
     total = 0.0
     for model, weight in weights:
         total += weight * values[model]

@@ -25,7 +25,7 @@ MOST_LEVELS = 3  # two open nodes above the leaf
 
 @dataclass(frozen=True)
 class NoisyLeaf:
-    """What happens to the noise around one leaf; variances in the caller's unit, squared.
+    """The noise state before and after one leaf; variances in the caller's unit, squared.
 
     Attributes:
         outer: variance of an outer node that begins here; None: none begins.
@@ -43,13 +43,13 @@ class NoisyLeaf:
 
     @property
     def coarsest(self) -> float:
-        """Variance of a coarsest node that begins here; 0: none begins."""
+        """The variance of a coarsest node that begins here; 0: none does."""
         if self.outer is not None:
             return self.outer
         return 0.0 if self.inner is None or self.inner_share else self.inner
 
     def reweighted(self, times: float) -> NoisyLeaf:
-        """The same leaf with the variance of a coarsest node that begins here multiplied."""
+        """The same leaf, with the variance of a coarsest node that begins here multiplied."""
         if not self.coarsest:
             return self
         coarsest = self.coarsest * times
@@ -57,12 +57,12 @@ class NoisyLeaf:
 
     @cached_property
     def contrast(self) -> FloatArray:
-        """The variance as an array without dimensions: numpy handles it faster."""
+        """The variance as a 0-dimensional array, which numpy handles faster."""
         return np.array(self.variance)
 
 
 class NoisyLeaves(NamedTuple):
-    """`NoisyLeaf` of many blocks, an entry each; `inner`, `outer` are None where none begins."""
+    """`NoisyLeaf` for many blocks, one entry each; `inner`, `outer` are None where none begins."""
 
     outer: FloatArray | None
     inner: FloatArray | None
@@ -71,7 +71,7 @@ class NoisyLeaves(NamedTuple):
     contrast: FloatArray
 
     def of(self, columns: IntArray) -> NoisyLeaves:
-        """The leaves of these blocks, in this order."""
+        """The leaves of these blocks, in order."""
         outer, inner, handed, share, contrast = self
         return NoisyLeaves(
             None if outer is None else outer[columns],
@@ -83,7 +83,7 @@ class NoisyLeaves(NamedTuple):
 
 
 def noisy_leaves_side_by_side(leaves: Sequence[NoisyLeaf]) -> NoisyLeaves:
-    """The leaf at one place of several trees of one shape."""
+    """The leaf at the same place in several trees of one shape."""
     first = leaves[0]
     return NoisyLeaves(
         None if first.outer is None else np.array([leaf.outer for leaf in leaves]),
@@ -95,7 +95,7 @@ def noisy_leaves_side_by_side(leaves: Sequence[NoisyLeaf]) -> NoisyLeaves:
 
 
 def leaf_noise_path(nodes: Sequence[int], variances: Sequence[float]) -> tuple[NoisyLeaf, ...]:
-    """The leaves of a tree of at most three levels, in order; coarsest level first."""
+    """The leaves of a tree with at most three levels, in order; coarsest level first."""
     return _leaf_noise_path(tuple(nodes), tuple(variances))
 
 

@@ -1,4 +1,4 @@
-"""The models' weights: packed into one integer, and for many streams at once.
+"""Weights of the models: packed into one integer, and for many streams at once.
 
 Packed, a weight has four bits, in fifteenths.
 
@@ -34,7 +34,7 @@ UNDECIDED = _MOST  # before the first block: the first model
 
 
 def packed_weights(weights: Weights, cycles: Sequence[float] = ()) -> int:
-    """Pack weights that sum to 1; those below a thirtieth are left out.
+    """Pack weights that add up to 1; those below a thirtieth are left out.
 
     `cycles` are the probabilities of a cycle, of each amplitude: in the places of more models.
     """
@@ -43,14 +43,14 @@ def packed_weights(weights: Weights, cycles: Sequence[float] = ()) -> int:
 
 
 def packed_weight_rows(weights: FloatArray) -> list[int]:
-    """`packed_weights` of the weights of many streams, a row each."""
+    """`packed_weights` for many streams, one row each."""
     parts = (weights * _MOST + 0.5).astype(np.int64)
     found: list[int] = np.left_shift(parts, _BITS * np.arange(COUNT)).sum(axis=1).tolist()
     return found
 
 
 def unpacked_weights(model_weights: int) -> Weights:
-    """Unpack weights; they sum to 1, with and without a cycle together.
+    """Unpack weights; they add up to 1, with and without a cycle together.
 
     Raises:
         ValueError: all weights are 0, or one is of an unknown model: a damaged record.
@@ -63,7 +63,7 @@ def unpacked_weights(model_weights: int) -> Weights:
 
 
 def check_packed_weights(model_weights: int, *, cycles: bool) -> None:
-    """Refuse what `unpacked_weights` refuses, and weights of a cycle where there is none.
+    """Refuse what `unpacked_weights` refuses, and cycle weights where there is no cycle.
 
     Raises:
         ValueError: a damaged record.
@@ -76,20 +76,20 @@ def check_packed_weights(model_weights: int, *, cycles: bool) -> None:
 
 
 def cycle_weights(model_weights: int) -> list[float]:
-    """The probabilities of a cycle, of each amplitude there is room for; at most 1 together."""
+    """The probabilities of a cycle at each amplitude that has room; at most 1 together."""
     parts = [model_weights >> _BITS * place & _MOST for place in range(COUNT, MOST_MODELS)]
     total = max(_MOST, sum(parts))
     return [part / total for part in parts]
 
 
 def weight_halving_rows(mahalanobis: FloatArray, exponent: NDArray[np.int32]) -> FloatArray:
-    """`KalmanFilters.halvings`."""
+    """`KalmanFilters.halvings` for many streams, one row each."""
     found: FloatArray = mahalanobis / DISTANCE_PER_HALVING + exponent * 0.5
     return found
 
 
 def weight_rows(halvings: FloatArray, determinant: FloatArray) -> FloatArray:
-    """Posterior probabilities of the models of each stream."""
+    """Posterior probabilities of each stream's models."""
     least = halvings.min(axis=1, keepdims=True)
     some = halvings < least + NOTHING
     times = np.where(some, halvings - least, 0.0)
@@ -99,6 +99,6 @@ def weight_rows(halvings: FloatArray, determinant: FloatArray) -> FloatArray:
 
 
 def mixed_rows(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """`kalman.mixed` of each stream."""
+    """`mixed_filters` for each stream."""
     found: FloatArray = np.cumsum(weights * values, axis=1)[:, -1]
     return found

@@ -55,7 +55,7 @@ COUNT = len(WALKS) + len(SWINGS) + 1
 
 @dataclass(frozen=True, eq=False)  # known by identity: caches ask for it often
 class Models:
-    """Models side by side, per value: one array entry each."""
+    """Several models, one array entry each; numbers are per value."""
 
     walk: FloatArray  # variance of the level's step
     variance: FloatArray  # of the swing; 0: none
@@ -64,11 +64,11 @@ class Models:
 
     @property
     def count(self) -> int:
-        """Number of models."""
+        """The number of models."""
         return self.walk.size
 
     def only(self, index: int) -> Models:
-        """The model of this index alone: the same object every time."""
+        """The model with this index alone: the same object every time."""
         return self._each[index]
 
     @cached_property
@@ -142,14 +142,14 @@ class StateTransition:
         each = np.stack((lengths, swing_sums))
         self.growth: FloatArray = np.repeat(each[:, np.newaxis], SIZE + 1, axis=1)
         self.own_growth: FloatArray = np.repeat(each, GROWING, axis=0)
-        # Of the first model, or of all, as plain numbers.
+        # As plain numbers: of the first model, or of all models.
         self.swing_decay = float(decay[0])
         self.width, self.swing_sums = float(lengths[0]), swing_sums.tolist()
         self.swing_row = swing_sums
 
 
 def models_side_by_side(parts: Sequence[StateTransition], columns: IntArray) -> StateTransition:
-    """Join transitions: column k is that of `parts[columns[k]]`, each of a single model."""
+    """Join transitions: column k is that of `parts[columns[k]]`, each of one model."""
     found = copy(parts[0])
     for name, part in vars(found).items():
         if isinstance(part, np.ndarray):
@@ -157,6 +157,12 @@ def models_side_by_side(parts: Sequence[StateTransition], columns: IntArray) -> 
             setattr(found, name, every[..., columns])
     found.swing_sums = found.swing_row.tolist()
     return found
+
+
+@lru_cache(maxsize=256)
+def state_transition_over(horizon: int, width: int, scatter: float) -> StateTransition:
+    """The transition of all models over a cell; cached, since a horizon has few widths."""
+    return StateTransition(models(horizon, scatter=scatter), width)
 
 
 @lru_cache(maxsize=4096)  # a horizon has few widths, and every smoother needs all of them again

@@ -1,1 +1,1 @@
-"""The mixtures of many streams in arrays, side by side: the bits that each has alone."""
+"""The mixtures of many streams, computed in arrays with the bits that each has alone."""

@@ -1,4 +1,4 @@
-"""`CapSteps` of many streams, in arrays: whole numbers and levels, a row for each."""
+"""`CapSteps` of many streams, in arrays: steps and levels, one row for each stream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def observe_cap_steps(
     highest: int,
     ends: tuple[int, int],
 ) -> FloatArray:
-    """Take the means of blocks, in units (0: none was measured); both arrays are moved on.
+    """Take the means of blocks, in units (0: not measured), and update both arrays.
 
     They count as shares of the upper of both `ends`; where there is a lower one, a mean below 0
     says nothing about the upper one.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.estimate.mixture.catch_up import CatchUp
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import (
     DISTANCE_PER_HALVING,
     KalmanFilters,
@@ -34,6 +35,7 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import (
     SUM,
     SWING,
     models,
+    state_transition_over,
 )
 from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
     EndedLeaves,
@@ -46,7 +48,6 @@ from tidegate.estimate.mixture.many_streams.wide_kalman_filters import (
     packed_filters,
     unpacked_filters,
 )
-from tidegate.estimate.mixture.mixture_run import mixture_transition
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.state_as_bytes import State
 
@@ -56,7 +57,7 @@ _ENTRIES = SIZE * (SIZE + 1)
 
 
 class FiltersOfManyStreams:
-    """The filters by stream: [P | m] of every model, the models' likelihoods and weights.
+    """The filters by stream: [P | m] of every model, likelihoods and weights of the models.
 
     Means are those of the present cell, covariances those of the beginning of the open leaf: they
     do not depend on data, so they are brought up to date when the leaf ends, all cells in one go.
@@ -76,7 +77,7 @@ class FiltersOfManyStreams:
         self.weights: FloatArray = np.zeros((0, count))
 
     def grow(self, room: int) -> None:
-        """Room for more streams; they `begin`."""
+        """Make room for more streams; they `begin`."""
         had, count = self.weights.shape
         larger = np.zeros((_ENTRIES, room, count))
         larger[:, :had] = self._augmented
@@ -88,7 +89,7 @@ class FiltersOfManyStreams:
         self.weights = np.concatenate((self.weights, np.zeros(rest)))
 
     def begin(self, codes: IntArray) -> None:
-        """Let these streams be at their beginning."""
+        """Reset these streams to their beginning."""
         first = KalmanFilters(self._models)
         self._augmented[:, codes] = first.augmented.reshape(_ENTRIES, 1, -1)
         self._mahalanobis[codes], self._exponent[codes] = 0.0, 0
@@ -96,7 +97,7 @@ class FiltersOfManyStreams:
         self.weigh(codes)
 
     def copy(self, source: int, targets: IntArray) -> None:
-        """Let some streams be as this one."""
+        """Copy the state of one stream to others."""
         self._augmented[:, targets] = self._augmented[:, source : source + 1]
         for part in (self._mahalanobis, self._determinant, self._exponent, self.weights):
             part[targets] = part[source]
@@ -104,7 +105,7 @@ class FiltersOfManyStreams:
     # -- chunks ----------------------------------------------------------------------------------
 
     def _chunks(self, codes: IntArray) -> Iterator[tuple[slice, IntArray, KalmanFilters]]:
-        """Which of the codes, the same filled up, and filters that hold their [P | m]."""
+        """Chunks of the codes, the same filled up, and filters that hold their [P | m]."""
         for start in range(0, codes.size, _CHUNK):
             here = slice(start, min(start + _CHUNK, codes.size))
             part = codes[here]
@@ -125,7 +126,7 @@ class FiltersOfManyStreams:
         self._augmented.view(item)[:, codes] = found[:, : codes.size].view(item)
 
     def _each(self, numbers: FloatArray, padded: IntArray) -> FloatArray:
-        """Repeat one number a stream as one a filter."""
+        """Repeat each stream's number for its filters."""
         filled = np.concatenate((numbers, np.full(padded.size - numbers.size, numbers[0])))
         return np.repeat(filled, self._models.count)
 
@@ -138,18 +139,17 @@ class FiltersOfManyStreams:
         ends: IntArray,
         leaves: EndedLeaves | None,
         unit: FilterUnit,
+        catch_up: CatchUp | None = None,
     ) -> FloatArray:
-        """Cells of one width end at these positions; give whole sums that correct running sums.
+        """End cells of one width at these positions; return integer sums that correct running sums.
 
         `MixtureRun._end_cell` of many streams. `leaves` are those that end with the cells; None:
         none does. Then only means are needed now: covariances wait for the end of the leaf.
         """
-        over = mixture_transition(self._horizon, width, SCATTER)
-        threshold, added = unit.threshold, unit.truncated * width
+        over = state_transition_over(self._horizon, width, SCATTER)
         growth = over.width * self.means(LEVEL, codes) + over.swing_row * self.means(SWING, codes)
         ages = np.minimum(ends - width, self._horizon)
-        kept = 1.0 - width / (ages + width)
-        sums = self.means(SUM, codes) * kept[:, np.newaxis] + growth
+        sums = self.means(SUM, codes) * (1.0 - width / (ages + width))[:, np.newaxis] + growth
         for entry in (LEAF, INNER):
             self._means[entry][codes] += growth
         self._means[SWING][codes] *= over.decay[SWING, MEAN]
@@ -157,13 +157,14 @@ class FiltersOfManyStreams:
             self._means[SUM][codes] = sums
             self._end_leaves(codes, ends, leaves)
             sums = self.means(SUM, codes)
-        expected = mixed_rows(self.weights[codes], sums)
-        whole: FloatArray = np.floor(expected * threshold + added + 0.5)
+        threshold, added = unit.threshold, unit.truncated * width
+        known = mixed_rows(self.weights[codes], sums) * threshold + added
+        whole: FloatArray = np.floor((known if catch_up is None else catch_up.of(known)) + 0.5)
         self._means[SUM][codes] = sums - ((whole - added) / threshold)[:, np.newaxis]
         return whole
 
     def _end_leaves(self, codes: IntArray, ends: IntArray, leaves: EndedLeaves) -> None:
-        """Bring covariances up to the end of leaves, cell by cell; then update all."""
+        """Predict covariances up to the end of leaves, cell by cell; then update all."""
         for here, padded, filters in self._chunks(codes):
             part, means = codes[here], filters.mean.copy()
             position = ends[here] - sum(leaves.widths)
@@ -199,7 +200,7 @@ class FiltersOfManyStreams:
         self.weigh(codes)
 
     def open_leaves(self, codes: IntArray, leaves: NoisyLeaves) -> None:
-        """Nodes of trees begin with a leaf of each stream: the same kind of nodes for all."""
+        """Begin tree nodes with a leaf of each stream: the same kinds of nodes for all."""
         outer, inner, handed, *_ = leaves
         for here, padded, filters in self._chunks(codes):
             filters.open_leaf(
@@ -214,13 +215,13 @@ class FiltersOfManyStreams:
             self._put_back(codes[here], filters)
 
     def inflate_level(self, codes: IntArray, shares: FloatArray) -> None:
-        """Caps changed, and may have moved levels by these shares of themselves."""
+        """Add variance after changes of caps, which may have moved levels by these shares."""
         level = LEVEL * (SIZE + 1) + LEVEL
         self._augmented[level, codes] += (shares[:, np.newaxis] * self.means(LEVEL, codes)) ** 2
 
     def forecast(self, codes: IntArray, width: int) -> FloatArray:
         """Expected sums of the values of the next cells, all of one width."""
-        over = mixture_transition(self._horizon, width, SCATTER)
+        over = state_transition_over(self._horizon, width, SCATTER)
         levels, swings = self.means(LEVEL, codes), self.means(SWING, codes)
         return mixed_rows(self.weights[codes], over.width * levels + over.swing_row * swings)
 
@@ -229,17 +230,17 @@ class FiltersOfManyStreams:
         return self._augmented[MEAN :: SIZE + 1]
 
     def means(self, entry: int, codes: IntArray) -> FloatArray:
-        """The means of an entry of the state, a row for each stream."""
+        """The means of one state entry, one row for each stream."""
         found: FloatArray = self._augmented[entry * (SIZE + 1) + MEAN, codes]
         return found
 
     def weigh(self, codes: IntArray) -> None:
-        """Weigh the models by their likelihoods."""
+        """Update the models' weights from their likelihoods."""
         halvings = weight_halving_rows(self._mahalanobis[codes], self._exponent[codes])
         self.weights[codes] = weight_rows(halvings, self._determinant[codes])
 
     def reconsider(self, codes: IntArray) -> None:
-        """`MixtureRun._reconsider`: every model gets a second chance at a new horizon."""
+        """`MixtureRun._reconsider`: at a new horizon, every model gets a second chance."""
         halvings = weight_halving_rows(self._mahalanobis[codes], self._exponent[codes])
         behind = np.minimum(halvings - halvings.min(axis=1, keepdims=True), SECOND_CHANCE)
         self._mahalanobis[codes] = behind * DISTANCE_PER_HALVING
@@ -249,7 +250,7 @@ class FiltersOfManyStreams:
     # -- one stream ------------------------------------------------------------------------------
 
     def stream_state(self, code: int, widths: Sequence[int], end: int) -> dict[str, Any]:
-        """The filters of a stream as `MixtureRun.state` has them.
+        """The filters of one stream in the form of `MixtureRun.state`.
 
         Cells of these `widths` of the open leaf are complete, the last one at `end`.
         """
@@ -259,7 +260,7 @@ class FiltersOfManyStreams:
             means, position = filters.mean.copy(), end - sum(widths)
             for width in widths:
                 filters.fade(width / (min(position, self._horizon) + width))
-                filters.predict(mixture_transition(self._horizon, width, SCATTER))
+                filters.predict(state_transition_over(self._horizon, width, SCATTER))
                 position += width
             filters.mean[:] = means
         return {
@@ -270,7 +271,7 @@ class FiltersOfManyStreams:
         }
 
     def restore_stream(self, code: int, state: State) -> None:
-        """Let a stream be where `MixtureRun.state` says, between leaves."""
+        """Restore one stream from `MixtureRun.state`, between leaves."""
         self._augmented[:, code] = state["augmented"].reshape(_ENTRIES, -1)
         self._mahalanobis[code] = state["mahalanobis"]
         self._determinant[code] = state["determinant"]
@@ -280,7 +281,7 @@ class FiltersOfManyStreams:
     # -- state -----------------------------------------------------------------------------------
 
     def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue these streams."""
+        """The state to resume these streams from."""
         return {
             **packed_filters(self._augmented[:, start:end], self._models.variance > 0),
             "mahalanobis": self._mahalanobis[start:end].reshape(-1),
@@ -289,7 +290,7 @@ class FiltersOfManyStreams:
         }
 
     def restore(self, codes: IntArray, state: State) -> None:
-        """Continue streams of a `state`."""
+        """Restore streams from `state`."""
         shape = codes.size, self._models.count
         swings = self._models.variance > 0
         self._augmented[:, codes] = unpacked_filters(state, codes.size, swings)

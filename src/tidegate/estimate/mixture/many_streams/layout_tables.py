@@ -1,4 +1,4 @@
-"""The cells of all layouts that are in use, as tables: many streams look up theirs at once."""
+"""The cells of all layouts in use, as tables: many streams look up theirs at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.mixture.kalman_filter.block_cells import BlockCells, cells_of
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf
+from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaf, NoisyLeaves
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Layout, Perturber
 
@@ -22,7 +22,7 @@ NOTHING, OWN_INNER, HANDED_INNER, OUTER_AND_INNER = range(4)
 
 
 class LayoutTables:
-    """Tables of layouts: one row for each layout and θ, one column for each cell.
+    """Tables of layouts: a row for each layout and θ, a column for each cell.
 
     A row is filled before anybody learns its number, and tables that grow are replaced: others may
     look up the rows that there are meanwhile.
@@ -36,6 +36,7 @@ class LayoutTables:
         opens: which nodes of the tree begin with a cell.
         outer, inner, inner_share: of these, as in `NoisyLeaf`; 0 where there is none.
         length, cap, count, leaves: values of a block, where they are truncated, its cells, leaves.
+        calm: whether it is a coarse tree (`BlockCells.calm`).
         doubt: standard error of the mean of a block.
         deviation: of the noise of a leaf, before leaves are made consistent.
     """
@@ -47,7 +48,7 @@ class LayoutTables:
     }  # fmt: skip
     _BY_ROW: ClassVar[dict[str, Any]] = {
         "length": np.int64, "cap": np.int64, "count": np.int64, "leaves": np.int64,
-        "doubt": np.float64, "deviation": np.float64,
+        "calm": np.bool_, "doubt": np.float64, "deviation": np.float64,
     }  # fmt: skip
 
     widths: IntArray
@@ -63,6 +64,7 @@ class LayoutTables:
     cap: IntArray
     count: IntArray
     leaves: IntArray
+    calm: NDArray[np.bool_]
     doubt: FloatArray
     deviation: FloatArray
 
@@ -81,7 +83,7 @@ class LayoutTables:
         return len(self.cells)
 
     def row(self, layout: Layout, threshold: int) -> int:
-        """The row of a layout; it gets one when it is first asked for."""
+        """The row of a layout; added when it is first needed."""
         found = self._rows.get((layout, threshold))
         if found is None:
             with self._lock:
@@ -109,7 +111,7 @@ class LayoutTables:
         self.inner[row, begins] = [leaf.inner or 0.0 for leaf in cells.path]
         self.inner_share[row, begins] = [leaf.inner_share for leaf in cells.path]
         self.length[row], self.cap[row] = tree.length, tree.cap
-        self.count[row], self.leaves[row] = count, tree.leaves
+        self.count[row], self.leaves[row], self.calm[row] = count, tree.leaves, cells.calm
         self.doubt[row] = math.sqrt(tree.nodes[0] * tree.variances[0]) / tree.length
         self.deviation[row] = math.sqrt(tree.variances[-1])
         self.cells.append(cells)
@@ -134,10 +136,17 @@ class LayoutTables:
         self.leaf[:, had[1] :] = NO_LEAF
 
     def leaf_widths_of(self, rows: IntArray, leaves: IntArray) -> IntArray:
-        """How many values these leaves have, one of each row."""
+        """How many values these leaves have, one leaf of each row."""
         length, count = self.length[rows], self.leaves[rows]
         widths: IntArray = (leaves + 1) * length // count - leaves * length // count
         return widths
+
+    def opened_nodes(self, kind: int, at: tuple[IntArray, IntArray]) -> NoisyLeaves:
+        """The nodes of this kind that begin with cells, by row and place."""
+        handed: float | FloatArray = 0.0 if kind == OWN_INNER else self.inner_share[at]
+        outer = self.outer[at] if kind == OUTER_AND_INNER else None
+        facts = self.share[at], self.contrast[at]  # of no use here
+        return NoisyLeaves(outer, self.inner[at], handed, *facts)
 
     def place(self, row: int, values: IntArray) -> tuple[IntArray, IntArray]:
         """How many cells are complete after `values` values of a block, and the values since."""
@@ -146,7 +155,7 @@ class LayoutTables:
         return cell, values - edges[cell]
 
     def only(self, rows: IntArray) -> IntArray:
-        """Keep these rows; give their new numbers. For tables that nobody else looks at."""
+        """Keep these rows only; return their new numbers. For tables with one user."""
         kept = [self.cells[row] for row in rows.tolist()]
         self.__init__()  # type: ignore[misc]
         return np.array([self.row(cells.tree, cells.unit) for cells in kept], dtype=np.int64)
@@ -162,7 +171,7 @@ def _opened_layouts(leaf: NoisyLeaf) -> int:
 
 @lru_cache(maxsize=8)
 def shared_layout_tables(threshold: int, perturber: Perturber, ceiling: int) -> LayoutTables:
-    """The tables of all runs with these settings: public, and the same for all of them.
+    """The tables of all runs with these settings, which are public: shared by all of them.
 
     A shard of Spark is resumed for every batch: it would build them again each time.
     """

@@ -1,4 +1,4 @@
-"""Many streams' mixtures at work, side by side: what `MixtureRun` does, bit for bit.
+"""The mixtures of many streams in arrays: what `MixtureRun` does, bit for bit.
 
 All have one θ, of which `below` lies below 0, and one perturber, and begin at position 0; they may
 be at different positions. Options, borders of blocks and costs of trees are the same for all and
@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaves
+from tidegate.estimate.mixture.catch_up import CatchUp
 from tidegate.estimate.mixture.kalman_filter.model_weights import mixed_rows
 from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
     FIRST_COUNTS,
@@ -22,12 +22,7 @@ from tidegate.estimate.mixture.many_streams.cap_steps_of_many_streams import (
     observe_cap_steps,
 )
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import FiltersOfManyStreams
-from tidegate.estimate.mixture.many_streams.layout_tables import (
-    NO_LEAF,
-    OUTER_AND_INNER,
-    OWN_INNER,
-    shared_layout_tables,
-)
+from tidegate.estimate.mixture.many_streams.layout_tables import NO_LEAF, shared_layout_tables
 from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import (
     EndedLeaves,
     FilterUnit,
@@ -42,7 +37,7 @@ from tidegate.state_as_bytes import State
 
 
 class MixtureOfManyStreams:
-    """The mixture of each stream: filters, place in its block, forecast, what decides its trees.
+    """The mixture of each stream: filters, place in its block, forecast, data for choosing trees.
 
     Attributes:
         position: values that were published.
@@ -76,9 +71,16 @@ class MixtureOfManyStreams:
     doubt: FloatArray
 
     def __init__(
-        self, threshold: int, truncated: float, perturber: Perturber, ceiling: int, below: int = 0
+        self,
+        threshold: int,
+        truncated: float,
+        perturber: Perturber,
+        ceiling: int,
+        below: int = 0,
+        catch_up: float = 1.0,
     ) -> None:
         self._threshold, self._below, self._ceiling = threshold, below, ceiling
+        self._catch_up = catch_up
         self._unit = FilterUnit(threshold, truncated * (threshold - below - below))
         self._perturber, self._horizon = perturber, perturber.horizon
         self._borders = [
@@ -94,7 +96,7 @@ class MixtureOfManyStreams:
         self._step_levels: FloatArray = np.zeros((0, len(STEP_LEVELS)))
 
     def grow(self, room: int) -> None:
-        """Room for more streams, each at its beginning: they all begin alike."""
+        """Make room for more streams; they all begin with the same state."""
         had = self.position.size
         more = room - had
         for name in (*self._PLACES, *self._LEVELS):
@@ -108,7 +110,7 @@ class MixtureOfManyStreams:
         self._copy(had, np.arange(had + 1, room))
 
     def begin_again(self, code: int) -> None:
-        """Forget a stream: it is as one that has not begun."""
+        """Reset a stream to its beginning."""
         self._clear(code)
         self.begin_blocks(np.array([code]))
 
@@ -128,11 +130,11 @@ class MixtureOfManyStreams:
     # -- what to publish -------------------------------------------------------------------------
 
     def leaves(self, codes: IntArray) -> IntArray:
-        """Which leaf ends with the present cell of each stream; `NO_LEAF`: none."""
+        """The leaf that ends with the present cell of each stream; `NO_LEAF`: none."""
         return self.tables.leaf[self.row[codes], self.cell[codes]]
 
     def end_cells(self, codes: IntArray, sums: IntArray) -> tuple[FloatArray, IntArray]:
-        """The present cells of these streams (none twice) are full.
+        """End the present cells of these distinct streams.
 
         `sums` are noisy, of the leaves that end; anything where none does. Gives the whole sums of
         the cells, in units, and the streams that began a block.
@@ -148,7 +150,7 @@ class MixtureOfManyStreams:
     def publish_cells(
         self, codes: IntArray, sums: IntArray
     ) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Publish cells without what follows, and say with which of them a block ends."""
+        """Publish the cells without what follows; return which of them end a block."""
         tables, row, cell = self.tables, self.row[codes], self.cell[codes]
         closing = tables.leaf[row, cell] != NO_LEAF
         self.total[codes[closing]] += sums[closing]
@@ -163,7 +165,8 @@ class MixtureOfManyStreams:
                 leaves = EndedLeaves(widths, tables.share[at], tables.contrast[at], noisy[same])
             some = codes[same]
             facts = int(width[first]), self.position[some], leaves, self._unit_of(some, width[same])
-            wholes[same] = self.filters.end_cells(some, *facts)
+            forecasts, calm = width[same] * self.prediction[some], tables.calm[row[same]]
+            wholes[same] = self.filters.end_cells(some, *facts, self._catching_up(forecasts, calm))
         self.cell[codes] = cell + 1
         last: NDArray[np.bool_] = cell + 1 == tables.count[row]
         ended = codes[last]
@@ -171,13 +174,17 @@ class MixtureOfManyStreams:
         self.doubt[ended] = tables.doubt[row[last]]
         return wholes, last
 
+    def _catching_up(self, forecasts: FloatArray, calm: NDArray[np.bool_]) -> CatchUp | None:
+        return CatchUp(forecasts, calm, self._catch_up) if self._catch_up < 1.0 else None
+
     def _begin_cells(self, codes: IntArray) -> None:
         row, cell = self.row[codes], self.cell[codes]
         kinds = self.tables.opens[row, cell]
         opening = np.flatnonzero(kinds)
         for same in alike_in_many_streams(kinds[opening]):
             at = opening[same]
-            self._open_leaves(codes[at], int(kinds[at[0]]), (row[at], cell[at]))
+            nodes = self.tables.opened_nodes(int(kinds[at[0]]), (row[at], cell[at]))
+            self.filters.open_leaves(codes[at], nodes)
         self.filled[codes] = 0
         self.width[codes] = width = self.tables.widths[row, cell]
         for same in alike_in_many_streams(width):
@@ -188,21 +195,14 @@ class MixtureOfManyStreams:
             grains = np.floor(level * FORECAST_GRAIN + 0.5)
             self.prediction[some] = grains / FORECAST_GRAIN
 
-    def _open_leaves(self, codes: IntArray, kind: int, at: tuple[IntArray, IntArray]) -> None:
-        tables = self.tables
-        handed: float | FloatArray = 0.0 if kind == OWN_INNER else tables.inner_share[at]
-        outer = tables.outer[at] if kind == OUTER_AND_INNER else None
-        facts = tables.share[at], tables.contrast[at]  # of no use here
-        self.filters.open_leaves(codes, NoisyLeaves(outer, tables.inner[at], handed, *facts))
-
     def _unit_of(self, codes: IntArray, filled: int | IntArray) -> FilterUnit:
-        """The units of these filters, whose open cells have `filled` values."""
+        """The units of these filters; their open cells have `filled` values."""
         return self._unit
 
     # -- which tree ------------------------------------------------------------------------------
 
     def begin_blocks(self, codes: IntArray) -> None:
-        """Choose a tree for the next block of each stream, and begin it."""
+        """Choose a tree for the next block of each stream, and begin the block."""
         chunk, within = np.divmod(self.position[codes], self._horizon)
         kind = np.minimum(chunk, 1)
         number = np.where(
@@ -228,7 +228,7 @@ class MixtureOfManyStreams:
     def _choose(
         self, codes: IntArray, options: tuple[Layout, ...], threshold: int, below: int
     ) -> None:
-        """`MixtureRun.choose` of streams at the same place of a horizon, with one θ."""
+        """`MixtureRun.choose` for streams at the same place of a horizon, with the same θ."""
         age = min(int(self.position[codes[0]]), self._horizon)
         highest = options[-1].cap_step
         steps = self._cap_steps(codes, highest, threshold, below)
@@ -253,7 +253,7 @@ class MixtureOfManyStreams:
                     self.row[mine] = self.tables.row(options[chosen], threshold)
 
     def _cap_steps(self, codes: IntArray, highest: int, threshold: int, below: int) -> IntArray:
-        """Let the cap of each stream follow the mean of its last block."""
+        """Adapt the cap of each stream to the mean of its last block."""
         counts, levels = self._step_counts[codes], self._step_levels[codes]
         means = self.measured[codes], self.doubt[codes]
         inflated = observe_cap_steps(counts, levels, *means, highest, (threshold - below, below))
@@ -264,7 +264,7 @@ class MixtureOfManyStreams:
         return found_steps
 
     def state(self, start: int, end: int) -> dict[str, NDArray[np.generic]]:
-        """All that is needed to continue these streams."""
+        """The state to resume these streams from."""
         return {
             **{name: getattr(self, name)[start:end] for name in self.STATE},
             "step_counts": self._step_counts[start:end].astype(np.int32).reshape(-1),
@@ -273,7 +273,7 @@ class MixtureOfManyStreams:
         }
 
     def restore(self, codes: IntArray, state: State) -> None:
-        """Continue streams of a `state`."""
+        """Restore streams from `state`."""
         self._restore_columns(codes, state)
         chunk, within = np.divmod(self.position[codes], self._horizon)
         for kind, borders in enumerate(self._borders):

@@ -1,9 +1,10 @@
-"""The filters of many streams when thresholds change: what `RescaledRun` does, bit for bit."""
+"""The filters of many streams across changes of threshold: what `RescaledRun` does, bit for bit."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from tidegate.estimate.mixture.catch_up import CatchUp
 from tidegate.estimate.mixture.kalman_filter.leaf_noise import NoisyLeaves
 from tidegate.estimate.mixture.kalman_filter.state_space_models import LEVEL, MEAN, SIZE
 from tidegate.estimate.mixture.many_streams.filters_of_many_streams import FiltersOfManyStreams
@@ -18,10 +19,10 @@ _AT_ONCE = 512  # streams whose covariances are copied: 3.5 kB each
 
 
 class RescaledFiltersOfManyStreams(FiltersOfManyStreams):
-    """Filters that go on in units of another θ, and take the sum of a whole warm-up."""
+    """Filters that can change to units of another θ, and take the sum of a whole warm-up."""
 
     def rescale(self, codes: IntArray, ratios: FloatArray) -> None:
-        """`RescaledRun.rescale`: the old θ of each stream is so many times the new one."""
+        """`RescaledRun.rescale`, with the old θ of each stream as a multiple of the new one."""
         entries = self._augmented.reshape(SIZE, SIZE + 1, *self._augmented.shape[1:])
         for start in range(0, codes.size, _AT_ONCE):
             some, times = codes[start : start + _AT_ONCE], ratios[start : start + _AT_ONCE]
@@ -46,6 +47,7 @@ class RescaledFiltersOfManyStreams(FiltersOfManyStreams):
         noise: FloatArray,
         noisy: FloatArray,
         threshold: IntArray,
+        catch_up: CatchUp | None,
     ) -> FloatArray:
         """`RescaledRun.at_once`: warm-ups of `count` values end at these positions.
 
@@ -55,4 +57,5 @@ class RescaledFiltersOfManyStreams(FiltersOfManyStreams):
         nothing, all_of_it = np.zeros(codes.size), np.ones(codes.size)
         self.open_leaves(codes, NoisyLeaves(None, noise, 0.0, all_of_it, nothing))
         leaves = EndedLeaves((count,), all_of_it, nothing, noisy)
-        return self.end_cells(codes, count, ends, leaves, FilterUnit(threshold, 0.0))
+        unit = FilterUnit(threshold, 0.0)
+        return self.end_cells(codes, count, ends, leaves, unit, catch_up)

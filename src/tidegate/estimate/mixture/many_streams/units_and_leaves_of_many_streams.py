@@ -1,4 +1,4 @@
-"""What many streams side by side have in common: units, leaves that end together, places alike."""
+"""Shared by the modules for many streams: units, leaves that end together, grouping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXACT = 1 << 53  # whole numbers below are exact as floats
 
 @dataclass(frozen=True)
 class FilterUnit:
-    """What filters count in: θ in lattice units; and what truncation takes from a value.
+    """The unit of filters: θ in lattice units; and what truncation takes from a value.
 
     One for all streams, or one for each.
     """
@@ -32,7 +32,7 @@ class FilterUnit:
 
 @dataclass(frozen=True)
 class EndedLeaves:
-    """Leaves that end together, one for each stream; their cells have the same widths.
+    """Leaves that end together, one for each stream; their cells have equal widths.
 
     Attributes:
         widths: of the cells of a leaf.
@@ -47,7 +47,7 @@ class EndedLeaves:
 
 
 def alike_in_many_streams(kinds: NDArray[np.signedinteger]) -> list[IntArray]:
-    """Places of the same kind, together."""
+    """Group the indices of equal entries."""
     if not kinds.size:
         return []
     if (kinds == kinds[0]).all():
@@ -57,7 +57,7 @@ def alike_in_many_streams(kinds: NDArray[np.signedinteger]) -> list[IntArray]:
 
 
 def grouped_streams(*columns: list[int]) -> list[tuple[tuple[int, ...], list[int]]]:
-    """Rows with the same numbers in all columns: the numbers, and which rows these are."""
+    """Group rows with equal numbers in all columns: the numbers, and the rows."""
     found: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for row, each in enumerate(zip(*columns, strict=True)):
         found[each].append(row)
@@ -65,7 +65,7 @@ def grouped_streams(*columns: list[int]) -> list[tuple[tuple[int, ...], list[int
 
 
 def ratios_of_streams(numerators: IntArray, denominators: int | IntArray) -> FloatArray:
-    """Quotients of whole numbers, correctly rounded: what Python's division gives."""
+    """Quotients of integers, correctly rounded, as Python's division gives them."""
     if numerators.size and max(-int(numerators.min()), int(numerators.max())) >= _EXACT:
         below = np.broadcast_to(denominators, numerators.shape).tolist()
         pairs = zip(numerators.tolist(), below, strict=True)

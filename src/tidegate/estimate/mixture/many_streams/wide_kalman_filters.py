@@ -1,14 +1,14 @@
-"""`WideKalmanFilters`: many streams' Kalman filters side by side; and their [P | m] in fewer bytes.
+"""`WideKalmanFilters`: the Kalman filters of many streams in arrays; and a compact form of [P | m].
 
 `KalmanFilters` is written for a dozen filters, where a call costs more than its numbers: it copies
 rows to where they are needed, adds zeros and multiplies by ones. With hundreds of filters the
 numbers cost more than the calls: here only entries that change are touched.
 
-P is symmetric but for the last bits: one half is kept whole, of the other half by how many units in
-the last place it differs, in 16 bits. Where that is not enough, the difference is kept by itself.
-Models without a swing have zeros in its row and column, which are left out. Of the rest, too, more
-than half are zeros (nodes of trees that are not open, halves that do not differ): a bit each. How
-long all that is follows from what was released, as [P | m] does.
+P is symmetric but for the last bits: one half is stored whole, and for the other half its
+difference in units in the last place, in 16 bits; larger differences are stored separately. Models
+without a swing have zeros in its row and column, which are left out. More than half of the other
+entries are zeros, too (nodes of trees that are not open, halves that do not differ): they take a
+bit each. The length of the result follows from released data, as [P | m] does.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _SMALL = np.iinfo(np.int16)
 
 
 def _places_in_filters(swing: bool) -> tuple[list[int], list[int], list[int]]:
-    """Entries of the flat [P | m]: kept whole, then the other half of P, and their counterparts."""
+    """Entries of the flat [P | m]: those kept, then the other half of P and their counterparts."""
     used = [entry for entry in range(SIZE) if swing or entry != SWING]
     pairs = [(row, column) for row in used for column in used if row < column]
     upper = [row * (SIZE + 1) + column for row, column in pairs]
@@ -82,7 +82,7 @@ _WITHOUT, _WITH = _places_in_filters(False), _places_in_filters(True)
 def packed_filters(
     augmented: FloatArray, swings: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.generic]]:
-    """`augmented` has an entry of [P | m], a stream and a model in its three dimensions."""
+    """Pack `augmented`: entries of [P | m] × streams × models."""
     whole, differences = [], []
     for (kept, lower, upper), chosen in ((_WITHOUT, ~swings), (_WITH, swings)):
         some = augmented[:, :, chosen]
@@ -107,7 +107,7 @@ def packed_filters(
 def _filters_with_zeros(
     items: NDArray[np.generic], places: NDArray[np.uint8]
 ) -> NDArray[np.generic]:
-    """Items that are not 0, at their places; up to seven zeros follow the last one."""
+    """Nonzero items at their places; up to seven zeros follow the last one."""
     used = np.unpackbits(places) > 0
     found = np.zeros(used.size, dtype=items.dtype)
     found[used] = items
@@ -115,7 +115,7 @@ def _filters_with_zeros(
 
 
 def unpacked_filters(state: State, streams: int, swings: NDArray[np.bool_]) -> FloatArray:
-    """What `packed_filters` was given."""
+    """The inverse of `packed_filters`."""
     covariance = _filters_with_zeros(state["covariance"], state["covaries"])
     last_bits = _filters_with_zeros(state["asymmetry"], state["differs"]).astype(np.int64)
     last_bits[state["asymmetric"]] = state["asymmetries"]

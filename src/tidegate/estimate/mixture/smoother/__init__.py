@@ -1,1 +1,1 @@
-"""Fixed-interval smoothers: the past of a stream again, given all that was released since."""
+"""Fixed-interval smoothers: estimates of the past given everything released since."""

@@ -1,4 +1,4 @@
-"""Kalman filters over many blocks together: those that are cut into the same cells, of any stream.
+"""Kalman filters over many blocks at once: blocks with the same cells, of any stream.
 
 Filters begin with a known state. Covariances, gains and responses to that state then depend on the
 profile of a block alone (model, tree, θ, noise factor, length), and thousands of blocks have a few
@@ -46,7 +46,7 @@ _WIDE = 100  # filters from which on calls cost less than their numbers
 
 @dataclass(frozen=True)
 class MeasuredBlock:
-    """What was released of one block: its cells, the sums of its leaves, how far it has come.
+    """The released data of one block: its cells, the sums of its leaves, its progress.
 
     `noise_factor` multiplies the variance of its coarsest nodes' noise.
     """
@@ -59,7 +59,7 @@ class MeasuredBlock:
 
 
 class BatchTransition(NamedTuple):
-    """The transition from the state x in which blocks of one kind begin to that in which they end.
+    """The transition from the state x at the beginning of a block to that at its end.
 
     The block ends in across·x + shift + noise. Its measurements have the Fisher information
     `information` about the level and the swing in x, and the information vector `hint`. One entry
@@ -81,7 +81,7 @@ class BatchTransition(NamedTuple):
 
 
 class BatchPass(NamedTuple):
-    """What filters computed at every cell, before the update at its end.
+    """What the filters computed at every cell, before the update at its end.
 
     The first axis counts cells, the last one profiles (or blocks).
     """
@@ -93,13 +93,13 @@ class BatchPass(NamedTuple):
 
     @classmethod
     def empty(cls, cells: int, count: int) -> BatchPass:
-        """Room for `count` filters."""
+        """Empty arrays for `count` filters."""
         sums, levels = np.empty((2, cells, SIZE, count))
         return cls(sums, levels, np.ones((cells, count)), np.zeros((cells, SIZE, count)))
 
 
 class BlockBatch:
-    """Blocks of one kind; `numbers` says which ones they are, `which` the profile of each.
+    """Blocks of one kind; `numbers` are their indices, `which` the profile of each.
 
     They may be of different streams, thresholds and models: every column of the filters has its
     own. All is elementwise, so each block gets the bits that it would get alone.
@@ -176,7 +176,7 @@ class BlockBatch:
 
     @cached_property
     def entries(self) -> FloatArray:
-        """The numbers that F of each cell consists of, with the opening of its leaf: six for each.
+        """The entries of F in each cell, with the opening of its leaf: six for each.
 
         What opening a leaf leaves of the inner and of the outer noise and hands from one to the
         other; then what a unit of level and of swing adds to the sums, and the decay of the swing.
@@ -199,7 +199,7 @@ class BlockBatch:
     def enter(
         self, filters: KalmanFilters, step: CellStep, columns: IntArray, rows: BatchPass, cell: int
     ) -> None:
-        """Open a leaf and predict over a cell; `columns` has the profile of each filter."""
+        """Open a leaf and predict over a cell; `columns` names the profile of each filter."""
         if step.opened is not None:
             filters.open_leaf(step.opened)
         filters.predict(self.over(step, columns))
@@ -207,7 +207,7 @@ class BlockBatch:
         rows.level_rows[cell] = filters.augmented[LEVEL, :SIZE]
 
     def over(self, step: CellStep, columns: IntArray) -> StateTransition:
-        """The transition over a cell, of the profile of each column: cells of one width are one."""
+        """The transition over a cell for each column's profile; equal widths share one."""
         key = step.widths.tobytes()  # as many as there are columns
         if key not in self._transitions:
             widths: IntArray = np.empty(len(self.profiles), dtype=np.int64)
@@ -220,7 +220,7 @@ class BlockBatch:
         return self._transitions[key]
 
     def filters(self, columns: IntArray) -> KalmanFilters:
-        """A filter for each column, of the profile that `columns` says, in a known state of 0."""
+        """One filter per column, of the profile that `columns` names, in a known state of 0."""
         every = zip(*(one.parts for one in self._models), strict=True)
         models = self._model_of[columns]
         kind = WideKalmanFilters if columns.size > _WIDE else KalmanFilters
@@ -230,14 +230,14 @@ class BlockBatch:
 
 
 def batch_direction(leaves: NoisyLeaves) -> FloatArray:
-    """The two entries of h that are not 0."""
+    """The two nonzero entries of h."""
     return np.stack((1.0 - leaves.share, leaves.share))
 
 
 def block_batches(
     streams: Sequence[Sequence[MeasuredBlock]], ones: Sequence[Models]
 ) -> list[BlockBatch]:
-    """Sort all blocks into batches of one kind: cut into the same cells, and as far along.
+    """Sort all blocks into batches of one kind: same cells, same progress.
 
     How many values their last cells have may differ. Blocks are numbered one stream after the
     other.

@@ -1,4 +1,4 @@
-"""Kalman filter and smoother from block to block: three numbers are all that a block hands on.
+"""Kalman filter and smoother from block to block; a block passes on three numbers only.
 
 Between blocks the state is the running sum, the level and the swing (`HANDED_ON`): the leaves of a
 block are closed, and its noise is its own. Later measurements depend on the level and the swing
@@ -39,7 +39,7 @@ class ChainBlock(NamedTuple):
 
 
 class BlockChain(NamedTuple):
-    """What is known about the state in which each block begins: one entry per block.
+    """The distribution of the state at the beginning of each block: one entry per block.
 
     Attributes:
         means, covariances: of the running sum, the level and the swing, given all blocks before.
@@ -63,7 +63,7 @@ def solve_chain(
     lengths: Sequence[int],
     swings: Sequence[float],
 ) -> BlockChain:
-    """Filter forward and smooth backward, in many streams at once.
+    """Filter forward and smooth backward over the blocks of many streams.
 
     Args:
         parts: the blocks of all streams, numbered one stream after the other.
@@ -100,7 +100,7 @@ def solve_chain(
 def _chain_of_one_stream(
     numbers: Sequence[FloatArray], swings: Sequence[float], found: BlockChain
 ) -> None:
-    """Block by block, as floats: on arrays of one number each step takes ten times as long."""
+    """Solve block by block, in floats: ten times as fast as arrays of one number."""
     if not numbers[-1].size:
         return
     blocks = [ChainBlock(*one) for one in zip(*(part.tolist() for part in numbers), strict=True)]
@@ -116,7 +116,7 @@ def _chains_of_many_streams(
     swings: Sequence[float],
     found: BlockChain,
 ) -> None:
-    """The blocks at one place in all streams, as arrays: the same bits."""
+    """Solve the blocks at one place of all streams in arrays: the same bits."""
     # The longest stream first: those that have a block at a place are then the first ones.
     order = np.argsort(-np.array(lengths, dtype=np.int64), kind="stable")
     left = -np.sort(-np.array(lengths, dtype=np.int64))
@@ -133,7 +133,7 @@ def _chains_of_many_streams(
 
 
 def _block_transitions(parts: Sequence[BlockBatch], count: int) -> BatchTransition:
-    """The transitions of all blocks, in their order: one entry each in every array."""
+    """The transitions of all blocks in order: one entry for each in every array."""
     shapes = ((_SIZE, _SIZE), (_SIZE, _SIZE), (2, 2), (_SIZE,), (2,))
     every = BatchTransition(*(np.empty((count, *shape)) for shape in shapes))
     for part in parts:
@@ -212,7 +212,7 @@ def _blocks_backward(
     covariances: list[Matrix],
     inflations: list[Number],
 ) -> list[Matrix]:
-    """Information filter from the last block to the first; gives Λ and λ where each block begins.
+    """Information filter from the last block to the first: Λ and λ at the beginning of each block.
 
     J and η of all later blocks are taken back over a block's transition F with noise C:
     J ← Fᵀ·(I + J·C)⁻¹·J·F, and η alike. Against the filter's (m, P), Λ = (I + J·P)⁻¹·J and
@@ -258,7 +258,7 @@ def _first_chains(vector: Vector, like: Number) -> Vector:
 
 
 def _filled_chains(vector: Vector, like: Number) -> Vector:
-    """Add zeros for streams that end with this block, of which nothing is known yet."""
+    """Append zeros for streams that end with this block, which have no later information."""
     if isinstance(like, float):
         return vector
     found: Vector = []
@@ -270,7 +270,7 @@ def _filled_chains(vector: Vector, like: Number) -> Vector:
 
 
 def _chain_inflation(change: Number, level: Number) -> Number:
-    """Squared as a single stream does it, so that many have its bits."""
+    """The inflation, squared in the same way as for one stream: the same bits."""
     if isinstance(change, float):
         return (change * level) ** 2
     return np.array([each**2 for each in (change * level).tolist()])

@@ -1,4 +1,4 @@
-"""Posterior totals of the blocks of many streams, from the states in which blocks begin and end."""
+"""Posterior totals of the blocks of many streams, from the states at their beginnings and ends."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tidegate.lattice import FloatArray
 
 
 class BlockTotals(NamedTuple):
-    """Totals of the blocks of one stream that have begun, in units of θ."""
+    """The totals of one stream's blocks that have begun, in units of θ."""
 
     sums: FloatArray
     variances: FloatArray
 
 
 def block_totals(tasks: Sequence[SmoothingTask]) -> list[BlockTotals]:
-    """The totals of the blocks of each task; of many at once, with the bits that each has alone."""
+    """The totals of the blocks of each task; many at once, with the bits that each has alone."""
     return [one for piece in pieces_of_passes(tasks) for one in _totals_of_piece(piece)]
 
 

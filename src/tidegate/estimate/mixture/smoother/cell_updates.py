@@ -1,4 +1,4 @@
-"""What happens to the state from one cell to the next: the closed-loop transition C."""
+"""The transition of the state from one cell to the next: the closed-loop transition C."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.lattice import FloatArray
 
 
 class CellUpdates(NamedTuple):
-    """The updates at the ends of cells: one entry each, in the last axis."""
+    """The updates at the ends of cells: one entry for each, in the last axis."""
 
     measured: NDArray[np.bool_]
     shares: FloatArray  # of entry.INNER in h
@@ -29,7 +29,7 @@ class CellUpdates(NamedTuple):
 
 
 def closed_loop_of_cells(updates: CellUpdates, entries: FloatArray) -> FloatArray:
-    """C of every cell but the last: a matrix each, the last axis counts them."""
+    """C of every cell but the last: one matrix each; the last axis counts cells."""
     cells = updates.measured.size
     found: FloatArray = np.tile(np.eye(entry.SIZE)[..., np.newaxis], (1, 1, cells))
     found[:, entry.LEAF] -= updates.gains * (1.0 - updates.shares)
@@ -39,7 +39,7 @@ def closed_loop_of_cells(updates: CellUpdates, entries: FloatArray) -> FloatArra
 
 
 def enter_next_cell(updates: FloatArray, entries: FloatArray) -> FloatArray:
-    """F times the columns of each matrix: from the update at the end of a cell into the next one.
+    """F times the columns of each matrix: from the update at a cell's end into the next cell.
 
     For the update I − K·hᵀ that is C. The last axis of both counts cells.
     """

@@ -1,4 +1,4 @@
-"""Posterior variances of sums between any two cells, from what profiles and blocks have.
+"""Posterior variances of sums between any two cells, computed from profiles and blocks.
 
 Given the state x₀ in which a block begins (the running sum, the level, the swing), the running sum
 S at the end of a cell has the response ρ to x₀, a variance v and covariances c with the state x₁ in
@@ -41,7 +41,7 @@ _NEAR, _PRIOR = 3, 2.0
 
 
 def cell_products(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Matrix products, one for each entry of the last axis, term after term: no library decides.
+    """Matrix products, one for each entry of the last axis, summed in a fixed order.
 
     With the small matrices' own axes first, numpy's inner loop runs over all of them.
     """
@@ -52,7 +52,7 @@ def cell_products(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def applied_to_cells(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Matrix times vector, for each entry of the last axis."""
+    """Matrix times vector for each entry of the last axis."""
     total: FloatArray = matrices[:, 0] * vectors[0]
     for term in range(1, matrices.shape[1]):
         total += matrices[:, term] * vectors[term]
@@ -60,7 +60,7 @@ def applied_to_cells(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def cell_inner_products(one: FloatArray, other: FloatArray) -> FloatArray:
-    """The inner product of two vectors, for each entry of the last axis."""
+    """The inner product of two vectors for each entry of the last axis."""
     total: FloatArray = one[0] * other[0]
     for term in range(1, len(one)):
         total += one[term] * other[term]
@@ -68,14 +68,14 @@ def cell_inner_products(one: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def _pieces_of_cells(wanted: NDArray[np.bool_]) -> Iterator[IntArray]:
-    """Where something is wanted, a piece at a time."""
+    """Split the places where `wanted` holds into pieces."""
     (places,) = wanted.nonzero()
     for start in range(0, places.size, _PIECE):
         yield places[start : start + _PIECE]
 
 
 class CellPairEnds(NamedTuple):
-    """What the covariance of a pair in two blocks takes from its cells, for arrays of cells.
+    """The terms that the covariance of two cells in different blocks takes from each cell.
 
     Attributes:
         variances: of the running sum at the end of a cell.
@@ -88,7 +88,7 @@ class CellPairEnds(NamedTuple):
     arriving: Callable[[IntArray], FloatArray]
 
     def tabulated(self, count: int) -> CellPairEnds:
-        """Compute the numbers once for all `count` cells: for more pairs than cells."""
+        """Compute the terms once for all `count` cells: for more pairs than cells."""
         pieces = list(_pieces_of_cells(np.ones(count, dtype=bool)))
         tables = (np.concatenate([of(cells) for cells in pieces], axis=-1) for of in self)
         return CellPairEnds(*(partial(np.take, table, axis=-1) for table in tables))
@@ -142,20 +142,20 @@ class CellVariances:
         return found
 
     def _parts(self, at: IntArray) -> tuple[FloatArray, FloatArray]:
-        """ρ without the running sum, and c without it."""
+        """ρ without its entry for the running sum, and c without it."""
         return self.cells.arriving[:, at], self.cells.leaving[1:, at]
 
     def _given_state(
         self, block: IntArray, arriving: FloatArray, leaving: FloatArray, own: FloatArray
     ) -> FloatArray:
-        """ρ·V·ρ − 2·ρ·X·c − c·Λ·c + v, of running sums."""
+        """ρ·V·ρ − 2·ρ·X·c − c·Λ·c + v for running sums."""
         blocks = self.blocks
         response = np.concatenate((np.ones((1, block.size)), arriving))
         parts = (blocks.covariances, blocks.crossed, blocks.told)
         return quadratic_of_cells(response, leaving, own, *(part[..., block] for part in parts))
 
     def _within_a_block(self, first: IntArray, last: IntArray) -> FloatArray:
-        """The variance of the difference of two running sums: what was before the block cancels."""
+        """The variance of the difference of two running sums in one block."""
         one, other = self.profile_of[first], self.profile_of[last]
         (arriving, leaving), (before, passed) = self._parts(other), self._parts(one)
         own = self.cells.own[one] + self.cells.own[other]
@@ -181,7 +181,7 @@ class CellVariances:
         return found
 
     def _leaving(self, cells: IntArray) -> FloatArray:
-        """Covariances of the running sum with the state after the block, given blocks so far."""
+        """Covariances of running sum and state after the block, given the blocks so far."""
         found, block, at = self.blocks.leaving, self.block_of[cells], self.profile_of[cells]
         vectors: FloatArray = self.cells.leaving[:, at] + found[0][:, block]
         vectors += applied_to_cells(
@@ -190,7 +190,7 @@ class CellVariances:
         return vectors
 
     def _arriving(self, cells: IntArray) -> FloatArray:
-        """What a unit of level and of swing before the block adds to the smoothed sum."""
+        """The response of the smoothed sum to a unit of level, and of swing, before the block."""
         block = self.block_of[cells]
         blocks, (response, leaving) = self.blocks, self._parts(self.profile_of[cells])
         with_end = leaving + blocks.leaving[0, 1:, block].T
@@ -203,7 +203,7 @@ class CellVariances:
         return found
 
     def _over(self, power: int) -> FloatArray:
-        """C over 2^power blocks from each on; beyond the end of a chain it means nothing."""
+        """C over the next 2^power blocks from each one; meaningless beyond the end of a chain."""
         while len(self._across) <= power:
             before, step = self._across[-1], 1 << (len(self._across) - 1)
             whole = before.copy()
@@ -228,10 +228,10 @@ def quadratic_of_cells(
 
 
 def _between_cells(cells: ProfileCells, first: IntArray, last: IntArray) -> FloatArray:
-    """v(S, S′) of two cells of one profile; many blocks ask for the same two."""
+    """v(S, S′) of two cells of one profile; cached, since many blocks need the same pair."""
     pairs, places = np.unique(first * cells.own.size + last, return_inverse=True)
     first, last = np.divmod(pairs, cells.own.size)
-    # The most steps first: those that go on are then the first ones.
+    # Sorted by number of steps, most first: unfinished pairs are then always the first ones.
     order = np.argsort(first - last, kind="stable")
     begin, steps = first[order], (last - first)[order]
     vectors = cells.rows[:, begin]
@@ -245,7 +245,7 @@ def _between_cells(cells: ProfileCells, first: IntArray, last: IntArray) -> Floa
 
 
 def _cell_variances_passed_on(vectors: FloatArray, at: IntArray, cells: ProfileCells) -> None:
-    """C of the cells `at` to vectors, one each, in place."""
+    """Multiply vectors by C of the cells `at`, in place."""
     updates = cells.updates
     share = updates.shares[at]
     seen = (1.0 - share) * vectors[entry.LEAF]
@@ -263,7 +263,7 @@ def _cell_variances_passed_on(vectors: FloatArray, at: IntArray, cells: ProfileC
 
 
 class CellMisfits:
-    """How much larger innovations were than a model expects, over ranges of leaves: reduced χ².
+    """Reduced χ² over ranges of leaves: by how much innovations exceed what a model expects.
 
     If a model expects too little, so may all that it says. Innovations are public, so variances can
     be scaled by them. How wrong a model is changes: after a level has moved, the newest answers are
@@ -286,7 +286,7 @@ class CellMisfits:
         self._means = np.maximum(whole / np.maximum(counts, 1), 1.0)
 
     def between(self, chains: IntArray, starts: IntArray, ends: IntArray) -> FloatArray:
-        """The misfit of ranges between `starts` and `ends`: how many leaves ended by then."""
+        """The misfit of ranges between `starts` and `ends`, given as numbers of ended leaves."""
         first, last = np.maximum(starts - _NEAR, 0), np.minimum(ends + _NEAR, self._counts[chains])
         begin = self._firsts[chains]
         found = self._sums[begin + last] - self._sums[begin + first]

@@ -1,4 +1,4 @@
-"""Filter one stream through all its cells, from block to block: what a cycle is looked for in."""
+"""Filter one stream through all its cells, block by block: the input for estimating a cycle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.lattice import FloatArray
 
 
 class FilteredCells(NamedTuple):
-    """What the filters found: one entry per cell, in the last axis.
+    """The results of the filters: one entry per cell, in the last axis.
 
     Attributes:
         rows: the row of P of the running sum, before the update at the end of the cell.

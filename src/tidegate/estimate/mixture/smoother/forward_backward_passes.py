@@ -1,4 +1,4 @@
-"""Forward and backward through the cells of many streams at once: the smoother's two passes.
+"""The forward and the backward pass of the smoother, through the cells of many streams at once.
 
 Inside blocks that begin in a known state first (`block_batches`), of whatever stream and model;
 then from block to block (`block_chain`); then the means inside (`inside_blocks`), and variances
@@ -58,12 +58,12 @@ class SmoothingTask(NamedTuple):
 
     @property
     def cells(self) -> int:
-        """About how many there are."""
+        """About how many cells it has."""
         return sum(block.cells.count for block in self.blocks)
 
 
 class SolvedPasses(NamedTuple):
-    """Solved tasks, in units of θ: one entry per edge, one task after the other.
+    """Smoothed tasks, in units of θ: one entry per edge, task after task.
 
     Attributes:
         edges: positions.
@@ -85,7 +85,7 @@ class SolvedPasses(NamedTuple):
 
 
 def pieces_of_passes(tasks: Sequence[SmoothingTask]) -> Iterator[Sequence[SmoothingTask]]:
-    """The tasks, as many at once as suit the machine."""
+    """Split the tasks into pieces that suit the machine's memory."""
     start, cells, more, before = 0, 0, 0, None
     for at, task in enumerate(tasks):
         if task.blocks is not before:  # the models of one stream share its blocks
@@ -153,7 +153,7 @@ class ChainedPasses(NamedTuple):
 
 
 def chain_of_passes(tasks: Sequence[SmoothingTask]) -> ChainedPasses:
-    """The blocks of all tasks that have begun, one task after the other."""
+    """The blocks of all tasks that have begun, task after task."""
     kept: dict[int, list[MeasuredBlock]] = {}  # models of one stream share its blocks
     for task in tasks:
         if id(task.blocks) not in kept:

@@ -1,4 +1,4 @@
-"""What is known inside blocks, once it is known in which states they begin and end.
+"""Smoothing inside blocks, given the states at which they begin and end.
 
 Means by the adjoints of the Bryson-Frazier smoother (`forward_backward_passes`). Given the state in
 which a block begins, gains and covariances are those of its profile, and the posterior mean is
@@ -18,7 +18,7 @@ from tidegate.lattice import FloatArray
 def distances_inside_blocks(
     batch: BlockBatch, means: FloatArray, covariances: FloatArray
 ) -> FloatArray:
-    """e²/s of every leaf, a column for each block, if it begins with this mean and covariance.
+    """e²/s of every leaf, a column for each block, from this mean and covariance at its beginning.
 
     Given the level and the swing x in which a block begins, innovations are e₀ − c·x, of
     variance s₀: recursive least squares for x gives e and s.
@@ -48,7 +48,7 @@ def distances_inside_blocks(
 def smoothed_inside_blocks(
     batch: BlockBatch, begun: FloatArray, after: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Posterior means of the running sums and levels at every cell, a column for each block.
+    """Posterior means of running sums and levels at every cell, a column for each block.
 
     Args:
         begun: posterior mean of the running sum, the level and the swing before the block.
@@ -86,7 +86,7 @@ def smoothed_inside_blocks(
 
 
 def _adjoint_inside_cell(adjoint: FloatArray, entries: FloatArray) -> None:
-    """Fᵀ·λ, for the `entries` of F of each block."""
+    """Fᵀ·λ for the `entries` of F of each block."""
     kept, left, handed, length, swing_sum, decay = entries
     grown = adjoint[entry.LEAF] + adjoint[entry.INNER]
     adjoint[entry.LEVEL] += length * grown

@@ -1,4 +1,4 @@
-"""Smooth the past under a mixture of models, each by a smoother of its own; many streams at once.
+"""Smooth under a mixture of models, each with its own smoother; many streams at once.
 
 The noise of a sum is Laplace noise: some draws are much larger than Gaussian ones of the same
 variance. A Laplace variable is a Gaussian one whose variance is itself random (a scale mixture),
@@ -46,7 +46,7 @@ Smoothed = ModelSmoother | CycleSmoother
 
 
 class MixtureToSmooth(NamedTuple):
-    """What is smoothed: the blocks of one stream, and the weights of the models."""
+    """The input of smoothing: the blocks of one stream, and the weights of the models."""
 
     blocks: Sequence[MeasuredBlock]
     horizon: int
@@ -55,22 +55,22 @@ class MixtureToSmooth(NamedTuple):
     cycle: Cycle = ()
 
     def task(self, model: int) -> SmoothingTask:
-        """The task of smoothing by one of the models."""
+        """The task of smoothing under one model."""
         return SmoothingTask(self.blocks, self.horizon, model, self.scatter)
 
     @property
     def weights(self) -> Weights:
-        """The weights of the models; `shares` has those of the cycles."""
+        """The weights of the models; `shares` has those of cycles."""
         return unpacked_weights(self.model_weights)
 
     @property
     def shares(self) -> list[float]:
-        """The shares of models with a cycle, by how large it may be."""
+        """The weights of models with a cycle, by its amplitude."""
         return cycle_weights(self.model_weights)
 
 
 class MixtureViews(NamedTuple):
-    """The smoothers of all models that have weight, with it; and what the cycle is expected to be.
+    """The smoothers of all models with weight, their weights, and the expected cycle.
 
     `coefficients` are those of `harmonics`, weighted too.
     """
@@ -81,7 +81,7 @@ class MixtureViews(NamedTuple):
 
 
 def mixture_views(questions: Sequence[MixtureToSmooth]) -> list[MixtureViews]:
-    """The views of each stream; all streams and models are smoothed at once."""
+    """The views of each stream; all streams and models are smoothed together."""
     likeliest = [max(one.weights, key=itemgetter(1))[0] for one in questions]
     tasks = [one.task(model) for one, model in zip(questions, likeliest, strict=True)]
     plain = [max(0.0, 1.0 - sum(one.shares)) >= _LIKELY for one in questions]
@@ -97,7 +97,7 @@ def mixture_views(questions: Sequence[MixtureToSmooth]) -> list[MixtureViews]:
 
 
 def _mixture_views(of: MixtureToSmooth, without: Sequence[ModelSmoother]) -> MixtureViews:
-    """`without` a cycle: one for each model that has weight."""
+    """The views `without` a cycle: one for each model with weight."""
     shares, harmonics = of.shares, _mixture_harmonics(of.cycle)
     plain = max(0.0, 1.0 - sum(shares))
     found = MixtureViews([], harmonics, np.zeros(harmonics.count))
@@ -118,7 +118,7 @@ def _mixture_views(of: MixtureToSmooth, without: Sequence[ModelSmoother]) -> Mix
 def mixture_variances_of_each(
     asked: Sequence[tuple[Smoothed, IntArray, IntArray]],
 ) -> list[FloatArray]:
-    """`variances` of many smoothers at once: those of one class together."""
+    """`variances` of many smoothers at once; those of one class together."""
     classes: dict[type[Smoothed], list[int]] = {}
     for at, (view, _, _) in enumerate(asked):
         classes.setdefault(type(view), []).append(at)
@@ -135,7 +135,7 @@ def _mixture_harmonics(cycle: Cycle) -> Harmonics:
 
 
 def _mixture_smoother_with_cycle(of: MixtureToSmooth, task: SmoothingTask) -> BlockTotals:
-    """The sums of the blocks that have begun, under the likeliest cycle."""
+    """The smoother of the blocks that have begun, under the likeliest cycle."""
     harmonics = _mixture_harmonics(of.cycle)
     prior = prior_variances_of_cycle(harmonics)[of.shares.index(max(of.shares))]
     seen = CycleResponses(of.blocks, harmonics, ModelSmoother(*task)).smoother(prior)

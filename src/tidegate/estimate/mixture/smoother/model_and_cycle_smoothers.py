@@ -43,7 +43,7 @@ _NONE: FloatArray = np.zeros(0)
 
 
 class ModelSmoother:
-    """Prefix sums at every cell's end given everything, in units of θ.
+    """The posterior running sum at the end of every cell given everything, in units of θ.
 
     `edges[k]` is a position, `sums[k]` the posterior mean of the sum before it, `levels[k]` the
     expected level there.
@@ -69,14 +69,14 @@ class ModelSmoother:
 
     @classmethod
     def solved_before(cls, together: SolvedPasses, number: int) -> ModelSmoother:
-        """The smoother of a task whose passes are known; it answers, and has no `cells`."""
+        """A smoother from stored passes; it answers queries, and has no `cells`."""
         found = cls.__new__(cls)
         found._keep(None, together, number)
         return found
 
     @property
     def passes(self) -> SolvedPasses:
-        """Forward and backward, of all tasks that were smoothed together."""
+        """The forward and backward passes of all tasks that were smoothed together."""
         return self._together
 
     def _keep(self, task: SmoothingTask | None, together: SolvedPasses, number: int) -> None:
@@ -92,7 +92,7 @@ class ModelSmoother:
 
     @cached_property
     def cells(self) -> FilteredCells:
-        """The stream, filtered through its cells."""
+        """The filtered cells of the stream."""
         return filtered_cells(self._task)
 
     def variances(self, starts: IntArray, ends: IntArray) -> FloatArray:
@@ -101,7 +101,7 @@ class ModelSmoother:
 
     @staticmethod
     def variances_of_each(asked: Sequence[Asked]) -> list[FloatArray]:
-        """`variances` of many at once; those that were smoothed together take one call.
+        """`variances` of many at once; those smoothed together take one call.
 
         One by one, most time would go into calls on small arrays.
         """
@@ -122,7 +122,7 @@ class ModelSmoother:
         return found
 
     def misfit(self, starts: IntArray, ends: IntArray) -> FloatArray:
-        """The factor in these variances by which innovations were larger than expected."""
+        """The factor in these variances for innovations that were larger than expected."""
         of, tasks = self._together, np.full(starts.size, self._number)
         ended = (of.ended[edges + self._first] for edges in (starts, ends))
         return of.misfits.between(tasks, *ended)
@@ -134,7 +134,7 @@ Asked = tuple[ModelSmoother, IntArray, IntArray]  # and edges: where ranges star
 def _model_smoother_variances(
     of: SolvedPasses, tasks: IntArray, starts: IntArray, ends: IntArray
 ) -> FloatArray:
-    """Posterior variance of sums between edges, of these tasks, counted over all tasks."""
+    """Posterior variance of sums between edges of these tasks, counted over all tasks."""
     found: FloatArray = np.zeros(starts.size)
     # The sum before the first edge of a task is 0, and known.
     known = starts == of.firsts[tasks]
@@ -151,7 +151,7 @@ def _model_smoother_variances(
 
 
 class CycleResponses:
-    """What the smoother `without` a cycle makes of the harmonics, all side by side."""
+    """The responses of the smoother `without` a cycle to each harmonic."""
 
     def __init__(
         self, blocks: Sequence[MeasuredBlock], harmonics: Harmonics, without: ModelSmoother
@@ -194,7 +194,7 @@ class CycleResponses:
         self.sums, self.told = sums, told  # R, and E: a column for each harmonic
 
     def left(self, coefficients: FloatArray) -> ModelSmoother:
-        """The smoother of what is left after the cycle with these coefficients."""
+        """The smoother of the data minus the cycle with these coefficients."""
         blocks = [
             replace(
                 block,
@@ -246,7 +246,7 @@ class CycleSmoother:
 
 
 def _cycle_leaf_sums(block: MeasuredBlock, harmonics: Harmonics) -> FloatArray:
-    """The sums of all harmonics over each leaf that was measured."""
+    """The sum of each harmonic over each measured leaf."""
     tree = block.cells.tree
     edges = np.array([tree.edge(leaf) for leaf in range(block.sums.size + 1)], dtype=np.int64)
     return np.diff(harmonics.before(block.start + edges), axis=0)
@@ -258,7 +258,7 @@ def _cycle_smoother_product(matrix: FloatArray, columns: FloatArray) -> FloatArr
 
 
 def weighted_cycle_columns(parts: FloatArray, weights: FloatArray) -> FloatArray:
-    """Σ weight·column, one after the other."""
+    """Σ weight·column, summed in a fixed order."""
     total: FloatArray = np.zeros(len(parts))
     for column, weight in zip(parts.T, weights.tolist(), strict=True):
         total += weight * column
@@ -268,7 +268,7 @@ def weighted_cycle_columns(parts: FloatArray, weights: FloatArray) -> FloatArray
 def _cycle_posterior(
     prior: FloatArray, told: FloatArray, innovations: FloatArray, variances: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of the coefficients."""
+    """Posterior mean and covariance of the coefficients."""
     scaled = told / variances
     information = np.array([[(one * two).sum() for two in told] for one in scaled])
     information += np.diag(1.0 / prior)

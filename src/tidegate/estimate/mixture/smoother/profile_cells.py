@@ -1,4 +1,4 @@
-"""`ProfileCells`: covariances inside a block that begins in a known state, of every profile.
+"""`ProfileCells`: covariances inside a block that begins in a known state, for every profile.
 
 Adjoints go backward through the cells. The closed-loop transition C of a cell is an update,
 I − K·hᵀ with the closed leaf set to 0, and F. h has two entries, F adds three rows and mixes two:
@@ -51,7 +51,7 @@ class ProfileCells(NamedTuple):
 
     @classmethod
     def of(cls, batches: Sequence[BlockBatch]) -> ProfileCells:
-        """The cells of all batches: those of the first profile, of the second, and so on."""
+        """The cells of all batches: those of the first profile, then of the second, and so on."""
         every = [_cells_of_profiles(batch) for batch in batches]
         rows, ends, own, leaving, arriving, updates, entries = zip(*every, strict=True)
         measured, shares, gains = zip(*updates, strict=True)
@@ -73,7 +73,7 @@ def _joined_profiles(parts: Sequence[FloatArray]) -> FloatArray:
 
 
 class ProfileEntries(NamedTuple):
-    """What F of one cell consists of, with the opening of its leaf: a number for each profile.
+    """The entries of F over one cell, with the opening of its leaf: one for each profile.
 
     Attributes:
         opening: what is left of the inner and of the outer noise, and what the outer hands to the
@@ -89,7 +89,7 @@ class ProfileEntries(NamedTuple):
 
 
 def _cells_of_profiles(batch: BlockBatch) -> ProfileCells:
-    """Given the state in which a block begins, and what was measured in it."""
+    """The cells given the state at which a block begins, and the measured leaves in it."""
     passed, entries = batch.passed, batch.entries
     adjoints = _profile_adjoints_backward(batch)
     rows = passed.sum_rows[:, 1:]
@@ -112,7 +112,7 @@ def _cells_of_profiles(batch: BlockBatch) -> ProfileCells:
 
 
 def _flat_profiles(parts: FloatArray) -> FloatArray:
-    """Cells × numbers × profiles, as numbers × the cells of one profile after the other."""
+    """Reshape cells × numbers × profiles to numbers × (cells of one profile after the other)."""
     return parts.transpose(1, 2, 0).reshape(parts.shape[1], -1)
 
 
@@ -125,7 +125,7 @@ def _contracted_profiles(columns: FloatArray, vectors: FloatArray) -> FloatArray
 
 
 def _inner_of_profile_cells(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Inner products over the second axis, term after term."""
+    """Inner products over the second axis, summed in a fixed order."""
     total: FloatArray = one[:, 0] * other[:, 0]
     for row in range(1, one.shape[1]):
         total += one[:, row] * other[:, row]
@@ -133,7 +133,7 @@ def _inner_of_profile_cells(one: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def _profile_adjoints_backward(batch: BlockBatch) -> FloatArray:
-    """The adjoints of every cell; nothing is known after the block."""
+    """The adjoints at every cell, with no information after the block."""
     profiles, cells, passed = len(batch.profiles), len(batch.steps), batch.passed
     entries = [
         ProfileEntries(None if step.opened is None else (one[0], one[1], one[2]), *one[3:])

@@ -1,4 +1,4 @@
-"""`SmoothedBlocks`: what a chain of blocks tells about the state in which each one begins."""
+"""`SmoothedBlocks`: the posterior of the state at which each block of a chain begins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.lattice import FloatArray
 
 
 class SmoothedBlocks:
-    """Smoothed blocks: one entry each, in the last axis; see `cell_variances`.
+    """Smoothed blocks: one entry for each, in the last axis; see `cell_variances`.
 
     Attributes:
         begun: posterior mean of x₀.

@@ -1,4 +1,4 @@
-"""Smoothed views as plain arrays and back: a file that is asked again is not smoothed again.
+"""Smoothed views as plain arrays and back, so that a file is smoothed only once.
 
 A view has computed numbers for every cell and every block. They follow from the record and the
 settings alone: whoever stores them says of which record they are (`released.smoothed_file`).
@@ -30,7 +30,7 @@ _CELLS = ("rows", "ends", "own", "leaving", "arriving", "entries")
 
 
 def stored_views(views: MixtureViews) -> dict[str, Any] | None:
-    """The views as numbers and arrays; None where smoothing again is the only way.
+    """The views as numbers and arrays. None: they cannot be stored.
 
     That is so for views with a cycle, and for those that were smoothed with other streams or in
     several pieces: few, and not the ones that a long file has.
@@ -62,7 +62,7 @@ def stored_views(views: MixtureViews) -> dict[str, Any] | None:
 
 
 def restored_views(state: State) -> MixtureViews:
-    """The views that `stored_views` was given, with the same bits."""
+    """The views from what `stored_views` returned, with the same bits."""
     shapes = state["shapes"]
     arrays = {name: part.reshape(shapes[name]) for name, part in state["arrays"].items()}
     updates = CellUpdates(**_named_view(arrays, "updates."))
@@ -83,7 +83,7 @@ def restored_views(state: State) -> MixtureViews:
 
 
 def _view_with_attributes(kind: type[Kind], attributes: Mapping[str, Any]) -> Kind:
-    """An object that was computed before, by its attributes."""
+    """An object from its stored attributes."""
     found = object.__new__(kind)
     vars(found).update(attributes)
     return found
