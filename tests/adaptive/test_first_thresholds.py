@@ -9,7 +9,8 @@ import pytest
 
 import tidegate as tg
 from tidegate.lattice import Lattice
-from tidegate.run.refinement_schedule import Refinement, later_length
+from tidegate.run.refinement_schedule import Refinement
+from tidegate.run.warm_up_length import later_length
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import (
     least_threshold,

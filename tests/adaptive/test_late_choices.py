@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +19,7 @@ from tidegate.keyed.refined_choices import RefinedChoices
 from tidegate.lattice import Lattice
 from tidegate.ownership import Ownership
 from tidegate.record.threshold_evidence import evidence_aims
+from tidegate.run.refinement_schedule import Refinement
 from tidegate.run.release import Release
 from tidegate.stages import late_choices, late_from
 from tidegate.threshold import TailQuantile
@@ -48,7 +50,8 @@ def test_positions_and_horizons() -> None:
 )
 def test_nothing_before_a_late_choice_changes(horizon: int, count: int, digest: str) -> None:
     """The bits are those without late choices: up to 65,536 values, or with a shorter horizon."""
-    release = tg.adaptive("1/10", 4000, horizon=horizon, resolution=1).start(tg.seeded(3))
+    pipeline = tg.adaptive("1/10", 4000, horizon=horizon, resolution=1)
+    release = replace(pipeline, reselect=Refinement()).start(tg.seeded(3))  # without late looks
     found = hashlib.sha256(release.push(values_of(count)).tobytes())
     found.update(repr([(one.start, one.threshold) for one in release.phases]).encode())
     assert found.hexdigest()[:16] == digest

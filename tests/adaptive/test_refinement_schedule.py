@@ -13,14 +13,10 @@ from tests.depth import depth
 from tests.laws.catalogue import alike_when_split, bits
 from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch, level_has_moved
 from tidegate.lattice import Lattice
-from tidegate.run.refinement_schedule import (
-    Refinement,
-    first_length,
-    later_length,
-    warm_up_length,
-)
+from tidegate.run.refinement_schedule import Refinement
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends
+from tidegate.run.warm_up_length import first_length, later_length, warm_up_length
 from tidegate.threshold import TailQuantile
 
 
@@ -106,7 +102,7 @@ def test_a_window_opens_late_where_the_level_has_risen() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_threshold_follows_a_level_that_rises(seed: int) -> None:
     """The last window of the schedule ends in the first third: θ would stay as it is there."""
-    release = tg.adaptive(3, 10_000, horizon=4096).start(tg.seeded(seed))
+    release = tg.adaptive(2, 10_000, horizon=4096).start(tg.seeded(seed))
     release.push(ramp())
     late = [phase for phase in release.phases if phase.start > 4096 / 3]
     assert len(late) > 1

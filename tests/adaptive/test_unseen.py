@@ -9,15 +9,11 @@ import pytest
 
 import tidegate as tg
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees
-from tidegate.record.unseen_values import (
-    NO_EVIDENCE,
-    NOTHING,
-    UnseenValues,
-    _seen_by_choice,
-    unseen_values,
-)
+from tidegate.record.seen_by_choice import NO_EVIDENCE, seen_by_choice
+from tidegate.record.unseen_share import NOTHING, UnseenValues
+from tidegate.record.unseen_values import unseen_values
+from tidegate.run.first_choice_and_climbs import chose_first
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.refinement_state import chose_first
 
 
 def _released(values, epsilon, bound, seed, **settings):
@@ -223,7 +219,7 @@ def test_what_chose_a_threshold_can_be_read_off_the_record(lower: int, rises: bo
     for segment, evidence, first in known.values():
         # A phase that a risen level began has the θ, and the evidence, of the one before.
         kept += before is not None and segment.threshold == before.threshold
-        found = _seen_by_choice(before, segment, found)
+        found = seen_by_choice(before, segment, found)
         assert 0 <= found.known / stage.epsilon - evidence < Fraction(1, 16)
         assert found.first == first
         before = segment

@@ -182,6 +182,7 @@ def pipelines() -> dict[str, tg.Pipeline]:
     found["adaptive,refined,non_negative,resolution=1/10"] = tg.adaptive(
         **several, non_negative=True, resolution="1/10"
     )
+    found["adaptive,refined,looks"] = tg.adaptive(epsilon=160, bound=4000, horizon=100)
     window = {"unit": tg.units.Window(length=2)}  # what corrects running sums is spread
     found["adaptive,window"] = tg.adaptive(**small, horizon=500, **window)
     found["adaptive,refined,window"] = tg.adaptive(**several, **window)

@@ -219,6 +219,7 @@ REFINED = {
     "units of two rows": tg.adaptive(8, 1000, horizon=600, unit=tg.units.Window(2)),
     "no windows": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(windows=False)),
     "no restarts": replace(tg.adaptive(2, 1000, horizon=600), reselect=Refinement(restarts=False)),
+    "late looks": tg.adaptive(40, 10**5, horizon=400),
     "values below 0": tg.adaptive(2, 1000, lower=-400, horizon=600),
     "values below 0, wide noise": tg.adaptive("0.1", 60, lower=-60, horizon=50),
     "values below 0, a fine grid": tg.adaptive(3, 10**6, lower=-(10**6), horizon=1100),

@@ -67,12 +67,12 @@ def test_no_value_pays_more_than_epsilon(monkeypatch, epsilon: str) -> None:
 
 def test_values_of_a_window_that_opens_late_pay_no_more(monkeypatch) -> None:
     """A level that rises opens windows after the first third: their blocks get what is left."""
-    pipeline = tg.adaptive(epsilon=3, bound=10_000, horizon=4096)
+    pipeline = tg.adaptive(epsilon=2, bound=10_000, horizon=4096)
     paid, choices = spent(monkeypatch, pipeline, ramp())
     _, scheduled = spent(monkeypatch, pipeline, ramp()[:1366])
     assert choices > scheduled + 1
-    assert max(paid) <= 3 == pipeline.guarantee.epsilon
-    assert sum(one > 3 * (1 - Fraction(1, 10**5)) for one in paid) > 0.9 * len(paid)
+    assert max(paid) <= 2 == pipeline.guarantee.epsilon
+    assert sum(one > 2 * (1 - Fraction(1, 10**5)) for one in paid) > 0.9 * len(paid)
 
 
 def test_values_of_a_window_that_a_moved_level_opens_pay_no_more(monkeypatch) -> None:

@@ -88,6 +88,13 @@ class OutgrownEnds(RefinedChoices):
         self._keep_due(codes, found)
         return found
 
+    def looking(self, codes: IntArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which keys have a late look open, and which the window after one (`RefinementLooks`)."""
+        shares = self._refinement.look_shares(self._pipeline.perturber)
+        numbers = [self._trees.blocks.index(1 - share) for share in shares] or [-1, -1]
+        parts = np.where(self.windows.size[codes] > 0, self.mixture.part[codes], 0)
+        return parts == numbers[0], parts == numbers[1]
+
     def opens_window(
         self, codes: IntArray, level: FloatArray, doubt: FloatArray
     ) -> NDArray[np.bool_]:

@@ -28,10 +28,10 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.randomness import Keystream
 from tidegate.run.phased_run import phase_choice_identity, phase_noise_identity
 from tidegate.run.refinement_schedule import ALIKE, KEEP, LIKELY
-from tidegate.run.refinement_state import CLIMBING, chose_first, refinement_climbs_from
 from tidegate.run.selection_counts import facts_of_selection, stage_of_selection
 from tidegate.run.two_sided_caps import Ends
 from tidegate.stages import Layout, late_from
+from tidegate.stages.late_looks import room_far_above
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.choices_of_many_streams import (
     ChoiceFacts,
@@ -39,7 +39,7 @@ from tidegate.threshold.choices_of_many_streams import (
     counts_above_of_streams,
     words_of_choice,
 )
-from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen_threshold, least_threshold
+from tidegate.threshold.least_threshold import least_threshold
 
 BoolArray = NDArray[np.bool_]
 
@@ -234,36 +234,6 @@ class RefinedChoices(RefinedKeyRuns):
             found[row] = stage.choose_from(*given, **facts[row]._asdict())
         return found
 
-    def _settle(self, codes: IntArray, highest: FloatArray) -> None:
-        """`CapWatch.settle` for many keys, with levels in units."""
-        self.home[codes] = np.maximum(0.0, highest) / self.mixture.threshold[codes]
-        self.excess[codes] = self.variance[codes] = 0.0
-
-    def _fallen(self, codes: IntArray) -> list[int]:
-        """`RefinementState._fallen` for each key."""
-        epsilon, lattice = self._trees.epsilon, self._pipeline.lattice
-        found: IntArray = np.zeros(codes.size, dtype=np.int64)
-        thetas, evidence = self.mixture.threshold[codes], self.evidence[codes]
-        low = (self.home[codes] < MOSTLY_ZERO).tolist()
-        starts = self.mixture.warm_up_start[codes].tolist()
-        facts = thetas.tolist(), evidence.tolist(), starts, low
-        for (theta, known, begun, _), same in grouped_streams(*facts):
-            home = self.home.item(codes[same[0]])
-            first = chose_first(self._pipeline, known, begun)
-            information = Fraction(known, 16) * epsilon
-            places = theta // lattice.grain, lattice.grains
-            found[same] = how_fallen_threshold(home, *places, information, first=first)
-        return [int(one) for one in found]
-
-    def _begin_climbs(self, codes: IntArray) -> None:
-        """Begin to climb for keys whose θ has fallen so low that released sums raise it."""
-        lattice, thetas = self._pipeline.lattice, self.mixture.threshold[codes].tolist()
-        low = np.array([refinement_climbs_from(lattice, theta) for theta in thetas], dtype=np.bool_)
-        new = (self.evidence[codes] > 0) & (self.floor[codes] == 1) & self._refinement.windows
-        some = codes[low & new]
-        some = some[np.array(self._fallen(some), dtype=np.int64) > 0]
-        self.evidence[some], self.watch_old[some], self.watch_length[some] = CLIMBING, 0.0, 0
-
     def _begin_phases(self, codes: IntArray, *, again: bool = False) -> None:
         """`RefinementState._begin_phase`: windows, noise and first blocks of new phases.
 
@@ -276,8 +246,9 @@ class RefinedChoices(RefinedKeyRuns):
         starts, evidence = mixture.warm_up_start[codes].tolist(), self.evidence[codes].tolist()
         places = mixture.position[codes].tolist()
         self.windows.wipe(codes)
-        for (at, begun, known, fallen), same in grouped_streams(
-            places, starts, evidence, self._fallen(codes)
+        room = room_far_above(mixture.threshold[codes], pipeline.lattice.top)
+        for (at, begun, known, fallen, high), same in grouped_streams(
+            places, starts, evidence, self._fallen(codes), room.tolist()
         ):
             horizon, facts = self._trees.horizon, {"warm_up_start": begun, "evidence": known}
             if again:
@@ -285,6 +256,8 @@ class RefinedChoices(RefinedKeyRuns):
             else:
                 first = pipeline.warm_up
                 due = refinement.window(horizon, at=at, first=first, fallen=fallen, **facts)
+                if due is None and known > 0 and high and not fallen:
+                    due = refinement.look(self._trees, at, begun)
             if due is not None:
                 values, share = due
                 age = at + values - begun

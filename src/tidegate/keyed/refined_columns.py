@@ -31,7 +31,7 @@ from tidegate.estimate.mixture.outgrown_cap import (
 from tidegate.keyed.keyed_rows import KeyedReleased, KeyedRowGroups, KeyedRowRuns
 from tidegate.keyed.outgrown_ends import OutgrownEnds
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.run.refinement_state import CLIMBING
+from tidegate.run.first_choice_and_climbs import CLIMBING
 from tidegate.run.two_sided_caps import raised_values
 
 _MADE_AHEAD = 8  # rows of a push for each block of noise that is made ahead
@@ -194,10 +194,13 @@ class RefinedColumns(OutgrownEnds):
         several = np.count_nonzero(full) >= _TOGETHER and self.lower is None
         due = np.zeros(at.size, dtype=np.bool_) if several else full
         opening = np.zeros(at.size, dtype=np.bool_)
-        ended = np.flatnonzero(last & (self.windows.size[codes] == 0))
+        looking, after = self.looking(codes)
+        due |= full & (looking | after)
+        ended = np.flatnonzero(last & ~full & ((self.windows.size[codes] == 0) | looking))
         measured = self._measured(codes[ended], noisy[ended])
         if self.lower is None:
             opening[ended] = self.opens_window(codes[ended], *measured)
+            due |= opening & looking
         else:
             due[ended] |= self._has_moved(self.lower, codes[ended], *measured)
         due[ended] |= self.evidence[codes[ended]] == CLIMBING

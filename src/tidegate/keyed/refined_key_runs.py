@@ -5,20 +5,29 @@ A run takes what is rare: ends of warm-ups and windows, and leaves that outgrow 
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from tidegate.estimate.mixture.many_streams.units_and_leaves_of_many_streams import grouped_streams
 from tidegate.estimate.mixture.outgrown_cap import CapWatch
 from tidegate.keyed.noise_of_many_keys import KeySource
 from tidegate.keyed.refined_state import RefinedState
 from tidegate.keyed.window_counts_of_many_keys import TwoSidedWindowCounts
+from tidegate.lattice import FloatArray, IntArray
+from tidegate.run.first_choice_and_climbs import (
+    CLIMBING,
+    chose_first,
+    refinement_climbs_from,
+)
 from tidegate.run.phased_run import PhaseKeys, phase_noise_identity
 from tidegate.run.refinement_run import RefinementRun
-from tidegate.run.refinement_schedule import EARLY_SHARE
+from tidegate.run.selection_counts import facts_of_share
 from tidegate.run.two_sided_caps import Ends
 from tidegate.state_as_bytes import State
 from tidegate.threshold import TailQuantile
+from tidegate.threshold.least_threshold import MOSTLY_ZERO, how_fallen_threshold
 
 
 class RefinedKeyRuns(RefinedState):
@@ -62,7 +71,7 @@ class RefinedKeyRuns(RefinedState):
         if self.windows.size[code]:
             part = self._trees.blocks[int(mixture.part[code])]
             window = {
-                "early": 1 - part == EARLY_SHARE,
+                **facts_of_share(1 - part),
                 "values": int(self.windows.size[code]),
                 "taken": int(self.windows.taken[code]),
                 "counts": self.windows.counts(code),
@@ -161,3 +170,35 @@ class RefinedKeyRuns(RefinedState):
             run = self.run(code)
             run.finish()
             self.put_back(code, run)
+
+    # -- levels ------------------------------------------------------------------------------------
+
+    def _settle(self, codes: IntArray, highest: FloatArray) -> None:
+        """`CapWatch.settle` for many keys, with levels in units."""
+        self.home[codes] = np.maximum(0.0, highest) / self.mixture.threshold[codes]
+        self.excess[codes] = self.variance[codes] = 0.0
+
+    def _fallen(self, codes: IntArray) -> list[int]:
+        """`RefinementState._fallen` for each key."""
+        epsilon, lattice = self._trees.epsilon, self._pipeline.lattice
+        found: IntArray = np.zeros(codes.size, dtype=np.int64)
+        thetas, evidence = self.mixture.threshold[codes], self.evidence[codes]
+        low = (self.home[codes] < MOSTLY_ZERO).tolist()
+        starts = self.mixture.warm_up_start[codes].tolist()
+        facts = thetas.tolist(), evidence.tolist(), starts, low
+        for (theta, known, begun, _), same in grouped_streams(*facts):
+            home = self.home.item(codes[same[0]])
+            first = chose_first(self._pipeline, known, begun)
+            information = Fraction(known, 16) * epsilon
+            places = theta // lattice.grain, lattice.grains
+            found[same] = how_fallen_threshold(home, *places, information, first=first)
+        return [int(one) for one in found]
+
+    def _begin_climbs(self, codes: IntArray) -> None:
+        """Begin to climb for keys whose θ has fallen so low that released sums raise it."""
+        lattice, thetas = self._pipeline.lattice, self.mixture.threshold[codes].tolist()
+        low = np.array([refinement_climbs_from(lattice, theta) for theta in thetas], dtype=np.bool_)
+        new = (self.evidence[codes] > 0) & (self.floor[codes] == 1) & self._refinement.windows
+        some = codes[low & new]
+        some = some[np.array(self._fallen(some), dtype=np.int64) > 0]
+        self.evidence[some], self.watch_old[some], self.watch_length[some] = CLIMBING, 0.0, 0

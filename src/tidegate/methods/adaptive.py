@@ -17,9 +17,11 @@ from tidegate.methods._feasibility import check_feasible_horizon, feasible_holdo
 from tidegate.methods._preset import Common, assembled_preset, preset
 from tidegate.methods._registration import Method
 from tidegate.run.pipeline import Pipeline
-from tidegate.run.refinement_schedule import WARM_SHARE, Refinement, first_length
+from tidegate.run.refinement_schedule import WARM_SHARE, Refinement
 from tidegate.run.threshold_schedule_and_reselection import threshold_and_reselection
 from tidegate.run.two_sided_caps import LONGER
+from tidegate.run.warm_up_length import first_length
+from tidegate.stages.late_looks import looks_pay
 from tidegate.units import Unit, Window
 
 # What truncation takes from a value on average, in θ/(ε·horizon): the choice leaves 25/ε values of
@@ -44,8 +46,9 @@ def without_holdout(
     perturber = perturb.AdaptiveTrees(epsilon=per_event, horizon=horizon, nodes=nodes)
     truncated = WARM_UP_TRUNCATED / float(per_event * perturber.horizon)
     warm_up = first_length(per_event, perturber.horizon)
+    looks = windows and looks_pay(per_event, perturber.horizon)
     if exact("lower", common.get("lower", 0)) < 0:
-        warm_up = math.ceil(warm_up * LONGER)
+        warm_up, looks = math.ceil(warm_up * LONGER), False
     return assembled_preset(
         threshold=threshold.TailQuantile(
             epsilon=WARM_SHARE * per_event,
@@ -60,7 +63,7 @@ def without_holdout(
             period=period,
             catch_up=_catch_up(catch_up, per_event, perturber.horizon, unit),
         ),
-        reselect=Refinement(windows=windows, restarts=restarts),
+        reselect=Refinement(windows=windows, restarts=restarts, looks=looks),
         unit=unit,
         **common,
     )

@@ -25,7 +25,8 @@ from tidegate.record.times import sums_between_times
 from tidegate.record.times.many_time_ranges import sums_of_many_time_ranges
 from tidegate.record.times.time_index import TimeIndex
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
-from tidegate.record.unseen_values import UnseenValues, unseen_values
+from tidegate.record.unseen_share import UnseenValues
+from tidegate.record.unseen_values import unseen_values
 from tidegate.stages import NO_AIM, Aim, Excess
 from tidegate.tables import html
 from tidegate.units import users_note
@@ -45,8 +46,7 @@ class RecordSums:
         truncated: what truncation took away (`Excess`). Its ends add up over segments and keys,
             since what is unknown of one tail is unknown of all.
         capped: nothing is known of what truncation took away, somewhere.
-        caps: lowest and highest cap, and the sum of all; the same of the floors. One row for each
-            fact.
+        caps: lowest and highest cap, and the sum of all; the same of the floors: a row for each.
         latest: cap and floor for ranges that are empty; bounds: of a value, lower first.
     """
 
@@ -97,7 +97,7 @@ class RecordSums:
             self.capped = True
         else:
             excess = parts.excess
-            if hidden.share:
+            if hidden.share and (as_of is None or as_of >= hidden.since):
                 excess, unseen = hidden.added(excess, parts.estimate, high - low, segment)
                 self.unseen[here] += unseen
             for total, part in zip(self.truncated, excess, strict=True):

@@ -27,6 +27,7 @@ from tidegate.lattice import Lattice
 from tidegate.record.levels_that_chose_ends import levels_that_chose
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import NO_AIM, Aim, Block, BlockBudgets, late_from
+from tidegate.stages.late_looks import is_look
 from tidegate.threshold.bulk_of_values import MOST, sees_bulk
 from tidegate.threshold.tail_quantile import TailQuantile
 
@@ -117,13 +118,14 @@ class _EvidenceWalk:
         warm = first.start == segment.origin and sums < 0
         if warm:
             visible, share = self._after_warm_up(segment, 1.0 + float(sums), earlier)
-        elif earlier is not None and not self._chosen:  # the level had risen: a window, θ stayed
+        elif earlier is not None and not self._chosen:  # a risen level, or a look: θ stayed
             (visible, share), self._opened = earlier[1][:2], segment.origin
         else:
             visible, share = self._after_window(segment, earlier)
         bulk = warm and _evidence_saw_bulk(segment, self._trees, 1 + sums)
         sums = _part_for_sums(segment, segment.blocks[-1], self._trees)
-        self._part, self._chosen = max(_LATE_SHARE, 1.0 - float(abs(sums))), abs(sums) < 1
+        self._part = max(_LATE_SHARE, 1.0 - float(abs(sums)))
+        self._chosen = abs(sums) < 1 and not is_look(1 - sums)
         return _PhaseEvidence(visible, share, self.warm_up, warm, _BULK_LEFT if bulk else 1.0)
 
     def _after_warm_up(

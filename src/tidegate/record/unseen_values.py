@@ -22,6 +22,7 @@ each factor
 - A hold-out chose θ, and it stayed where it began (4 grains at most), far below the bound: as if
   it had fallen, unless a given resolution says that values are whole numbers. How much it knew is
   no part of a record, so nothing else is said of it.
+- A late look found values far above θ (`unseen_by_look`).
 - θ *climbs* by released sums (`refinement_level_phases`): all that is not 0 may lie above it.
 
 The upper end of an answer reaches as far as that (`Hidden.reach`). Elsewhere most of the sum is
@@ -34,14 +35,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import NamedTuple
 
-import numpy as np
-
-from tidegate.lattice import FloatArray, IntArray
+from tidegate.record.seen_by_choice import (
+    NO_EVIDENCE,
+    SeenByChoice,
+    held_share,
+    paid_by_choice,
+    seen_by_choice,
+)
 from tidegate.record.segments.segment import Segment
-from tidegate.stages import BlockBudgets, Excess
+from tidegate.record.unseen_by_look import unseen_by_look
+from tidegate.record.unseen_share import NOTHING, UnseenValues, unseen_shortfall
 from tidegate.threshold.bulk_of_values import LEAST_KNOWN, may_miss_bulk
 from tidegate.threshold.least_threshold import HARDLY, STRAYED, threshold_has_fallen
 from tidegate.threshold.tail_quantile import WANTED
@@ -53,71 +57,22 @@ _MOST, _NEAR_START = 0.5, 16
 # Below this h most values are 0: they hardly count against a θ that chance has lifted (`STRAYED`).
 _MOSTLY_ZERO = 0.15
 _SAME = 1.5  # another θ that saw enough says that one was right, if it is not this much higher
-_AGAIN = Fraction(1, 2)  # share of ε for the choice of a later warm-up; a first one pays more
 # A segment whose sum is this part of its caps is cut nearly everywhere, or θ fits it closely.
 _FULL = 0.8
 _LITTLE = 1e-9  # a share that is not 0
-_SURE = 2.0  # standard errors of a released sum, and of a number of large values
-
-
-class UnseenValues(NamedTuple):
-    """The share of a segment's values that may exceed the cap unseen, and by how much each."""
-
-    share: float = 0.0
-    each: float = 0.0  # in the unit of the data
-    beneath: float = 0.0  # the same for values below the lower cap
-
-    def reach(
-        self, sums: FloatArray, sizes: IntArray, cap: float, each: float | None = None
-    ) -> FloatArray:
-        """How far sums over `sizes` values may exceed estimates, if unseen values lose `each`.
-
-        A share of a range may be higher than that of its segment, up to its sum in caps; and few
-        large values come by chance.
-        """
-        shares = np.clip(sums / np.maximum(sizes * cap, 1e-300), self.share, 1.0)
-        counts = shares * sizes
-        found: FloatArray = np.minimum(counts + _SURE * np.sqrt(counts), sizes)
-        found *= self.each if each is None else each
-        return found
-
-    def added(
-        self, excess: Excess, sums: FloatArray, sizes: IntArray, segment: Segment
-    ) -> tuple[Excess, FloatArray]:
-        """The excess extended by this reach, and the reach."""
-        cap, lower = segment.threshold * segment.method.step, excess.lower
-        found = self.reach(sums, sizes, cap)
-        if segment.below:
-            lower = np.maximum(lower, self.reach(sums, sizes, cap, self.beneath))
-        return excess._replace(upper=np.maximum(excess.upper, found), lower=lower), found
-
-
-NOTHING = UnseenValues()
-
-
-class SeenByChoice(NamedTuple):
-    """ε′ × values of a choice of θ (0: unknown), and whether a warm-up, or the first, made it."""
-
-    known: Fraction = Fraction(0)
-    first: bool = False
-    warm_up: bool = False
-
-
-NO_EVIDENCE = SeenByChoice()
 
 
 def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
     """What may be hidden in each segment; nothing where the choice of θ had enough values."""
     shares, every, climbs = [], [NO_EVIDENCE], False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
-        every.append(_seen_by_choice(before, segment, every[-1]))
+        every.append(seen_by_choice(before, segment, every[-1]))
         climbs = before is not None and _unseen_if_climbed(before, segment, climbs)
         # A step of a climb that has just begun has seen nothing: it says nothing about others.
         shares.append(
-            max(_LITTLE, sum(_held_share(segment)))
-            if climbs
-            else _unseen_values(segment, every[-1])
+            max(_LITTLE, sum(held_share(segment))) if climbs else _unseen_values(segment, every[-1])
         )
+    looked = unseen_by_look(segments, every)
     for at in range(len(segments) - 1, 0, -1):
         earlier, later = every[at : at + 2]
         knew_more = later.known > earlier.known and not later.warm_up
@@ -128,25 +83,11 @@ def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
     highest = max((cap for one, cap, share in known if one.measured and not share), default=0)
     found = []
-    for one, cap, share in zip(segments, caps, shares, strict=True):
+    for at, (one, cap, share) in enumerate(zip(segments, caps, shares, strict=True)):
         right = not share or (highest and cap * _SAME >= highest)
-        found.append(NOTHING if right else UnseenValues(share, *_unseen_shortfall(one, highest)))
+        short = UnseenValues(share, *unseen_shortfall(one, highest))
+        found.append(looked.get(at, NOTHING) if right else short)
     return found
-
-
-def _unseen_shortfall(segment: Segment, highest: int) -> tuple[float, float]:
-    """The most that a capped value may lose at both ends; `highest`: the largest credible θ."""
-    method, below = segment.method, segment.below
-    above, beneath = method.ceiling, method.depth
-    if highest:
-        above, beneath = min(above, highest), min(beneath, highest)
-    cap = segment.threshold - below
-    return _unseen_gap(above, cap) * method.step, _unseen_gap(beneath, below) * method.step
-
-
-def _unseen_gap(end: int, cap: int) -> int:
-    """How far a value may lie above its cap. A small cap is drowned by noise: it counts as 0."""
-    return end if 4 * cap <= end else max(end - cap, 0)
 
 
 def _unseen_values(segment: Segment, evidence: SeenByChoice, *, lifted: bool = False) -> float:
@@ -162,7 +103,7 @@ def _unseen_values(segment: Segment, evidence: SeenByChoice, *, lifted: bool = F
     known = float(evidence.known)
     seen = max(_TARGET, WANTED * known / (float(stage.epsilon) * stage.horizon)) + _CHANCE
     climb = seen + _PRICE * math.log(bound / theta)
-    held, error = _held_share(segment)
+    held, error = held_share(segment)
     times = STRAYED if held < _MOSTLY_ZERO else HARDLY
     times = _NEAR_START if segment.below else times
     places = theta // method.grain, -(-bound // method.grain)  # in grains
@@ -186,7 +127,7 @@ def _unseen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
     capped = method.estimator.adds_up or not segment.blocks[-1].layout.variances
     if not low or counts or capped:
         return 0.0
-    return _MOST if segment.below else max(_LITTLE, min(1.0, sum(_held_share(segment))))
+    return _MOST if segment.below else max(_LITTLE, min(1.0, sum(held_share(segment))))
 
 
 def _unseen_if_climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
@@ -198,46 +139,10 @@ def _unseen_if_climbed(before: Segment, segment: Segment, climbs: bool) -> bool:
     stage, bound = segment.method.budgets, segment.method.ceiling
     if stage is None or segment.below or not (segment.blocks and before.blocks):
         return False
-    if segment.threshold >= bound or _paid(stage, segment) < 0 or _paid(stage, before, -1) < 1:
+    if (
+        segment.threshold >= bound
+        or paid_by_choice(stage, segment) < 0
+        or paid_by_choice(stage, before, -1) < 1
+    ):
         return False
     return climbs or before.threshold < segment.threshold
-
-
-def _held_share(segment: Segment) -> tuple[float, float]:
-    """The released sum as a share of the largest possible one, and its standard error."""
-    *blocks, last = (block.layout for block in segment.blocks)
-    done = segment.leaves.closed - segment.blocks[-1].first
-    measured = segment.blocks[-1].start + last.edge(done) - segment.start
-    if done == last.leaves:
-        blocks.append(last)
-        done = 0
-    variance = sum(tree.nodes[0] * tree.variances[0] for tree in blocks)
-    variance += done * last.variances[-1]  # of an open tree, leaf by leaf
-    full = max(measured, 1) * segment.threshold
-    return segment.leaves.total / full, _SURE * math.sqrt(variance) / full
-
-
-def _seen_by_choice(before: Segment | None, segment: Segment, known: SeenByChoice) -> SeenByChoice:
-    """The evidence that chose θ; `known` is that of the segment before.
-
-    A phase that a risen level began has the θ of the one before, at whose end no window was open.
-    """
-    stage = segment.method.budgets
-    if stage is None or not segment.blocks:
-        return NO_EVIDENCE
-    warm_up = _paid(stage, segment)
-    if warm_up < 0:
-        values = segment.blocks[0].layout.length
-        known_by_it = (1 + warm_up) * stage.epsilon * values
-        return SeenByChoice(known_by_it, 1 + warm_up > _AGAIN, warm_up=True)
-    if before is None or not before.blocks or before.start != before.origin:
-        return NO_EVIDENCE
-    warm_up = _paid(stage, before)
-    opened = before.origin + (before.blocks[0].layout.length if warm_up < 0 else 0)
-    share = 1 - _paid(stage, before, -1)
-    return SeenByChoice(share * stage.epsilon * (segment.origin - opened)) if share else known
-
-
-def _paid(stage: BlockBudgets, segment: Segment, number: int = 0) -> Fraction:
-    block, ceiling = segment.blocks[number], segment.method.ceiling + segment.below
-    return stage.part_of(block.choice, block.layout.length, segment.threshold, ceiling)

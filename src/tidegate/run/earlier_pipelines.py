@@ -20,7 +20,11 @@ def earlier_pipelines(pipeline: Pipeline) -> list[Pipeline]:
 
     How values are rounded and post-processing alone differ, so the guarantee is the same.
     """
-    found, newest = [], pipeline
+    found: list[Pipeline] = []
+    newest = pipeline
+    if getattr(pipeline.reselect, "looks", False):  # decision 0144: late looks
+        reselect = replace(pipeline.reselect, looks=False)  # type: ignore[type-var]
+        found.append(newest := _changed_pipeline(newest, reselect=reselect))
     if isinstance(pipeline.unit, Window) and getattr(pipeline.estimator, "catch_up", None):
         # Decision 0145: in windows, what corrects running sums is published in parts.
         at_once = replace(pipeline.estimator, catch_up=None)  # type: ignore[type-var]

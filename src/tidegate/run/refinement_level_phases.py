@@ -11,6 +11,7 @@ on a lattice of a million steps that is 28/ε of them, at once. Released sums do
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from tidegate.estimate.mixture.outgrown_cap import level_has_moved
 from tidegate.run.refinement_state import RefinementState
@@ -106,18 +107,22 @@ class RefinementLevelPhases(RefinementState):
         self._begin_phase(Ends(theta))
         self.prediction = follower.prediction
 
+    def _due_at_level(self, level: float, doubt: float) -> tuple[int, Fraction] | None:
+        """A block had this level: the window that is due if it has moved so far; None: none is."""
+        ends, lattice = self._latest_ends, self._pipeline.lattice
+        full = ends.above >= lattice.top and ends.below >= lattice.bottom
+        floor = self._floor_watch if self._signed else None
+        if full or not level_has_moved(self._watch, floor, level, doubt):
+            return None
+        places = self.position - self._origin, self.warm_up_start - self._origin
+        return self._refinement.window_again(self._trees.horizon, *places, self.evidence)
+
     def _opens_window(self, level: float, doubt: float) -> bool:
         """After a block with this level: whether it moved far enough to open a window.
 
         In a phase of its own; its choice can only raise θ. Privacy: released sums decide.
         """
-        ends, lattice = self._latest_ends, self._pipeline.lattice
-        full = ends.above >= lattice.top and ends.below >= lattice.bottom
-        floor = self._floor_watch if self._signed else None
-        if full or not level_has_moved(self._watch, floor, level, doubt):
-            return False
-        places = self.position - self._origin, self.warm_up_start - self._origin
-        due = self._refinement.window_again(self._trees.horizon, *places, self.evidence)
+        ends, due = self._latest_ends, self._due_at_level(level, doubt)
         if due is None:
             return False
         self.floor = max(self.floor, ends.above)
@@ -126,6 +131,12 @@ class RefinementLevelPhases(RefinementState):
         self._begin_phase(ends, due=due)
         self.prediction = self._known_follower().prediction
         return True
+
+    def _hidden(self, mean: float, doubt: float) -> int:
+        """What the leaf that outgrew its cap is estimated to have lost, in units."""
+        if self.fell:
+            return -math.floor(self._floor_watch.missing(-mean, doubt) + 0.5)
+        return math.floor(self._watch.missing(mean, doubt) + 0.5)
 
     def _positive(self, level: float) -> float | None:
         """A lower bound of the share of values above 0. None: values below 0 hide it.

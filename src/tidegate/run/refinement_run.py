@@ -17,18 +17,19 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.perturb.adaptive.refinement_trees import noisy_sum
 from tidegate.record.segments.journal_entry import JournalEntry, JournalTrace
 from tidegate.record.segments.segment import WARMING, Segment
+from tidegate.run.first_choice_and_climbs import CLIMBING
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.refinement_blocks import RefinementBlocks, Row
-from tidegate.run.refinement_level_phases import RefinementLevelPhases
+from tidegate.run.refinement_looks import RefinementLooks
 from tidegate.run.refinement_schedule import ALIKE, KEEP, LIKELY
-from tidegate.run.refinement_state import CLIMBING
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends, outside_caps, raised_values, shaped_caps
 from tidegate.stages import NO_SUMS, Layout, late_from
+from tidegate.stages.late_looks import is_look
 from tidegate.threshold.least_threshold import least_threshold
 
 
-class RefinementRun(RefinementLevelPhases):
+class RefinementRun(RefinementLooks):
     """Passes values to the open warm-up or block, and begins what follows."""
 
     # -- data ------------------------------------------------------------------------------------
@@ -122,6 +123,7 @@ class RefinementRun(RefinementLevelPhases):
         if outgrown is not None:
             self._begin_warm_up(tree.cap, outgrown)
         elif ended and self._goes_on(blocks, tree, watched):
+            blocks = self.open_blocks  # others, where a look has ended
             blocks.begin()
             begun.append(blocks.latest)
         if ended:
@@ -156,10 +158,14 @@ class RefinementRun(RefinementLevelPhases):
         if (self.position - self._origin) % self._trees.horizon == 0:
             self.floor = self.least_below = 1  # a full cap says nothing about another horizon
             self._watch.highest = 0
-        if blocks.window is not None and blocks.window.full:
-            self._choose_again(blocks.window, mean, doubt)
+        window = blocks.window
+        if window is not None and window.full:
+            if is_look(window.share):
+                return not self._look_finds(window)
+            self._choose_again(window, mean, doubt)
             return False
-        return blocks.window is not None or not self._opens_window(mean, doubt)
+        chooses = window is not None and not is_look(window.share)
+        return chooses or not self._opens_window(mean, doubt)
 
     def _begin_warm_up(self, full: int, outgrown: WatchedEnd) -> None:
         """A cap was outgrown: begin a phase whose caps are still to be chosen.
@@ -264,12 +270,6 @@ class RefinementRun(RefinementLevelPhases):
         if self.fell:
             return old, True
         return Ends(max(old.above, watch.cap), old.below), True
-
-    def _hidden(self, mean: float, doubt: float) -> int:
-        """What the leaf that outgrew its cap is estimated to have lost, in units."""
-        if self.fell:
-            return -math.floor(self._floor_watch.missing(-mean, doubt) + 0.5)
-        return math.floor(self._watch.missing(mean, doubt) + 0.5)
 
     def _choose_again(self, window: SelectionCounts, level: float, doubt: float) -> None:
         """After a window: choose other caps; the estimator continues in their units."""

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate.errors import SettingError
 from tidegate.estimate import Mixture
@@ -21,7 +21,8 @@ from tidegate.perturb import AdaptiveTrees
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, refinement_block_length
 from tidegate.run.threshold_schedule_and_reselection import ThresholdSchedule
 from tidegate.settings import Flag, Spec
-from tidegate.stages import Perturber, Threshold
+from tidegate.stages import FAR_SHARE, Perturber, Threshold
+from tidegate.stages.late_looks import FAR_UNTIL, LOOK_UNTIL, SHORTEST, look_share
 from tidegate.threshold import TailQuantile
 
 if TYPE_CHECKING:
@@ -47,52 +48,6 @@ LIKELY = 0.75  # times the level: the assumed share of values above 0 where θ h
 # A choice of θ is made for 16 times the values that came since its warm-up began, not for the
 # whole horizon: a later one will know more, and what a short window sees is not extrapolated far.
 STRETCH = 16
-_LENGTH = 5  # length of the warm-up, in (horizon/ε²)^⅓
-_LEAST = 8
-# The first warm-up is one for a stream of 4096 values, however long the horizon is, and has at
-# least 24/ε values: fewer cannot tell one θ from another.
-_FIRST_HORIZON, _FIRST_EVIDENCE = 4096, 24
-_AGAIN_HORIZON = 8  # a later warm-up is made for this many times the values before it
-
-
-def first_length(epsilon: Fraction, horizon: int) -> int:
-    """The length of the first warm-up: as for a stream of 4,096 values, or 24/ε if that is longer.
-
-    It is never longer than that of the horizon. θ is refined as values come, so a first choice may
-    have few of them; and a stream of unknown length gets its first answers early.
-
-    >>> [first_length(Fraction(1, 10), horizon) for horizon in (1000, 10**4, 2**20)]
-    [233, 372, 372]
-    >>> first_length(Fraction(1), 2**20), first_length(Fraction(1, 100), 2**20)
-    (80, 2400)
-    """
-    short = warm_up_length(epsilon, min(horizon, _FIRST_HORIZON))
-    return min(warm_up_length(epsilon, horizon), max(short, math.ceil(_FIRST_EVIDENCE / epsilon)))
-
-
-def later_length(epsilon: Fraction, horizon: int, *, at: int) -> int:
-    """The length of a warm-up that begins after `at` values; public, like their number."""
-    reach = max(1, min(horizon, _AGAIN_HORIZON * at))
-    return max(first_length(epsilon, horizon), warm_up_length(epsilon, reach))
-
-
-def warm_up_length(epsilon: Fraction, horizon: int) -> int:
-    """5·(n/ε²)^⅓ values, at most a quarter of the horizon n: public settings decide.
-
-    Zeros for m values of mean 0.2 θ add about 0.03·m³/n·θ² to the error of ranges, and the trees 12
-    to 40·θ²/ε². So the hole that the warm-up leaves does not matter up to m ≈ 11·(n/ε²)^⅓.
-
-    >>> warm_up_length(Fraction(1, 10), 1024), warm_up_length(Fraction(1), 65536)
-    (234, 202)
-    """
-    cube = _LENGTH**3 * horizon / epsilon**2
-    found: int = max(1, round(float(cube) ** (1 / 3)))
-    while found**3 < cube:  # the float proposes, integers decide
-        found += 1
-    while (found - 1) ** 3 >= cube:
-        found -= 1
-    longest = max(_LEAST, math.floor(horizon * Fraction(1, 4)))
-    return max(_LEAST, min(longest, found))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -106,7 +61,8 @@ class Refinement(ThresholdSchedule, Spec):
       If values below 0 count, scale and shape of both ends are chosen with parts of s·ε, in
       sequence too, and the sum is that of min(max(v, −θ⁻), θ⁺), counted from −θ⁻.
     - A value of a *block* pays Σ cap/scale ≤ (1 − s)·ε to its tree and, if a window is open, s·ε to
-      the one choice at the end of the window; s = 0 where none is open.
+      the one choice at the end of the window; s = 0 where none is open. A late look is a window
+      at whose end one bit is released instead of a choice (`tidegate.run.refinement_looks`).
 
     Which piece a value belongs to, and its share s, cap and tree, follow from its position and from
     what was released before the piece began; where a piece ends follows from what it has released
@@ -123,12 +79,20 @@ class Refinement(ThresholdSchedule, Spec):
     Args:
         windows: let values pay for better choices of θ, early or where the level has risen.
         restarts: begin a new warm-up when a released sum shows that values outgrew their cap.
+        looks: let values pay, after the last window, for a look at what lies far above θ
+            (`tidegate.run.refinement_looks`): one more choice, s·ε, in sequence with sums.
     """
 
     KIND: ClassVar[str] = "refinement.Refinement"
 
     windows: Flag = Flag(default=True)
     restarts: Flag = Flag(default=True)
+    looks: Flag = Flag(default=False)
+
+    def settings(self) -> dict[str, Any]:
+        """As plain data; without `looks`, which older states do not have, where there are none."""
+        found = super().settings()
+        return found if self.looks else {k: v for k, v in found.items() if k != "looks"}
 
     @property
     def releases_warm_up(self) -> bool:
@@ -143,6 +107,8 @@ class Refinement(ThresholdSchedule, Spec):
         if type(perturber) is not AdaptiveTrees or not isinstance(pipeline.estimator, Mixture):
             stages = "perturb.AdaptiveTrees and estimate.Mixture"
             raise SettingError("reselect", f"refines {stages} only")
+        if self.looks and pipeline.lower:
+            raise SettingError("reselect", "looks at values from 0 on only")
         if threshold.epsilon >= perturber.epsilon:
             raise SettingError("threshold", "must leave some of epsilon for the warm-up's sum")
 
@@ -170,9 +136,10 @@ class Refinement(ThresholdSchedule, Spec):
         """The perturber, for every budget that a block can have."""
         if type(perturber) is not AdaptiveTrees:
             raise AssertionError("the stages were checked")
-        shares = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
+        shares: tuple[Fraction, ...] = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
         first = 1 - self.warm_up_share(threshold, perturber, first=True)
         again = (1 - AGAIN_SHARE,) if self.restarts and first != 1 - AGAIN_SHARE else ()
+        shares += self.look_shares(perturber)
         blocks = (Fraction(1), *(1 - share for share in shares))
         return _refinement_trees(perturber, blocks, (first, *again))
 
@@ -228,6 +195,35 @@ class Refinement(ThresholdSchedule, Spec):
             return None
         return _refinement_blocks_until(needed, horizon, at, warm_up_start), LATE_SHARE
 
+    def look_shares(self, perturber: Perturber) -> tuple[Fraction, ...]:
+        """The parts of ε of a late look, and of the window where it found something; or none."""
+        if not self.looks or type(perturber) is not AdaptiveTrees:
+            return ()
+        return look_share(perturber.epsilon, perturber.horizon), FAR_SHARE
+
+    def look(
+        self, trees: RefinementTrees, at: int, warm_up_start: int
+    ) -> tuple[int, Fraction] | None:
+        """Values that pay for a look at what lies far above θ, and with which share; None: none.
+
+        Where no window is due, and values can lie so high (`room_far_above`).
+        """
+        horizon = trees.horizon
+        needed = at - at % horizon + math.floor(horizon * LOOK_UNTIL)
+        if not self.looks or needed - at < horizon * SHORTEST:
+            return None
+        values = _refinement_blocks_until(needed, horizon, at, warm_up_start)
+        return values, look_share(trees.epsilon, horizon)
+
+    def window_after_look(
+        self, trees: RefinementTrees, at: int, warm_up_start: int
+    ) -> tuple[int, Fraction]:
+        """The window that follows where a look found values far above θ."""
+        horizon = trees.horizon
+        last = at - at % horizon + math.floor(horizon * FAR_UNTIL)
+        needed = max(at + 1, min(last, at + math.floor(horizon * (FAR_UNTIL - LOOK_UNTIL))))
+        return _refinement_blocks_until(needed, horizon, at, warm_up_start), FAR_SHARE
+
     def guarantee(
         self,
         threshold: Threshold,
@@ -244,6 +240,7 @@ class Refinement(ThresholdSchedule, Spec):
             shares.append(AGAIN_SHARE)
         if self.windows:
             shares += [EARLY_SHARE, LATE_SHARE]
+        shares += self.look_shares(perturber)
         pieces = []
         for share in shares:
             theta, *shape = (share * part for part in choices)

@@ -11,42 +11,32 @@ import numpy as np
 from tidegate.estimate import Mixture
 from tidegate.estimate.mixture.outgrown_cap import CapWatch, FloorWatch
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
-from tidegate.lattice import IntArray, Lattice
+from tidegate.lattice import IntArray
 from tidegate.perturb.adaptive.refinement_trees import RefinementTrees, RefinementTreesRun
 from tidegate.record.rows_and_levels import Levels
 from tidegate.record.segments.segment import Segment
+from tidegate.run.first_choice_and_climbs import (
+    CLIMBING,
+    chose_first,
+    refinement_climbs_from,
+)
 from tidegate.run.hold_out import HoldOut
 from tidegate.run.phased_run import Phase, PhasedRun, PhaseKeys
 from tidegate.run.refinement_blocks import RefinementBlocks
-from tidegate.run.refinement_schedule import Refinement, later_length
+from tidegate.run.refinement_schedule import Refinement
 from tidegate.run.selection_counts import SelectionCounts, stage_of_selection
 from tidegate.run.two_sided_caps import LONGER, Ends
+from tidegate.run.warm_up_length import later_length
 from tidegate.stages import Layout, Noisy, Saved
+from tidegate.stages.late_looks import room_far_above
 from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.least_threshold import how_fallen_threshold
 
 if TYPE_CHECKING:
-    from tidegate.run.pipeline import Pipeline
+    pass
 
-# Up to this many grains θ climbs by released sums (`refinement_level_phases`); and `evidence` then.
-LOWEST, CLIMBING = 64, -1
 Past = tuple[list[Phase], list[Segment]]
-
-
-def refinement_climbs_from(lattice: Lattice, theta: int) -> bool:
-    """Whether a θ that has fallen is low enough to climb again.
-
-    Where grains are parts of the bound: those of 1 are often a unit of the data.
-    """
-    low = theta <= min(LOWEST * lattice.grain, lattice.top - 1)
-    return low and lattice.step * lattice.grain < 1
-
-
-def chose_first(pipeline: Pipeline, evidence: int, begun: int) -> bool:
-    """Whether the first warm-up chose this θ, judged by what the choice knew and where it began."""
-    share = Fraction(pipeline.threshold.guarantee.epsilon) / pipeline.perturber.epsilon
-    return begun == 0 and evidence <= int(16 * share * pipeline.warm_up)
 
 
 class RefinementState(PhasedRun):
@@ -188,6 +178,9 @@ class RefinementState(PhasedRun):
             evidence=self.evidence,
             fallen=self._fallen,
         )
+        high = room_far_above(ends.above, self._pipeline.lattice.top)
+        if due is None and self.evidence > 0 and high and not self._fallen:
+            due = self._refinement.look(self._trees, at, begun)
         window = None if due is None else self._window(*due, opened=self.position)
         self._blocks = blocks = self._measuring(ends, window)
         blocks.begin()

@@ -14,8 +14,11 @@ from tidegate.lattice import IntArray, Lattice
 from tidegate.randomness import Keystream
 from tidegate.run.refinement_schedule import EARLY_SHARE, LATE_SHARE, Refinement
 from tidegate.run.two_sided_caps import SHAPES, Ends, outside_caps, shaped_caps
+from tidegate.stages import FAR_SHARE
+from tidegate.stages.late_looks import FAR
 from tidegate.threshold import TailQuantile
 from tidegate.threshold.choices_of_many_streams import ChoiceFacts
+from tidegate.threshold.far_values import far_values_found
 from tidegate.threshold.least_threshold import lifted_threshold
 from tidegate.threshold.price_of_thresholds import late_price
 from tidegate.threshold.tail_quantile import PARTS, last_exceeded_in_tail
@@ -58,6 +61,12 @@ def facts_of_selection(
     start = max(floor, int(level / 2))
     price = late_price(stage.late, level, before) if late else None
     return ChoiceFacts(max(lift, start), positive // 2, start, before, late_price=price)
+
+
+def facts_of_share(share: Fraction) -> dict[str, Any]:
+    """The share of ε of a window, as states have it: in words where it is one of late looks."""
+    early = share == EARLY_SHARE
+    return {"early": early} if early or share == LATE_SHARE else {"share": str(share)}
 
 
 class _SelectionTally(NamedTuple):
@@ -150,6 +159,8 @@ class SelectionCounts:
         known = None if positive is None else math.floor(positive * self.values)
         climb = at_least.above, before.above, known, fallen, level
         facts = facts_of_selection(stage, self._grid, *climb, late)
+        if self.share == FAR_SHARE:  # it can only rise, and there are values far above it
+            facts = ChoiceFacts(facts.at_least, self.values, before.above, before.above)
         facts = facts._replace(at_least=max(facts.at_least, at_least.below))
         theta = (stage if facts.late_price is None else stage.late).choose_from(
             self._tally.counts,
@@ -163,6 +174,13 @@ class SelectionCounts:
         words = keystream("shape")
         found = shaped_caps(theta, counts, self._shape, lattice, words, stage.wanted, before)
         return found.at_least(at_least)
+
+    def found_far(self, theta: int, keystream: Keystream) -> bool:
+        """Whether a late look found values far above θ (`far_values_found`)."""
+        self._count()
+        candidates = self.stage.candidates(self._grid)
+        place = min(np.searchsorted(candidates, FAR * theta).item(), candidates.size - 1)
+        return far_values_found(int(self._tally.counts[place]), self.stage.epsilon, keystream)
 
     def _count(self) -> None:
         counts, outside_, taken, pieces, singles = self._tally
@@ -199,8 +217,8 @@ class SelectionCounts:
     def state(self) -> dict[str, Any]:
         """The state to resume from."""
         self._count()
-        early, tally = self.share == EARLY_SHARE, self._tally
-        facts = {"early": early, "values": self.values, "taken": tally.taken}
+        tally = self._tally
+        facts = {**facts_of_share(self.share), "values": self.values, "taken": tally.taken}
         counts = {"counts": tally.counts.copy()}
         if tally.outside.size:
             counts["outside"] = tally.outside.reshape(-1).copy()
@@ -209,6 +227,8 @@ class SelectionCounts:
     @staticmethod
     def share_of(state: Mapping[str, Any]) -> Fraction:
         """The share of ε in a saved window."""
+        if "share" in state:
+            return Fraction(state["share"])
         return EARLY_SHARE if state["early"] else LATE_SHARE
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ was released and what is known of it.
 """
 
 from tidegate.stages.late_choices import late_from
+from tidegate.stages.late_looks import FAR_SHARE
 from tidegate.stages.layout import Layout
 from tidegate.stages.noisy import NO_SUMS, NoiseLaw, Noisy
 from tidegate.stages.recorded_and_posterior import (
@@ -37,6 +38,7 @@ from tidegate.stages.stage_protocols import (
 
 __all__ = [
     "ENDLESS",
+    "FAR_SHARE",
     "NO_AIM",
     "NO_CELLS",
     "NO_NUMBERS",
