@@ -112,8 +112,9 @@ class Levels:
         """Fill `out` with the levels of the values that this was released of."""
         following = self._means(trace.sums) if self._window else trace.predictions
         widths = trace.widths if trace.widths.size else np.full(following.size, self._block)
-        if not out.size:  # a warm-up ended after its rows were out
-            self.level, self._filled = float(following[-1]), 0
+        if not out.size:
+            if following.size:  # a warm-up ended after its rows were out
+                self.level, self._filled = float(following[-1]), 0
             return
         if not following.size:
             out[:] = self.level

@@ -19,9 +19,13 @@ def earlier_pipelines(pipeline: Pipeline) -> list[Pipeline]:
     How values are rounded and post-processing alone differ, so the guarantee is the same.
     """
     found = []
+    if getattr(pipeline.perturber, "sizes", False):  # decision 0143: events are counted by size
+        perturber = replace(pipeline.perturber, sizes=False)  # type: ignore[type-var]
+        found.append(_changed_pipeline(pipeline, perturber=perturber))
+    newest = found[-1] if found else pipeline
     if pipeline.threshold_step is not None:  # decision 0136: values are rounded more finely
         coarse = {"resolution": pipeline.threshold_step, "threshold_step": None}
-        found.append(_changed_pipeline(pipeline, **coarse))
+        found.append(_changed_pipeline(newest, **coarse))
     newest = found[-1] if found else pipeline
     if getattr(pipeline.estimator, "modulated", False):  # decision 0126: days follow the week
         estimator = replace(pipeline.estimator, modulated=False)  # type: ignore[type-var]

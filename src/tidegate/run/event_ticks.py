@@ -211,6 +211,8 @@ class Ticks(ThresholdSchedule, Spec):
         private = pipeline.threshold.guarantee.epsilon > 0  # Fixed costs nothing
         if private != trees.windows:
             raise SettingError("windows", "must be on exactly if the threshold is private")
+        if trees.sizes and not private:
+            raise SettingError("sizes", "must be off if the threshold is fixed: nothing is cut")
 
     def warm_up(self, pipeline: Pipeline) -> int:
         """How many ticks the first look of the warm-up has: public settings decide."""

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from tidegate.estimate.mixture.excess_of_counted_sizes import (
+    CountedExcess,
+    WeightBefore,
+    counted_excess,
+)
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, harmonics_of_periods
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed_filters
 from tidegate.estimate.mixture.kalman_filter.state_space_models import models
@@ -28,14 +34,24 @@ from tidegate.estimate.mixture.truncated_tail import (
 )
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Exact, Flag
-from tidegate.stages import Aim, Block, Excess, Layout, Perturber, Recorded, Saved
+from tidegate.stages import (
+    Aim,
+    Block,
+    Excess,
+    Layout,
+    Parts,
+    Perturber,
+    Ranges,
+    Recorded,
+    Saved,
+)
+from tidegate.stages.size_bands import FALLEN, FAR_BELOW
 
 # The expected excess over the caps in what is added to every published tick for it (8·F in
 # `truncated_tail`); and how many times as much it may be, at the end of a 95 % interval.
 _CUT_TIMES, _UPPER = 4.0, 15.5
-# A θ of at most so many grains, the bound so many times higher, is where a choice began: values may
-# lie anywhere above it. And a warm-up is at most this part of a horizon (LONGEST in `run`).
-_FALLEN, _FAR_BELOW, _LONGEST = 4, 64, 1 / 4
+# A warm-up is at most this part of a horizon (LONGEST in `run`).
+_LONGEST = 1 / 4
 # The mean square of an excess over the square of its mean, and the mean in θ.
 _SQUARE, _EACH = 4.0, 0.5
 # The level may change within a cell by this part of itself and more: what a part of a cell has of
@@ -64,6 +80,39 @@ class EventPosterior(MixturePosterior):
         self._scatter = scatter
         super().__init__(recorded, until, truncated, recorded.threshold << step, scatter, cycle)
 
+    @cached_property
+    def _counted(self) -> CountedExcess | None:
+        """What the numbers of events by size tell of what truncation took away."""
+        return counted_excess(self._recorded, self._until)
+
+    def parts_of_each(self, others: Sequence[Any], ranges: Sequence[Ranges]) -> list[Parts]:
+        """The parts of this and of others; with what truncation surely took away."""
+        every: list[EventPosterior] = [self, *others]
+        found = super().parts_of_each(others, ranges)
+        return [
+            one._with_counted(part, *each)
+            for one, part, each in zip(every, found, ranges, strict=True)
+        ]
+
+    def _with_counted(self, parts: Parts, starts: IntArray, ends: IntArray) -> Parts:
+        counted, step = self._counted, self._recorded.step
+        if counted is None or parts.excess is None:
+            return parts
+        weight = WeightBefore(self._known.edges, self._known.sums)
+        lost, variance, above, beneath = counted.between(starts, ends, weight) * step
+        excess, low = parts.excess, counted.bands.fallen
+        upper = np.maximum(above, excess.expected if low else excess.upper)
+        return replace(
+            parts,
+            estimate=parts.estimate + lost,
+            prediction_variance=parts.prediction_variance + variance * step,
+            excess=excess._replace(
+                upper=upper,
+                lower=np.maximum(excess.lower, beneath),
+                most=np.maximum(excess.most, upper),
+            ),
+        )
+
     def _truncated_tail(
         self,
         recorded: Recorded,
@@ -86,10 +135,10 @@ class EventPosterior(MixturePosterior):
         horizon, first = recorded.perturber.horizon, recorded.blocks[0].layout.length
         stretch = min(horizon, STRETCH * max(recorded.origin, first))
         levels = self._known if levels is None else levels
-        low = recorded.threshold <= _FALLEN * recorded.grain
+        low = recorded.threshold <= FALLEN * recorded.grain
         # A warm-up that took its longest found too few events: θ is chance, wherever it lies.
         chance = recorded.origin == 0 and first >= math.floor(_LONGEST * horizon)
-        fallen = (low or chance) and room >= _FAR_BELOW
+        fallen = (low or chance) and room >= FAR_BELOW
         truncated *= horizon / stretch
         return EventTail(levels, self._cap, truncated, room, fallen=fallen)
 

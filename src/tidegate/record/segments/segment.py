@@ -25,6 +25,7 @@ from tidegate.stages import (
     Posterior,
     Recorded,
 )
+from tidegate.stages.size_bands import SIZE_FACTS, SizeBands, size_bands
 
 _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
 MOST_KEPT = 4096  # ranges of a question whose answer is kept
@@ -63,6 +64,7 @@ class Segment:
         end: the position after the last released value.
         blocks: those that are kept, oldest first.
         cells: about how many steps smoothing over all of them takes.
+        sizes: released numbers of events by size, a row for each piece, oldest first.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Segment:
         self.end = origin
         self.blocks: deque[Block] = deque()
         self.cells = 0
+        self.sizes: tuple[IntArray, ...] = ()
         # Leaves have one size, or are forgotten with their block.
         self._regular = regular = method.estimator.adds_up
         self._width = method.perturber.block if regular else 1
@@ -108,7 +111,7 @@ class Segment:
         """All that estimators answer from, as it is now."""
         how, below = self.method, (self.below, self.method.depth, self.method.grain)
         facts = how.perturber, self.threshold, how.ceiling, how.step, self.origin, self.end
-        return Recorded(*facts, self.leaves, self.blocks, *below)
+        return Recorded(*facts, self.leaves, self.blocks, *below, self.sizes)
 
     @property
     def leaves(self) -> LeafBuffer:
@@ -224,6 +227,8 @@ class Segment:
         count = _segment_cells(self.blocks.popleft())
         self.cells -= count
         self.leaves.forget(self.blocks[0].first)
+        start = self.blocks[0].start
+        self.sizes = tuple(row for row in self.sizes if row[1] > start)
         return count
 
     def follow(self, trace: JournalTrace, end: int) -> None:
@@ -232,6 +237,10 @@ class Segment:
         first = 0 if self.blocks else 1  # a record begins with a block
         for start, length, choice, model_weights in rows[:first]:
             self.begin(self.layout(length, choice), choice, model_weights, start)
+        if trace.sizes.size:
+            width = self.bands_of_sizes.number + SIZE_FACTS
+            for row in trace.sizes.reshape(-1, width):
+                self.add_sizes(row)
         noisy = Noisy(trace.sums, trace.widths, trace.marks)
         self.extend(noisy, trace.predictions, end - self.end)
         for start, length, choice, model_weights in rows[first:]:
@@ -245,6 +254,17 @@ class Segment:
             elif noisy.spans is not None and noisy.marks is not None:
                 self._spans.extend(noisy.sums, predictions, noisy.spans, noisy.marks)
         self.end += count
+
+    @property
+    def bands_of_sizes(self) -> SizeBands:
+        """The bands in which events are counted."""
+        method = self.method
+        top = max(method.ceiling, method.depth)
+        return size_bands(self.threshold, top, method.grain, signed=method.depth > 0)
+
+    def add_sizes(self, row: IntArray) -> None:
+        """Add the numbers of events of a piece."""
+        self.sizes = (*self.sizes, row)
 
     def append_one(self, noisy: int, prediction: float) -> None:
         """Add one leaf, in a list until a query needs it: that saves the cost of arrays."""
