@@ -131,9 +131,7 @@ class Case:
         release.push(_START + at.astype("timedelta64[s]"), self.log.values)
         release.close_ticks(self.ticks)
         release.finish()
-        sums = np.bincount(
-            at // SECONDS[self.every], weights=self.log.values, minlength=self.ticks
-        )
+        sums = np.bincount(at // SECONDS[self.every], weights=self.log.values, minlength=self.ticks)
         return release, np.concatenate(([0.0], np.cumsum(sums)))
 
 

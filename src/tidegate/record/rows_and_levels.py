@@ -23,7 +23,8 @@ from tidegate.clock import Clock
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.segments.journal_entry import JournalTrace
-from tidegate.record.segments.segment import Segment, SegmentMethod
+from tidegate.record.segments.segment import Segment
+from tidegate.record.segments.segment_method import SegmentMethod
 from tidegate.stages import NO_SUMS
 from tidegate.tables.html import band
 from tidegate.tables.tables_from_numpy import arrow_table, pandas_frame, polars_frame

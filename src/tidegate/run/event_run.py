@@ -114,7 +114,7 @@ class EventRun(EventState):
             sizes.add(values)
             if not run.room or not sizes.left(self.position, run.position, tree.length):
                 trace.sizes = self._release_sizes(sizes, run.part)
-        if not run.room or self._gives_up(blocks):
+        if not run.room or self._gives_up(blocks, trace):
             if not self._another_phase():
                 blocks.begin()
                 begun.append(blocks.latest)
@@ -127,18 +127,20 @@ class EventRun(EventState):
         ends = Ends(self.cap)
         keystream = self._keys.noise("sizes", self.number, ends, self.start, share=str(part))
         row = sizes.release(self.position, part, keystream, self._trees.horizon)
-        self.segments[-1].add_sizes(row)
+        self.segments[-1].sizes += (row,)
         lost = math.floor(sizes.lost(row))
         if lost and self._blocks is not None:
             self.total += lost
             self._known_follower().publish_later(lost)
         return row
 
-    def _gives_up(self, blocks: RefinementBlocks) -> bool:
+    def _gives_up(self, blocks: RefinementBlocks, trace: JournalTrace) -> bool:
         """Whether the open block ends here, between two leaves, since θ must be higher."""
-        if self._sizes is None or not self._sizes.asked or not blocks.at_leaf_start:
+        sizes, run = self._sizes, blocks.perturber
+        if sizes is None or not sizes.asked or not blocks.at_leaf_start:
             return False
-        run = blocks.perturber
+        if sizes.start < self.position:
+            trace.sizes = self._release_sizes(sizes, run.part)
         rest = run.rest(run.tree, run.leaf)
         if rest is not None:
             self._known_follower().add_rest(run.tree, rest)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.estimate.mixture.excess_of_counted_sizes import (
+from tidegate.estimate.mixture.pooled_size_counts import (
     PooledCounts,
     counted_sizes,
-    lost_to_truncation,
+    lost_by_counted_sizes,
     noise_of_counts,
 )
 from tidegate.lattice import IntArray
@@ -56,8 +56,9 @@ class EventSizes:
         self, bands: SizeBands, epsilon: Fraction, start: int, before: EventSizes | None = None
     ) -> None:
         self.bands, self._epsilon, self.start = bands, epsilon, start
-        facts = (0, 0, 0) if before is None else (before.tried, before.events, before.ticks)
-        self.tried, self.events, self.ticks = facts
+        self.tried: int = 0 if before is None else before.tried
+        self.events: int = 0 if before is None else before.events
+        self.ticks: int = 0 if before is None else before.ticks
         self.asked = 0
         self._counts: IntArray = np.zeros(bands.number, dtype=np.int64)  # as secret as the values
         self.pool, self._pooled_from, self._released = PooledCounts(bands, epsilon), start, 0
@@ -108,7 +109,7 @@ class EventSizes:
         self._released += 1
         newest = PooledCounts(self.bands, self._epsilon)
         newest.add(counted_sizes(row))
-        self.asked = max(newest.threshold_above(), self.pool.threshold_above())
+        self.asked = max(self.asked, newest.threshold_above(), self.pool.threshold_above())
         return row
 
     def lost(self, row: IntArray) -> float:
@@ -117,7 +118,7 @@ class EventSizes:
         newest.add(counted_sizes(row))
         for side in range(1 + self.bands.signed):
             numbers = newest.sure(side)
-            found, _ = lost_to_truncation(self.bands, numbers, [0.0] * len(numbers))
+            found, _ = lost_by_counted_sizes(self.bands, numbers, [0.0] * len(numbers))
             total += -found if side else found
         return total
 

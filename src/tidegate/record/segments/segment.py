@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,41 +10,23 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.journal_entry import JournalTrace
 from tidegate.record.segments.leaf_buffers import LeafBuffer, LeafSpanBuffer
+from tidegate.record.segments.segment_method import SegmentMethod
 from tidegate.record.segments.unmeasured_values import UnmeasuredPosterior
 from tidegate.stages import (
     NO_AIM,
     Aim,
     Block,
-    BlockBudgets,
-    Estimator,
     Layout,
     Noisy,
     Parts,
-    Perturber,
     Posterior,
     Recorded,
 )
-from tidegate.stages.size_bands import SIZE_FACTS, SizeBands, size_bands
 
 _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
 MOST_KEPT = 4096  # ranges of a question whose answer is kept
 _LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
 WARMING = "warming"  # in place of the epoch, for values whose warm-up is still open
-
-
-@dataclass(frozen=True)
-class SegmentMethod:
-    """How the values of a pipeline are measured and estimated, as far as a record needs it."""
-
-    perturber: Perturber
-    estimator: Estimator
-    ceiling: int  # the largest threshold above 0, in lattice units
-    step: float  # one lattice unit, in the unit of the data
-    history: int  # how many values are kept
-    bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
-    budgets: BlockBudgets | None = None  # of its blocks, if they pay for choices of θ
-    depth: int = 0  # how far below 0 values can count, in lattice units
-    grain: int = 1  # lattice units from one threshold to the next, at the least
 
 
 class Segment:
@@ -237,10 +218,7 @@ class Segment:
         first = 0 if self.blocks else 1  # a record begins with a block
         for start, length, choice, model_weights in rows[:first]:
             self.begin(self.layout(length, choice), choice, model_weights, start)
-        if trace.sizes.size:
-            width = self.bands_of_sizes.number + SIZE_FACTS
-            for row in trace.sizes.reshape(-1, width):
-                self.add_sizes(row)
+        self.sizes += self.method.size_rows(self.threshold, trace.sizes)
         noisy = Noisy(trace.sums, trace.widths, trace.marks)
         self.extend(noisy, trace.predictions, end - self.end)
         for start, length, choice, model_weights in rows[first:]:
@@ -254,17 +232,6 @@ class Segment:
             elif noisy.spans is not None and noisy.marks is not None:
                 self._spans.extend(noisy.sums, predictions, noisy.spans, noisy.marks)
         self.end += count
-
-    @property
-    def bands_of_sizes(self) -> SizeBands:
-        """The bands in which events are counted."""
-        method = self.method
-        top = max(method.ceiling, method.depth)
-        return size_bands(self.threshold, top, method.grain, signed=method.depth > 0)
-
-    def add_sizes(self, row: IntArray) -> None:
-        """Add the numbers of events of a piece."""
-        self.sizes = (*self.sizes, row)
 
     def append_one(self, noisy: int, prediction: float) -> None:
         """Add one leaf, in a list until a query needs it: that saves the cost of arrays."""

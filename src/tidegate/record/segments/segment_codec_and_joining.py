@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from tidegate.errors import QueryError
 from tidegate.lattice import IntArray
-from tidegate.record.segments.segment import WARMING, Segment, SegmentMethod
+from tidegate.record.segments.segment import WARMING, Segment
+from tidegate.record.segments.segment_method import SegmentMethod
 from tidegate.stages import Block, Layout
-from tidegate.stages.size_bands import QUARTERS, SIZE_FACTS
+from tidegate.stages.size_bands import QUARTERS
 
 _WHOLE = ("blocks", "sums", "spans", "marks", "sizes")
 _REAL = ("predictions", "squares")
@@ -85,10 +86,9 @@ def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment
     _restore_segment_blocks(segment, state, edges)
     _restore_segment_leaves(segment, state, edges)
     if "sizes" in state:
-        rows = state["sizes"].reshape(-1, segment.bands_of_sizes.number + SIZE_FACTS)
-        if not np.isin(rows[:, 2], np.arange(1, QUARTERS + 1)).all():
+        segment.sizes = rows = method.size_rows(segment.threshold, state["sizes"])
+        if any(not 1 <= row[2] <= QUARTERS for row in rows):
             raise ValueError("a part of ε is given in quarters")
-        segment.sizes = tuple(rows)
     if not _complete_segment(segment, state["first"]):
         raise ValueError("its leaves do not belong to its blocks")
     return segment
