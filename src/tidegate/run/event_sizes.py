@@ -26,8 +26,8 @@ _POOLED = 4  # numbers of about this part of a horizon decide together
 # A block has a piece; two or four where it is thought to have this many events, in 1/ε.
 _SEVERAL = ((2000, 4), (500, 2))
 
-# θ seems too high where the bands from θ/4 to 4θ have no more events than their noise, of so many
-# times as many in all; seen for this part of a horizon, and the next time after this part.
+# θ seems too high where the bands from θ/4 to 4θ may be empty (within two standard errors of their
+# noise), of so many times as many in all; seen for this part of a horizon, and the next time after this part.
 _NEAR, _COUNTED, _MANY, _SEEN, _AGAIN = 2, 4, 10, 16, 3
 _LOWEST = 16  # lattice units: a lower θ has no bands to speak of
 
@@ -137,7 +137,7 @@ class EventSizes:
         squares = pool.noise()[0]
         error = math.sqrt(2.0 * sum(squares[at] for at in near[:_COUNTED]))
         large = sum(pool.counts[at] for at in near[:_COUNTED])
-        return large <= error and sum(pool.counts) > _MANY * error
+        return large <= 2.0 * error and sum(pool.counts) > _MANY * error
 
     def state(self) -> dict[str, Any]:
         """The state: what is needed to continue. The counts of the open piece are secret."""

@@ -73,7 +73,7 @@ class Segment:
         self._spans = LeafSpanBuffer(origin) if method.perturber.irregular else None
         self._buffer = self._spans or LeafBuffer(block=self._width, most=most)
         # Of the last query: the posterior, and what all segments up to this one tell of each other.
-        self._known: tuple[tuple[int, int], Posterior] | None = None
+        self._known: tuple[tuple[int, int, int], Posterior] | None = None
         # A table is often asked again, or its totals: the last question, and what was found.
         self.answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
         self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, ...], ...]] | None = None
@@ -271,8 +271,9 @@ class Segment:
     def posterior(self, as_of: int | None = None) -> Posterior:
         """What is known about the past; kept until more is released or another `as_of` is asked."""
         until = self.end if as_of is None else min(as_of, self.end)
-        if self._known is None or self._known[0] != (self.end, until):
-            self._known = (self.end, until), self._posterior(until)
+        facts = self.end, until, len(self.sizes)
+        if self._known is None or self._known[0] != facts:
+            self._known = facts, self._posterior(until)
         return self._known[1]
 
     def _posterior(self, until: int) -> Posterior:
