@@ -83,12 +83,10 @@ def test_values_of_both_signs_that_grow_are_answered_rightly() -> None:
 
 
 def test_events_that_are_mostly_zero_are_found() -> None:
-    """Caught: θ stayed at one step, and answers were 0 with an end that lay far away."""
+    """The number of events that are not 0 is released, by size: θ climbs to where they are."""
     number, error = held(zeros)
-    assert number >= 15
-    assert error < 0.6
-    _, before = held(zeros, counted=False)
-    assert before > error
+    assert number >= 14
+    assert error < 0.3
 
 
 def test_theta_follows_sizes_down() -> None:

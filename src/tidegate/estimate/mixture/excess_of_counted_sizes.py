@@ -25,8 +25,9 @@ from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Recorded
 from tidegate.stages.size_bands import SizeBands, size_bands
 
-# Of an excess that was not counted yet, or that lies in a part of what was counted together.
-_GUESSED = 0.5
+# The standard error of an excess that was not counted yet, as a part of it; and how much of the
+# variance of a part of a piece is left that may have all of its excess or none.
+_GUESSED, _ANYWHERE = 0.5, 0.5
 # Upper ends: so many bands above θ may have events whose number is not sure: up to so many standard
 # errors more in all pieces; in a single one only from this many on, and one more for each band.
 _UNSURE, _MORE, _FROM = 2, 1.5, 2.0
@@ -111,9 +112,9 @@ class CountedExcess:
         for piece in (*self._pieces, self._rest):
             if any(piece[2:]):
                 share = _share_of_weight(before, starts, ends, piece.start, piece.end)
-                spread = _GUESSED * piece.lost * share * (1.0 - share)
                 found[0] += piece.lost * share
-                found[1] += piece.variance * share + spread * spread
+                found[1] += piece.variance * share
+                found[1] += _ANYWHERE * piece.lost**2 * share * (1.0 - share)
                 found[2] += piece.above * share
                 found[3] += piece.beneath * share
         if self._rest.end < self._end:

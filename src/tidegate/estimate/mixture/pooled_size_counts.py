@@ -18,8 +18,9 @@ from tidegate.lattice import IntArray
 from tidegate.stages.size_bands import QUARTERS, SizeBands
 
 # t: of the band next to θ, and more for each band above. Where θ has fallen all of the sum may be
-# lost: the same for all bands, and for a higher θ less will do.
-_SURE, _SURER, _SURE_IF_FALLEN = 9.0, 1.5, 6.0
+# lost: the same for all bands, and for a higher θ less will do. And for the least θ of a window,
+# which lies below the present one: little is lost if chance decides about that.
+_SURE, _SURER, _SURE_IF_FALLEN, _SURE_BELOW = 9.0, 1.5, 7.5, 4.0
 # The mean size of a band, in its lower end, by how many events the next band has for each of it:
 # that of a power law.
 _MEANS = ((0.0, 1.2), (0.25, 1.333), (1.0, 1.443), (4.0, 1.556), (16.0, 1.7))
@@ -98,7 +99,7 @@ class PooledCounts:
     def surely_exceeded(self) -> int:
         """The largest end of a band that surely counted events lie above; 0: none is known."""
         bands, found = self._bands, 0
-        for at, count in enumerate(self._sure(bands.below, _SURE, 0.0)):
+        for at, count in enumerate(self._sure(bands.below, _SURE_BELOW, 0.0)):
             found = bands.edges[at] if count else found
         for side in range(1 + bands.signed):
             for octave, count in enumerate(self.sure(side)):
@@ -120,7 +121,8 @@ class PooledCounts:
                 # Where bands thin out fast, few events lie in the upper half of the last one.
                 thin = before > 4 * count
                 highest = max(highest, (start + end + 1) // 2 if thin else end)
-        return highest
+        # The few events that are not 0 are hardly sure: more of them lie above those that are.
+        return min(2 * highest, bands.top) if bands.fallen else highest
 
 
 def mean_sizes(bands: SizeBands, numbers: Sequence[int]) -> list[float]:
