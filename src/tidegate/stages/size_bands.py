@@ -1,9 +1,9 @@
 """Bands of event sizes around θ, and what an event gives to its tick where its band is counted.
 
 band      0        1        2          3                   4             5        6  …
-   0 ──────── θ/8 ──── θ/4 ──── θ/2 ──────── 3θ/4 ── θ ──────────── 2θ ──────── 4θ ───── …
-sum                 v                  v         v        3θ/4           θ/2      θ/2
-number             1/2                1/4        –        1/4            1/2      1/2
+   0 ──────── θ/8 ──── θ/4 ──── θ/2 ──────── 5θ/6 ── θ ──────────── 2θ ──────── 4θ ───── …
+sum                 v                  v         v        5θ/6           θ/2      θ/2
+number             1/2                1/6        –        1/6            1/2      1/2
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from tidegate.lattice import IntArray
 
 SIZE_FACTS = 3  # of a piece, before its numbers in a record: start, end, part of ε in quarters
 QUARTERS = 4
+# What an event above θ gives up for its number, over what truncation takes from it by the estimate
+# of answers (half of θ), and of published rows: a sixth of θ, half of it where a size is above 2θ.
+GIVEN_UP = 1.4
 # A θ of at most so many grains, the top so many times higher, is where a choice began: values may
 # lie anywhere above it.
 FALLEN, FAR_BELOW = 4, 64
 _SMALL = 4  # bands below θ
-_NEAR, _FAR = Fraction(1, 4), Fraction(1, 2)  # of its ε, that an event has for its band
+_NEAR, _FAR = Fraction(1, 6), Fraction(1, 2)  # of its ε, that an event has for its band
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class SizeBands:
     of its ε. An event in a band spends the rest, a part w of ε, on the number of events in that
     band: it gives at most (1 − w)·θ to the sum. So sums have the noise that they have without any
     numbers. The price: an event above θ gives less than θ, but it is counted. (An event between
-    3θ/4 and θ has hardly anything left, and is not.)
+    5θ/6 and θ has hardly anything left, and is not.)
 
     Attributes:
         theta: θ, in lattice units.
@@ -43,7 +46,7 @@ class SizeBands:
 
     >>> bands = SizeBands(16, 100, signed=False)
     >>> bands.edges, bands.kept(np.array([3, -15, 16, 17, -32, 33]))
-    ([0, 2, 4, 8, 12, 16, 32, 64, 100], array([  3, -15,  16,  12, -12,   8]))
+    ([0, 2, 4, 8, 13, 16, 32, 64, 100], array([  3, -15,  16,  13, -13,   8]))
     >>> bands.counted(np.array([0, 3, 15, 17, 100, 64]))
     array([1, 1, 0, 0, 1, 1, 1])
     """

@@ -15,6 +15,7 @@ from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.settings import Exact, Flag
 from tidegate.stages import Layout, Perturber, Recorded, Saved
+from tidegate.stages.size_bands import GIVEN_UP
 
 # The unit of the models is about this many times the mean of a tick: the mean of readings is about
 # a tenth of θ, and the models were made for that.
@@ -105,6 +106,7 @@ class EventMixtureRun(RescaledRun):
         saved: Saved | None = None,
     ) -> None:
         self._cap, self._spread = cap, spread
+        self._counts_sizes: bool = getattr(perturber, "sizes", False)
         self.step: int = step if saved is None else saved.state["step"]
         scatter = scatter_of_events(spread, self.step)
         facts = cap << self.step, truncated, perturber, saved
@@ -117,6 +119,8 @@ class EventMixtureRun(RescaledRun):
     def _set_ends(self, below: int) -> None:
         self._above = self._threshold
         self._truncated = self._share * self._cap  # units per tick
+        if self._counts_sizes:
+            self._truncated *= GIVEN_UP
 
     @property
     def _taken(self) -> float:

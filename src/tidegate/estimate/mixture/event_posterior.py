@@ -29,7 +29,7 @@ from tidegate.estimate.mixture.truncated_tail import (
 )
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.stages import Aim, Block, Excess, Parts, Ranges, Recorded
-from tidegate.stages.size_bands import FALLEN, FAR_BELOW
+from tidegate.stages.size_bands import FALLEN, FAR_BELOW, GIVEN_UP
 
 # The expected excess over the caps in what is added to every published tick for it (8·F in
 # `truncated_tail`); and how many times as much it may be, at the end of a 95 % interval.
@@ -129,7 +129,8 @@ class EventPosterior(MixturePosterior):
         chance = recorded.origin == 0 and first >= math.floor(_LONGEST * horizon)
         fallen = (low or chance) and room >= FAR_BELOW
         truncated *= horizon / stretch
-        return EventTail(levels, self._cap, truncated, room, fallen=fallen)
+        times = GIVEN_UP if recorded.sizes else 1.0
+        return EventTail(levels, self._cap, truncated, room, fallen=fallen, times=times)
 
     @property
     def _spread_facts(self) -> tuple[float, ...]:
@@ -166,11 +167,19 @@ class EventTail:
     The rule leaves a number of events of a horizon above θ. More events mean more of them, not
     larger ones, so the excess goes with the level. At most level/θ events of a tick lie above θ. If
     most events are 0, chance may leave θ where the choice began, and all others lie above it: the
-    upper end reaches as far as they may then. (Values below 0 hide how many there are.)
+    upper end reaches as far as they may then. (Values below 0 hide how many there are.) Where events
+    are counted by size those above θ give less than θ: `times` as much is missing.
     """
 
     def __init__(
-        self, known: TailLevels, cap: float, truncated: float, room: float, *, fallen: bool = False
+        self,
+        known: TailLevels,
+        cap: float,
+        truncated: float,
+        room: float,
+        *,
+        fallen: bool = False,
+        times: float = 1.0,
     ) -> None:
         edges = known.edges
         widths: FloatArray = np.diff(edges).astype(np.float64)
@@ -181,7 +190,7 @@ class EventTail:
         self._edges = edges
         squares, most = _SQUARE * _EACH * cap * expected, np.maximum(room * sums, expected)
         self._before = tail_before_edges(np.stack((expected, squares, most)))
-        self._fallen = fallen
+        self._fallen, self._times = fallen, times
 
     def between(self, places: Places, unit: float) -> Excess:
         """The excess of the ticks of ranges; `unit`: that of the models, in the data's."""
@@ -189,5 +198,6 @@ class EventTail:
         nothing = np.zeros(sums.size)
         most = np.maximum(room, sums)
         upper = most if self._fallen else np.minimum(_UPPER * sums, most)
+        sums = np.minimum(self._times * sums, upper)
         parts = (sums, nothing, squares * unit, room, upper, nothing)
         return Excess(*(part * unit for part in parts))
