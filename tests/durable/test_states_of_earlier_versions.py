@@ -51,7 +51,8 @@ def test_settings_differ_from_those_of_before() -> None:
     assert not earlier_pipelines(given)
     assert earlier_pipelines(READINGS) == [given]  # what `tg.adaptive` gave before decision 0136
     uncounted, coarse, unmodulated = earlier_pipelines(EVENTS)
-    assert EVENTS.perturber.sizes and not uncounted.perturber.sizes  # decision 0143
+    assert EVENTS.perturber.sizes
+    assert not uncounted.perturber.sizes
     assert uncounted.resolution == EVENTS.resolution
     assert coarse.estimator == EVENTS.estimator
     assert [coarse, unmodulated] == earlier_pipelines(uncounted)

@@ -93,7 +93,8 @@ def test_the_end_of_a_log_releases_what_was_counted() -> None:
     before = release.query(TICKS - 40, TICKS)
     release.finish()
     rows = release._run.segments[-1].sizes
-    assert len(rows) == len(counted) + 1 and rows[-1][1] == TICKS
+    assert len(rows) == len(counted) + 1
+    assert rows[-1][1] == TICKS
     release.finish()
     assert len(release._run.segments[-1].sizes) == len(rows)  # nothing is counted twice
     assert before.end == TICKS
@@ -115,7 +116,7 @@ def test_a_record_keeps_its_numbers_in_text_and_when_joined() -> None:
     joined = joined_segment(again, segment)
     assert [row.tolist() for row in joined.sizes] == [row.tolist() for row in segment.sizes]
     damaged = {**early, "sizes": early["sizes"][:-1]}
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="reshape"):
         restored_segment(method, damaged)
     wrong = early["sizes"].copy()
     wrong[2] = 9
@@ -127,7 +128,8 @@ def test_a_log_without_its_sizes_is_what_earlier_versions_released() -> None:
     """A snapshot of before goes on without numbers, bit for bit."""
     pipeline = PIPELINES["plain"]
     before = earlier_pipelines(pipeline)[0]
-    assert not before.perturber.sizes and before.guarantee == pipeline.guarantee
+    assert not before.perturber.sizes
+    assert before.guarantee == pipeline.guarantee
     release = before.start(tg.seeded(3))
     release.push(*log("plain"))
     release.close_ticks(200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -79,9 +80,8 @@ def test_noise_of_numbers_has_the_scale_that_is_claimed(part: int) -> None:
     bands = SizeBands(64, 64 << 6, signed=False)
     wanted = np.array([float(scale) for scale in noise_of_counts(bands, EPSILON, part)])
     keystream = tg.seeded(5).new_epoch().keystream("sizes", b"")
-    sizes, rows = EventSizes(bands, EPSILON, 0), []
-    for tick in range(1500):
-        rows.append(np.abs(sizes.release(tick + 1, Fraction(part, QUARTERS), keystream, 64)[3:]))
+    sizes, share = EventSizes(bands, EPSILON, 0), Fraction(part, QUARTERS)
+    rows = [np.abs(sizes.release(tick, share, keystream, 64)[3:]) for tick in range(1, 1501)]
     found = np.mean(rows, axis=0) / wanted
     assert ((found > 0.88) & (found < 1.12)).all()
     assert np.abs(np.corrcoef(np.array(rows).T) - np.eye(bands.number)).max() < 0.15
@@ -94,7 +94,8 @@ def test_an_event_is_counted_once_and_gives_what_its_band_keeps() -> None:
     log.add(ticks, values)
     sums, taken = log.take(0, 9, 100, bands)
     assert (
-        bands.counted(taken).sum() == 400 - ((np.abs(values) > 75) & (np.abs(values) <= 100)).sum()
+        bands.counted(taken).sum()
+        == 400 - ((np.abs(values) > bands.kept_near) & (np.abs(values) <= 100)).sum()
     )
     assert sums.tolist() == [int(bands.kept(values[ticks == tick]).sum()) for tick in range(9)]
     # Pieces of pieces add up: any split of the ticks gives the same numbers.
@@ -117,7 +118,7 @@ def test_theta_follows_from_released_numbers_alone() -> None:
     release.close_ticks(960)
     segments, raised = release._run.segments, 0
     lattice = release.pipeline.lattice
-    for before, after in zip(segments, segments[1:], strict=False):
+    for before, after in itertools.pairwise(segments):
         if before.end <= 500 or after.threshold <= before.threshold:
             continue
         bands = SizeBands(before.threshold, lattice.top, signed=False)

@@ -38,20 +38,24 @@ class EventRun(EventState):
     its argument is public; an event changes neither when rows come out nor how many. Given the
     same earlier releases, two neighbouring logs differ in one tick. The event in it pays
 
-    - in a block, ε or the part of it that no window has: `EventTreesRun`;
+    - in a block, ε or the part of it that no window has: `EventTreesRun`, and the number of events
+      of its size with it: `EventSizes`;
     - in a window, a quarter or a half of ε more for the choice of θ at its end;
     - in the warm-up, θ fixed: ε for one noisy sum, with sensitivity θ;
     - in the warm-up, θ private: ε/8 for the noisy number of events of a look, with sensitivity 1;
-      5ε/8 for θ; and ε/4 for the noisy sum, with sensitivity θ: in sequence.
+      5ε/8 for θ; and ε/4 for the noisy sum and the numbers by size: in sequence.
 
     θ is chosen by `TailQuantile` from the sizes of all events of the warm-up or the window. In its
     `above` an event adds between 0 and 1 to the count of every candidate: all scores move in one
     direction, by at most 1, which is what its argument for permute-and-flip needs. All else that it
     computes with (target, price, candidates) comes from settings and from noisy numbers, never from
     how many events there were. Each look counts other ticks, so an event is counted once; whether
-    there is another look is decided by the noisy numbers. When windows open follows from positions.
+    there is another look is decided by the noisy numbers. When windows open follows from positions,
+    and from the numbers by size: they open one where θ seems too high, and raise θ themselves.
 
-    Unit and scatter of the models, trees and phases are functions of released sums.
+    Unit and scatter of the models, trees and phases are functions of released sums and numbers. A
+    block whose θ is too low is given up between two leaves, as `RefinementTreesRun` argues; the
+    piece whose events were counted ends there.
     """
 
     # -- data ------------------------------------------------------------------------------------

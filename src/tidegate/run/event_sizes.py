@@ -27,7 +27,8 @@ _POOLED = 4  # numbers of about this part of a horizon decide together
 _SEVERAL = ((2000, 4), (500, 2))
 
 # θ seems too high where the bands from θ/4 to 4θ may be empty (within two standard errors of their
-# noise), of so many times as many in all; seen for this part of a horizon, and the next time after this part.
+# noise), of so many times as many in all; seen for this part of a horizon, and the next time after
+# this part.
 _NEAR, _COUNTED, _MANY, _SEEN, _AGAIN = 2, 4, 10, 16, 3
 _LOWEST = 16  # lattice units: a lower θ has no bands to speak of
 
@@ -125,7 +126,7 @@ class EventSizes:
     def seems_low(self, position: int, horizon: int) -> bool:
         """Whether hardly any event is large enough for the present θ, by what was released.
 
-        Events between 3θ/4 and θ are not counted, so this is only a reason to let events pay for
+        Events between 5θ/6 and θ are not counted, so this is only a reason to let events pay for
         another choice: at most every third of a horizon.
         """
         seen, pool = position - self._pooled_from, self.pool

@@ -167,8 +167,8 @@ class EventTail:
     The rule leaves a number of events of a horizon above θ. More events mean more of them, not
     larger ones, so the excess goes with the level. At most level/θ events of a tick lie above θ. If
     most events are 0, chance may leave θ where the choice began, and all others lie above it: the
-    upper end reaches as far as they may then. (Values below 0 hide how many there are.) Where events
-    are counted by size those above θ give less than θ: `times` as much is missing.
+    upper end reaches as far as they may then. (Values below 0 hide how many there are.) Where
+    events are counted by size those above θ give less than θ: `times` as much is missing.
     """
 
     def __init__(
