@@ -29,6 +29,7 @@ from tidegate.threshold.least_threshold import least_threshold
 # The unit of the models moves where the mean of a tick has left it by this many doublings.
 _DOUBLINGS = 2
 _CERTAIN = 2.0  # standard errors
+_NEARLY = Fraction(17, 20)  # of the bound: θ is the bound from here on
 
 
 class EventRun(EventState):
@@ -181,7 +182,8 @@ class EventRun(EventState):
         """Choose θ, measure the sum, set the running sum right; and begin a block."""
         length = self.position
         if self._rule is not None:
-            self.cap, self.evidence = self._choose_first(), int(16 * CHOICE_SHARE * length)
+            self.cap = self._whole_cap(self._choose_first())
+            self.evidence = int(16 * CHOICE_SHARE * length)
         cap, ends = self.cap, Ends(self.cap)
         _, layout = self._trees.warm_up_layout(length, cap, 0)
         keystream = self._keys.noise("warm-up", self.number, ends, self.start, ticks=length)
@@ -253,7 +255,15 @@ class EventRun(EventState):
         )
         self.evidence = int(16 * window.share * length)
         window.wipe()
-        self._window, self.cap = None, ends.above
+        self._window, self.cap = None, self._whole_cap(ends.above)
+
+    def _whole_cap(self, cap: int) -> int:
+        """A chosen θ; the bound if that is hardly higher: then no event is cut, or gives up a part.
+
+        A function of θ and settings.
+        """
+        top = self._grid.top
+        return top if self._trees.sizes and _NEARLY * top <= cap else cap
 
     def _begin_phase(
         self, measured: tuple[Layout, int, int, IntArray] | None = None

@@ -18,9 +18,10 @@ from tidegate.lattice import IntArray
 
 SIZE_FACTS = 3  # of a piece, before its numbers in a record: start, end, part of ε in quarters
 QUARTERS = 4
-# What an event above θ gives up for its number, over what truncation takes from it by the estimate
-# of answers (half of θ), and of published rows: a sixth of θ, half of it where a size is above 2θ.
-GIVEN_UP = 1.4
+# By what the estimates of what truncation takes grow, as an event above θ gives up a part of θ for
+# its number (a sixth; half of it above 2θ): answers count with half of θ for each, published rows
+# with an eighth.
+GIVEN_UP, GIVEN_UP_IN_ROWS = 1.4, 2.0
 # A θ of at most so many grains, the top so many times higher, is where a choice began: values may
 # lie anywhere above it.
 FALLEN, FAR_BELOW = 4, 64

@@ -15,7 +15,7 @@ from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.settings import Exact, Flag
 from tidegate.stages import Layout, Perturber, Recorded, Saved
-from tidegate.stages.size_bands import GIVEN_UP
+from tidegate.stages.size_bands import GIVEN_UP_IN_ROWS
 
 # The unit of the models is about this many times the mean of a tick: the mean of readings is about
 # a tenth of θ, and the models were made for that.
@@ -120,7 +120,7 @@ class EventMixtureRun(RescaledRun):
         self._above = self._threshold
         self._truncated = self._share * self._cap  # units per tick
         if self._counts_sizes:
-            self._truncated *= GIVEN_UP
+            self._truncated *= GIVEN_UP_IN_ROWS
 
     @property
     def _taken(self) -> float:
