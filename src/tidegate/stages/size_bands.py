@@ -25,6 +25,7 @@ GIVEN_UP, GIVEN_UP_IN_ROWS = 1.4, 2.0
 # A θ of at most so many grains, the top so many times higher, is where a choice began: values may
 # lie anywhere above it.
 FALLEN, FAR_BELOW = 4, 64
+STRAYED = 64  # the same where chance may have lifted it, as it does if most values are 0
 _SMALL = 4  # bands below θ
 _NEAR, _FAR = Fraction(1, 6), Fraction(1, 2)  # of its ε, that an event has for its band
 
@@ -44,6 +45,7 @@ class SizeBands:
         top: the largest size, in lattice units.
         signed: whether events above θ are counted apart if their value lies below 0.
         fallen: whether θ lies where a choice begins, far below the top: most values may be 0.
+        strayed: whether it lies so near to that, that chance may have lifted it.
 
     >>> bands = SizeBands(16, 100, signed=False)
     >>> bands.edges, bands.kept(np.array([3, -15, 16, 17, -32, 33]))
@@ -56,6 +58,7 @@ class SizeBands:
     top: int
     signed: bool
     fallen: bool = False
+    strayed: bool = False
 
     @cached_property
     def _near(self) -> int:
@@ -128,4 +131,5 @@ class SizeBands:
 def size_bands(theta: int, top: int, grain: int, *, signed: bool) -> SizeBands:
     """The bands around θ, which is a multiple of `grain`; the same ones for all who ask."""
     fallen = theta <= FALLEN * grain and FAR_BELOW * theta <= top
-    return SizeBands(theta, top, signed, fallen)
+    strayed = theta <= STRAYED * grain and FAR_BELOW * theta <= top
+    return SizeBands(theta, top, signed, fallen, strayed)

@@ -89,7 +89,7 @@ class EventPosterior(MixturePosterior):
             return parts
         weight = ExcessWeights(self._levels_of_sums)
         lost, variance, above, beneath = counted.between(starts, ends, weight) * step
-        excess, low = parts.excess, counted.bands.fallen
+        excess, low = parts.excess, counted.fallen
         upper = np.maximum(above, excess.expected if low else excess.upper)
         return replace(
             parts,

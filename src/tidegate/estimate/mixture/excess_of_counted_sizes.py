@@ -62,6 +62,7 @@ class CountedExcess:
             one.add(piece)
             every.add(piece)
             each.append(one)
+        self.fallen = every.fallen
         self._pieces = [
             _ExcessOfPiece(piece.start, piece.end, *self._lost(one))
             for piece, one in zip(pieces, each, strict=True)
@@ -90,7 +91,7 @@ class CountedExcess:
         bands, errors = self.bands, every.errors()
         total, variance, ends = 0.0, 0.0, [0.0, 0.0]
         usual, fallen = (_MORE, _UNSURE), (_MORE_IF_FALLEN, bands.octaves)
-        most, reach = fallen if bands.fallen else usual
+        most, reach = fallen if every.fallen else usual
         for side in range(1 + bands.signed):
             own, numbers = bands.above(side), every.sure(side)
             known = [sum(one) for one in zip(*(one.sure(side) for one in each), strict=True)]

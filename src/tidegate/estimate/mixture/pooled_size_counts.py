@@ -21,6 +21,7 @@ from tidegate.stages.size_bands import QUARTERS, SizeBands
 # lost: the same for all bands, and for a higher θ less will do. And for the least θ of a window,
 # which lies below the present one: little is lost if chance decides about that.
 _SURE, _SURER, _SURE_IF_FALLEN, _SURE_BELOW = 9.0, 1.5, 7.5, 4.0
+_MOSTLY_SMALL = 0.85  # of the events that were counted, below an eighth of θ
 # The mean size of a band, in its lower end, by how many events the next band has for each of it:
 # that of a power law.
 _MEANS = ((0.0, 1.2), (0.25, 1.333), (1.0, 1.443), (4.0, 1.556), (16.0, 1.7))
@@ -83,9 +84,16 @@ class PooledCounts:
         """The standard error of each number."""
         return [math.sqrt(2.0 * square) for square in self.noise()[0]]
 
+    @property
+    def fallen(self) -> bool:
+        """Whether all of the sum may be lost: θ lies where it began, or near, and most are 0."""
+        bands = self._bands
+        most = self.counts[0] >= _MOSTLY_SMALL * sum(self.counts)
+        return bands.fallen or (bands.strayed and most)
+
     def sure(self, side: int = 0) -> list[int]:
         """The numbers above θ; 0 where noise may be all there is."""
-        return self._sure(self._bands.above(side), _SURE, 0.0 if self._bands.fallen else _SURER)
+        return self._sure(self._bands.above(side), _SURE, 0.0 if self.fallen else _SURER)
 
     def _sure(self, places: range, first: float, more: float) -> list[int]:
         squares, largest = self.noise()
@@ -111,7 +119,7 @@ class PooledCounts:
         bands, highest = self._bands, 0
         for side in range(1 + bands.signed):
             sure = self.sure(side)
-            if bands.fallen:
+            if self.fallen:
                 sure = self._sure(bands.above(side), _SURE_IF_FALLEN, 0.0)
             for octave, count in enumerate(sure):
                 if not count:
@@ -122,7 +130,7 @@ class PooledCounts:
                 thin = before > 4 * count
                 highest = max(highest, (start + end + 1) // 2 if thin else end)
         # The few events that are not 0 are hardly sure: more of them lie above those that are.
-        return min(2 * highest, bands.top) if bands.fallen else highest
+        return min(2 * highest, bands.top) if self.fallen else highest
 
 
 def mean_sizes(bands: SizeBands, numbers: Sequence[int]) -> list[float]:
