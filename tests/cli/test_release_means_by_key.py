@@ -83,7 +83,7 @@ def test_several_columns_without_state(tmp_path: Path) -> None:
     opened: Any = tg.open(output)
     with pytest.raises(QueryError, match="say of which column"):
         opened.mean(key="a")
-    tips = opened.of("tip").mean(key="b")
+    tips = opened.of("tip").mean(key="b", confidence=0.999)
     assert tips.low <= truth("b")[2] / 8 <= tips.high
     with pytest.raises(QueryError, match="no mean of 'count'"):
         opened.of("count")

@@ -50,10 +50,14 @@ def test_settings_differ_from_those_of_before() -> None:
     given = tg.adaptive(epsilon=1, bound=9, horizon=64, resolution="0.001")
     assert not earlier_pipelines(given)
     assert earlier_pipelines(READINGS) == [given]  # what `tg.adaptive` gave before decision 0136
-    coarse, unmodulated = earlier_pipelines(EVENTS)
+    uncounted, coarse, unmodulated = earlier_pipelines(EVENTS)
+    assert EVENTS.perturber.sizes
+    assert not uncounted.perturber.sizes
+    assert uncounted.resolution == EVENTS.resolution
     assert coarse.estimator == EVENTS.estimator
+    assert [coarse, unmodulated] == earlier_pipelines(uncounted)
     assert unmodulated == EARLIER == earlier_pipelines(coarse)[0]
-    for one in (coarse, EARLIER):
+    for one in (uncounted, coarse, EARLIER):
         assert one.guarantee == EVENTS.guarantee
     assert all(one.kept_history == 10**7 for one in earlier_pipelines(EVENTS.keeping(10**7)))
 

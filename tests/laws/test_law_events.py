@@ -12,7 +12,7 @@ from tests.depth import in_turn
 from tests.laws.catalogue import bits
 from tidegate.clock import SECOND
 from tidegate.errors import InputError, SettingError, TidegateError
-from tidegate.estimate.mixture import event_mixture
+from tidegate.estimate.mixture import event_posterior
 from tidegate.run import refinement_schedule as refinement
 from tidegate.timestamps import Times, read_times
 
@@ -179,7 +179,7 @@ def test_a_log_that_ends_in_its_warm_up_is_measured():
 
 
 def test_the_excess_is_that_of_the_stretch_that_a_choice_is_made_for():
-    assert event_mixture.STRETCH == refinement.STRETCH
+    assert event_posterior.STRETCH == refinement.STRETCH
 
 
 def test_what_is_refused():

@@ -43,7 +43,7 @@ GOLDEN = {
     "estimate.GroupMeans": "989689d74840349f",
     "estimate.GroupMedians": "747ad268bd5e2914",
     "estimate.LastPublished": "cb7d72bb9c6272ea",
-    "perturb.EventTrees": "bd0f95142766c16a",
+    "perturb.EventTrees": "127edcf4360de93b",
     "estimate.EventMixture": "753f635a1774127c",
     "events.Ticks": "387a872e88f21328",
     "units.AddedEvent": "19912ca025e40ae5",

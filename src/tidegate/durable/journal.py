@@ -45,6 +45,8 @@ def encoded_journal_entry(entry: JournalEntry, head: bytes, key: bytes) -> tuple
     """An entry as the bytes of a row, and the chain's new head."""
     content = {**vars(entry), **vars(entry.trace)}
     del content["trace"], content["times"]
+    if not entry.trace.sizes.size:  # of event streams only
+        del content["sizes"]
     if entry.times.size:
         content["time_places"], content["time_ticks"] = TimeKnots.through(entry.times)
     body = seal({"content": "journal"}, content, None)
@@ -120,7 +122,8 @@ def published_from_journal(
             levels[:] = row.first
         pipeline.lattice.bounded(levels)
         if not out.size:
-            prediction, filled = cells.predictions.item(-1), 0
+            if cells.predictions.size:  # else sizes were counted alone
+                prediction, filled = cells.predictions.item(-1), 0
         elif not row.measured:
             out[:] = row.first
         elif cells.widths.size:

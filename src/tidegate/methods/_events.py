@@ -91,7 +91,12 @@ def events(
     return Pipeline(
         threshold=rule,
         perturber=EventTrees(
-            epsilon=budget, horizon=horizon, nodes=nodes, warm_up=part, windows=part != 1
+            epsilon=budget,
+            horizon=horizon,
+            nodes=nodes,
+            warm_up=part,
+            windows=part != 1,
+            sizes=part != 1,
         ),
         estimator=EventMixture(
             truncated=truncated,

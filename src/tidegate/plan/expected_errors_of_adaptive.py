@@ -19,7 +19,8 @@ from tidegate.estimate.mixture.kalman_filter.state_space_models import COUNT, LE
 from tidegate.estimate.mixture.tree_choice import tree_costs
 from tidegate.exact_numbers import whole
 from tidegate.lattice import IntArray
-from tidegate.record.segments.segment import Segment, SegmentMethod
+from tidegate.record.segments.segment import Segment
+from tidegate.record.segments.segment_method import SegmentMethod
 from tidegate.stages import NO_NUMBERS, Estimator, Excess, Layout, Noisy, Parts, Perturber
 
 _STARTS = 256

@@ -23,7 +23,8 @@ from tidegate.clock import Clock
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.segments.journal_entry import JournalTrace
-from tidegate.record.segments.segment import Segment, SegmentMethod
+from tidegate.record.segments.segment import Segment
+from tidegate.record.segments.segment_method import SegmentMethod
 from tidegate.stages import NO_SUMS
 from tidegate.tables.html import band
 from tidegate.tables.tables_from_numpy import arrow_table, pandas_frame, polars_frame
@@ -112,8 +113,9 @@ class Levels:
         """Fill `out` with the levels of the values of this released piece."""
         following = self._means(trace.sums) if self._window else trace.predictions
         widths = trace.widths if trace.widths.size else np.full(following.size, self._block)
-        if not out.size:  # a warm-up ended after its rows were out
-            self.level, self._filled = float(following[-1]), 0
+        if not out.size:
+            if following.size:  # a warm-up ended after its rows were out
+                self.level, self._filled = float(following[-1]), 0
             return
         if not following.size:
             out[:] = self.level

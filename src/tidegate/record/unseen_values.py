@@ -125,7 +125,7 @@ def _unseen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
     counts = method.grain == 1 and method.step >= 1
     # Answers speak of capped sums only without a tail, and where noise is not that of trees.
     capped = method.estimator.adds_up or not segment.blocks[-1].layout.variances
-    if not low or counts or capped:
+    if not low or counts or capped or segment.sizes:  # events that were cut were counted
         return 0.0
     return _MOST if segment.below else max(_LITTLE, min(1.0, sum(held_share(segment))))
 

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 def earlier_pipelines(pipeline: Pipeline) -> list[Pipeline]:
     """The pipelines that earlier versions built from these arguments, newest first; usually one.
 
-    How values are rounded and post-processing alone differ, so the guarantee is the same.
+    They differ in rounding, in post-processing and in what a part of ε is spent on: the guarantee
+    is the same.
     """
     found: list[Pipeline] = []
     newest = pipeline
+    if getattr(pipeline.perturber, "sizes", False):  # decision 0143: events are counted by size
+        perturber = replace(pipeline.perturber, sizes=False)  # type: ignore[type-var]
+        found.append(newest := _changed_pipeline(newest, perturber=perturber))
     if getattr(pipeline.reselect, "looks", False):  # decision 0144: late looks
         reselect = replace(pipeline.reselect, looks=False)  # type: ignore[type-var]
         found.append(newest := _changed_pipeline(newest, reselect=reselect))

@@ -9,6 +9,7 @@ import numpy as np
 
 from tidegate.lattice import IntArray
 from tidegate.stages import NO_SUMS
+from tidegate.stages.size_bands import SizeBands
 
 _MOST_PIECES = 64  # events that are not added up yet
 _HALF, _LOW, _MOST_SUM = 32, (1 << 32) - 1, 1 << 62
@@ -68,18 +69,21 @@ class EventLog:
         first, last = np.searchsorted(ticks, (start, end))
         return np.sort(units[first:last])
 
-    def take(self, start: int, end: int, cap: int) -> tuple[IntArray, IntArray]:
-        """Remove the ticks [start, end): their sums, and the values of their events, if still kept.
+    def take(
+        self, start: int, end: int, cap: int, bands: SizeBands | None = None
+    ) -> tuple[IntArray, IntArray]:
+        """The sums of the ticks [start, end), and the values of their events, if there are any.
 
-        Both are forgotten here.
+        Both are forgotten here. `bands`: their events are counted, and give less if they are large.
         """
         ticks, units = self._joined()
         first, last = np.searchsorted(ticks, (start, end)).tolist()
         here = slice(first, last)
         values = NO_SUMS if self.cap is not None else np.sort(units[here])
-        sums = added_to_log(
-            ticks[here] - start, truncated_sums_of_log(units[here], cap, self.cap), end - start
-        )
+        known = truncated_sums_of_log(units[here], cap, self.cap)
+        if bands is not None:
+            known = bands.kept(known if self.cap is not None else units[here])
+        sums = added_to_log(ticks[here] - start, known, end - start)
         self._events = _LoggedEvents([ticks[last:]], [units[last:]], ordered=True)
         units[:last].fill(0)  # raw values are not kept longer than needed
         return np.clip(sums, -self._most, self._most), values

@@ -37,7 +37,7 @@ class EventRelease(Release):
     depends on that event only: an event more or less changes one tick, or nothing. It is never
     refused for its time: a refusal would be seen.
 
-    Raw data: the events of all ticks that are not released yet are held, as sums once θ is known.
+    Raw data: the events of all ticks that are not released yet are held; as sums if θ is fixed.
 
     Attributes:
         dropped: how many events came too late. For the operator alone: it must not be published.

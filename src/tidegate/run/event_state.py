@@ -11,6 +11,7 @@ from tidegate.lattice import FloatArray, IntArray, Lattice
 from tidegate.perturb.adaptive.event_trees import EventTrees, EventTreesRun
 from tidegate.record.rows_and_levels import Levels
 from tidegate.run.event_log import EventLog
+from tidegate.run.event_sizes import EventSizes
 from tidegate.run.event_ticks import Ticks
 from tidegate.run.phased_run import PhasedRun, PhaseKeys
 from tidegate.run.refinement_blocks import RefinementBlocks
@@ -18,6 +19,7 @@ from tidegate.run.refinement_schedule import STRETCH, Refinement
 from tidegate.run.selection_counts import SelectionCounts
 from tidegate.run.two_sided_caps import Ends
 from tidegate.stages import Saved
+from tidegate.stages.size_bands import SizeBands, size_bands
 from tidegate.state_as_bytes import restore, state_of
 from tidegate.threshold import TailQuantile
 
@@ -57,6 +59,7 @@ class EventState(PhasedRun):
         self._follower: EventMixtureRun | None = None
         self._blocks: RefinementBlocks | None = None
         self._window: SelectionCounts | None = None
+        self._sizes: EventSizes | None = None  # of the open piece, once θ is known
         self.cap = 0 if self._rule else self._grid.top  # θ in lattice units; 0: not chosen yet
         self.events = EventLog(trees.most, self.cap or None)
         self.position = self.start = 0  # ticks released; where the phase began
@@ -77,6 +80,14 @@ class EventState(PhasedRun):
     def _grid(self) -> Lattice:
         """The lattice of sizes: events are truncated at −θ and θ."""
         return self._pipeline.lattice.scale
+
+    @property
+    def _bands(self) -> SizeBands | None:
+        """The bands in which events are counted, around the present θ; None: they are not."""
+        if not self._trees.sizes:
+            return None
+        signed = self._pipeline.lattice.bottom > 0
+        return size_bands(self.cap, self._grid.top, self._grid.grain, signed=signed)
 
     @property
     def warming(self) -> int:
@@ -139,15 +150,27 @@ class EventState(PhasedRun):
             return
         horizon, at, first = self._trees.horizon, self.position, self.first
         due = _WINDOWS.window(horizon, at=at, first=first, warm_up_start=0, evidence=self.evidence)
+        if due is None and self._sizes is not None and (due := self._window_for_lower()):
+            self._sizes.tried = at
         if due is None:
-            self.events.settle(self.cap)
+            if self._sizes is None:  # else a later θ may follow from counts
+                self.events.settle(self.cap)
             return
         length, share = due
         before, now = max(self.first_sum, 1) / self.first, max(self.total, 1) / self.ticks
         rate = max(self.counted, 1) / self.first * min(max(now / before, 1 / 16), 16.0)
+        if self._sizes is not None:
+            rate = max(self._sizes.events, 1) / max(self._sizes.ticks, 1)
         self.window_start, self.window_end = self.position, self.position + length
         self.window_events = max(1, round(rate * length))
         self._window = self._counting(share)
+
+    def _window_for_lower(self) -> tuple[int, Fraction] | None:
+        """A window for a lower θ, where hardly an event was counted near the present one."""
+        sizes, horizon, at = self._sizes, self._trees.horizon, self.position
+        if sizes is None or not sizes.seems_low(at, horizon):
+            return None
+        return _WINDOWS.window_again(horizon, at, 0, self.evidence)
 
     def _counting(self, share: Fraction) -> SelectionCounts:
         length = self.window_end - self.window_start
@@ -182,6 +205,7 @@ class EventState(PhasedRun):
             "estimator": self._follower and self._follower.state(),
             "level": 0.0 if blocks is None else blocks.level,
             "blocks": blocks and blocks.perturber.state(),
+            **({} if self._sizes is None else {"sizes": self._sizes.state()}),
         }
 
     def _resume(self, state: dict[str, Any]) -> None:
@@ -196,5 +220,8 @@ class EventState(PhasedRun):
         if (counted := state["window"]) is not None:
             self._window = self._counting(Fraction(counted["share"]))
             self._window.restore(counted)
+        if (bands := self._bands) is not None:
+            self._sizes = EventSizes(bands, self._trees.epsilon, self.start)
+            self._sizes.restore(state["sizes"])
         self._blocks = self._measuring(state["blocks"])
         self._blocks.level = state["level"]

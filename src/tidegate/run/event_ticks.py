@@ -8,6 +8,7 @@ released   Σ     Σ     Σ     Σ     Σ           one row a tick
 fixed θ     their sum              sums                           one noisy sum per level
 private θ   1/8 their number       1/2 or 1/4 the next θ (windows), then none
             5/8 θ, 1/4 their sum   1/2 or 3/4 sums, then all
+                                   numbers by size: what an event leaves of that (`EventSizes`)
 """
 
 from __future__ import annotations
@@ -211,6 +212,8 @@ class Ticks(ThresholdSchedule, Spec):
         private = pipeline.threshold.guarantee.epsilon > 0  # Fixed costs nothing
         if private != trees.windows:
             raise SettingError("windows", "must be on exactly if the threshold is private")
+        if trees.sizes and not private:
+            raise SettingError("sizes", "must be off if the threshold is fixed: nothing is cut")
 
     def warm_up(self, pipeline: Pipeline) -> int:
         """How many ticks the first part of the warm-up has, computed from public settings."""

@@ -15,7 +15,7 @@ from tidegate.guarantee import EVENT, Guarantee, parallel, sequential
 from tidegate.lattice import Lattice
 from tidegate.ownership import Ownership
 from tidegate.randomness import Randomness, secure
-from tidegate.record.segments.segment import SegmentMethod
+from tidegate.record.segments.segment_method import SegmentMethod
 from tidegate.run import two_sided_caps
 from tidegate.run.known_answers import KnownAnswers
 from tidegate.run.refinement_schedule import Refinement

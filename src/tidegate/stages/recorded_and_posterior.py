@@ -105,6 +105,7 @@ class Recorded(NamedTuple):
         below: how much of θ lies below 0, in lattice units.
         depth: how far below 0 values can count: the lower bound.
         grain: how many lattice units thresholds are apart, at the least.
+        sizes: numbers of events by size, a row for each piece, oldest first.
     """
 
     perturber: Perturber
@@ -118,6 +119,7 @@ class Recorded(NamedTuple):
     below: int = 0
     depth: int = 0
     grain: int = 1
+    sizes: tuple[IntArray, ...] = ()
 
 
 class Excess(NamedTuple):

@@ -1,159 +1,21 @@
-"""The mixture for sums of events: its models use a unit that follows the rate of events.
-
-Its posterior answers in that unit, and estimates what was cut off.
-"""
+"""The mixture for sums of events: models count in a unit that follows the rate of events."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
+from tidegate.estimate.mixture.event_posterior import EventPosterior
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle, harmonics_of_periods
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import mixed_filters
 from tidegate.estimate.mixture.kalman_filter.state_space_models import models
 from tidegate.estimate.mixture.mixture import Mixture, MixturePeriods, Share
-from tidegate.estimate.mixture.mixture_posterior import MixturePosterior
 from tidegate.estimate.mixture.rescaled_run import RescaledRun
 from tidegate.estimate.mixture.tree_choice import tree_costs
-from tidegate.estimate.mixture.truncated_tail import (
-    Places,
-    Tail,
-    TailLevels,
-    tail_before_edges,
-    tail_between_places,
-)
-from tidegate.lattice import FloatArray, IntArray
 from tidegate.settings import Exact, Flag
-from tidegate.stages import Aim, Block, Excess, Layout, Perturber, Recorded, Saved
-
-# The expected excess over the caps in what is added to every published tick for it (8·F in
-# `truncated_tail`); and how many times as much it may be, at the end of a 95 % interval.
-_CUT_TIMES, _UPPER = 4.0, 15.5
-# A θ of at most 4 grains, with a bound 64 times higher, is where the choice began: values may lie
-# anywhere above it. And a warm-up is at most this part of a horizon (LONGEST in `run`).
-_FALLEN, _FAR_BELOW, _LONGEST = 4, 64, 1 / 4
-# The mean square of an excess over the square of its mean, and the mean in θ.
-_SQUARE, _EACH = 4.0, 0.5
-# The level may change within a cell by this part of itself and more: what a part of a cell has of
-# its sum is less certain by that.
-_WITHIN = 0.25
-_LEAST_LEVEL = 1e-6
-# A choice of θ is made for this many times the ticks before it (as STRETCH in `run`).
-STRETCH = 16
-
-
-class EventPosterior(MixturePosterior):
-    """`MixturePosterior` for ticks: sums without an upper limit, scattered by their counts."""
-
-    def __init__(
-        self,
-        recorded: Recorded,
-        until: int,
-        truncated: float,
-        step: int,
-        scatter: float,
-        spread: float,
-        cycle: Cycle = (),
-    ) -> None:
-        self._cap = 1.0 / (1 << step)  # θ, in the unit of the models
-        self._spread_of_events = spread
-        self._scatter = scatter
-        super().__init__(recorded, until, truncated, recorded.threshold << step, scatter, cycle)
-
-    def _truncated_tail(
-        self,
-        recorded: Recorded,
-        begun: Sequence[Block],  # the cap never moves
-        truncated: float,
-        aim: Aim,  # nothing tells the size of events from their number
-    ) -> Tail | None:
-        return self._tail_over(None, recorded, truncated)
-
-    def _tail_over(
-        self, levels: TailLevels | None, recorded: Recorded, truncated: float
-    ) -> Tail | None:
-        """The truncated excess in proportion to these levels; None: to those of the sums."""
-        if recorded.threshold >= recorded.ceiling:
-            return _UntruncatedEvents()  # all that lies within the public bound counts as it is
-        if not truncated:
-            return None
-        room = recorded.ceiling / recorded.threshold - 1.0
-        # θ was chosen for a stretch of the stream: an early one leaves more of it above.
-        horizon, first = recorded.perturber.horizon, recorded.blocks[0].layout.length
-        stretch = min(horizon, STRETCH * max(recorded.origin, first))
-        levels = self._known if levels is None else levels
-        low = recorded.threshold <= _FALLEN * recorded.grain
-        # A warm-up that took its longest found too few events: θ is chance, wherever it lies.
-        chance = recorded.origin == 0 and first >= math.floor(_LONGEST * horizon)
-        fallen = (low or chance) and room >= _FAR_BELOW
-        truncated *= horizon / stretch
-        return EventTail(levels, self._cap, truncated, room, fallen=fallen)
-
-    @property
-    def _spread_facts(self) -> tuple[float, ...]:
-        return self._spread_of_events * self._cap, self._scatter
-
-    @staticmethod
-    def _spread(level: FloatArray, width: IntArray, share: FloatArray, *facts: Any) -> FloatArray:
-        """Variance, in units², of a part of a cell whose sum is known.
-
-        Events that come by chance, twice as scattered as independent ones; and a level that moves
-        within the cell.
-        """
-        each, scatter = facts
-        level = np.maximum(level, _LEAST_LEVEL)
-        chance = 2.0 * np.maximum(each * level, scatter)
-        within = share * (1 - share)
-        found: FloatArray = chance * width * within
-        found += np.square(_WITHIN * level * width * within) * (width > 1)
-        return found
-
-
-class _UntruncatedEvents:
-    """A tail without truncation."""
-
-    def between(self, places: Places, unit: float) -> Excess:
-        """An excess of 0."""
-        (starts, _), _ = places
-        return Excess.nothing(starts.size)
-
-
-class EventTail:
-    """The truncated excess of ticks: as much as the choice of θ leaves, in proportion to the sum.
-
-    The rule leaves a number of events of a horizon above θ. More events mean more of them, not
-    larger ones, so the excess goes with the level. At most level/θ events of a tick lie above θ. If
-    most events are 0, chance may leave θ where the choice began, and all others lie above it: the
-    upper end reaches as far as they may then. (Values below 0 hide how many there are.)
-    """
-
-    def __init__(
-        self, known: TailLevels, cap: float, truncated: float, room: float, *, fallen: bool = False
-    ) -> None:
-        edges = known.edges
-        widths: FloatArray = np.diff(edges).astype(np.float64)
-        sums = np.maximum(np.diff(known.sums), 0.0) + _LEAST_LEVEL * widths
-        if not widths.size:
-            edges, widths, sums = np.array([0, 1]), np.ones(1), np.full(1, _LEAST_LEVEL)
-        expected = _CUT_TIMES * truncated * cap * sums * (widths.sum() / sums.sum())
-        self._edges = edges
-        squares, most = _SQUARE * _EACH * cap * expected, np.maximum(room * sums, expected)
-        self._before = tail_before_edges(np.stack((expected, squares, most)))
-        self._fallen = fallen
-
-    def between(self, places: Places, unit: float) -> Excess:
-        """The excess of the ticks of ranges; `unit` is the models' unit in the data's."""
-        sums, squares, room = tail_between_places(places, self._edges, self._before)
-        nothing = np.zeros(sums.size)
-        most = np.maximum(room, sums)
-        upper = most if self._fallen else np.minimum(_UPPER * sums, most)
-        parts = (sums, nothing, squares * unit, room, upper, nothing)
-        return Excess(*(part * unit for part in parts))
-
+from tidegate.stages import Layout, Perturber, Recorded, Saved
+from tidegate.stages.size_bands import GIVEN_UP_IN_ROWS
 
 # The unit of the models is about this many times the mean of a tick: the mean of readings is about
 # a tenth of θ, and the models were made for that.
@@ -245,6 +107,7 @@ class EventMixtureRun(RescaledRun):
         saved: Saved | None = None,
     ) -> None:
         self._cap, self._spread = cap, spread
+        self._counts_sizes: bool = getattr(perturber, "sizes", False)
         self.step: int = step if saved is None else saved.state["step"]
         facts = cap << self.step, truncated, perturber, saved
         super().__init__(*facts, scatter=scatter_of_events(spread, self.step), cycle=cycle)
@@ -256,6 +119,8 @@ class EventMixtureRun(RescaledRun):
     def _set_ends(self, below: int) -> None:
         self._above = self._threshold
         self._truncated = self._share * self._cap  # units per tick
+        if self._counts_sizes:
+            self._truncated *= GIVEN_UP_IN_ROWS
 
     @property
     def _taken(self) -> float:

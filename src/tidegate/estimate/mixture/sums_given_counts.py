@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from tidegate.estimate.mixture.event_mixture import EventMixture, EventPosterior, scatter_of_events
+from tidegate.estimate.mixture.event_mixture import EventMixture, scatter_of_events
+from tidegate.estimate.mixture.event_posterior import EventPosterior
 from tidegate.estimate.mixture.kalman_filter.cycle_filters import CycleFilters
 from tidegate.estimate.mixture.kalman_filter.harmonics import Cycle
 from tidegate.estimate.mixture.kalman_filter.kalman_filters import KalmanFilters
@@ -76,11 +78,14 @@ class SumsGivenCounts(EventPosterior):
     def _truncated_tail(
         self, recorded: Recorded, begun: Sequence[Block], truncated: float, aim: Aim
     ) -> Tail | None:
+        return self._tail_over(self._levels_of_sums, recorded, truncated)
+
+    @cached_property
+    def _levels_of_sums(self) -> LevelsGivenCounts:
         # What is cut off goes with the level, and most of that was expected.
-        edges, unit = self._known.edges, recorded.threshold * recorded.step
+        edges, unit = self._known.edges, self._recorded.threshold * self._recorded.step
         before = np.concatenate(([0.0], np.cumsum(self._expected(edges[:-1], edges[1:]))))
-        levels = LevelsGivenCounts(edges, self._known.sums + before / unit)
-        return self._tail_over(levels, recorded, truncated)
+        return LevelsGivenCounts(edges, self._known.sums + before / unit)
 
     def parts(self, starts: IntArray, ends: IntArray) -> Parts:
         """The sums over [start, end)."""

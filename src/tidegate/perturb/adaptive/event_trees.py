@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class EventTrees(AdaptiveTrees):
         nodes: measure every block by this one tree; None: the forecaster chooses.
         warm_up: the part of ε that the sum of the warm-up is measured with.
         windows: whether some blocks leave a part of ε for another choice of θ.
+        sizes: whether the numbers of events in bands of sizes are released too (`SizeBands`).
     """
 
     KIND: ClassVar[str] = "perturb.EventTrees"
@@ -47,6 +48,14 @@ class EventTrees(AdaptiveTrees):
     horizon: Whole = Whole(minimum=1)
     warm_up: Exact = Exact(default=1)
     windows: Flag = Flag(default=False)
+    sizes: Flag = Flag(default=False)  # as records of earlier versions are read
+
+    def settings(self) -> dict[str, Any]:
+        """The specification as plain data; `sizes` only where it is: noise keys stay."""
+        found = super().settings()
+        if not self.sizes:
+            del found["sizes"]
+        return found
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
@@ -85,7 +94,8 @@ class EventTrees(AdaptiveTrees):
     def noise_identity(self, threshold: int, ceiling: int) -> str:
         """The scales of all possible choices: the same for every length and every unit."""
         trees = self.every_layout(self.horizon, threshold, ceiling)
-        return f"[{', '.join(tree.identity for tree in trees if not tree.cap_step)}]"
+        found = f"[{', '.join(tree.identity for tree in trees if not tree.cap_step)}]"
+        return f"{found}, sizes" if self.sizes else found
 
     @property
     def most(self) -> int:

@@ -19,6 +19,7 @@ class JournalTrace:
         begun: start, length, choice and model_weights of the blocks that began, one after another.
         predictions, totals, widths: the cells that were completed (`tidegate.stages.Cells`).
         marks: what the perturber said about the sums, if it did.
+        sizes: numbers of events by size, with noise: a row for each piece (`run.event_sizes`).
     """
 
     sums: IntArray = field(default_factory=lambda: NO_SUMS)
@@ -27,6 +28,7 @@ class JournalTrace:
     totals: IntArray = field(default_factory=lambda: NO_SUMS)
     widths: IntArray = field(default_factory=lambda: NO_SUMS)
     marks: IntArray = field(default_factory=lambda: NO_SUMS)
+    sizes: IntArray = field(default_factory=lambda: NO_SUMS)
 
     def joined(self, later: JournalTrace) -> JournalTrace:
         """This trace followed by the next one."""

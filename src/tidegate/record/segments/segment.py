@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,15 @@ import numpy as np
 from tidegate.lattice import FloatArray, IntArray
 from tidegate.record.segments.journal_entry import JournalTrace
 from tidegate.record.segments.leaf_buffers import LeafBuffer, LeafSpanBuffer
+from tidegate.record.segments.segment_method import SegmentMethod
 from tidegate.record.segments.unmeasured_values import UnmeasuredPosterior
 from tidegate.stages import (
     NO_AIM,
     Aim,
     Block,
-    BlockBudgets,
-    Estimator,
     Layout,
     Noisy,
     Parts,
-    Perturber,
     Posterior,
     Recorded,
 )
@@ -30,21 +27,6 @@ _MOST_PENDING = 1024  # leaves that are kept in a list until a query needs them
 MOST_KEPT = 4096  # ranges of a question whose answer is kept
 _LEAST_CELLS = 16  # an estimator splits a block into at least this many parts
 WARMING = "warming"  # in place of the epoch, for values whose warm-up is still open
-
-
-@dataclass(frozen=True)
-class SegmentMethod:
-    """The perturber, estimator and scale of a pipeline, as far as a record needs them."""
-
-    perturber: Perturber
-    estimator: Estimator
-    ceiling: int  # the largest threshold above 0, in lattice units
-    step: float  # one lattice unit, in the unit of the data
-    history: int  # how many values are kept
-    bounded: bool = True  # whether a value lies below the threshold; False: a sum of many does not
-    budgets: BlockBudgets | None = None  # budgets of its blocks, if they pay for choices of θ
-    depth: int = 0  # how far below 0 values can count, in lattice units
-    grain: int = 1  # lattice units from one threshold to the next, at the least
 
 
 class Segment:
@@ -63,6 +45,7 @@ class Segment:
         end: the position after the last released value.
         blocks: those that are kept, oldest first.
         cells: about how many steps smoothing over all of them takes.
+        sizes: released numbers of events by size, a row for each piece, oldest first.
     """
 
     def __init__(
@@ -82,14 +65,15 @@ class Segment:
         self.end = origin
         self.blocks: deque[Block] = deque()
         self.cells = 0
+        self.sizes: tuple[IntArray, ...] = ()
         # Leaves have one size, or are forgotten with their block.
         self._regular = regular = method.estimator.adds_up
         self._width = method.perturber.block if regular else 1
         most = max(2, -(-method.history // self._width) + 2) if regular else None
         self._spans = LeafSpanBuffer(origin) if method.perturber.irregular else None
         self._buffer = self._spans or LeafBuffer(block=self._width, most=most)
-        # Caches of the last query: the posterior, and what segments up to this one tell each other.
-        self._known: tuple[tuple[int, int], Posterior] | None = None
+        # Of the last query: the posterior, and what all segments up to this one tell of each other.
+        self._known: tuple[tuple[int, int, int], Posterior] | None = None
         # A table is often asked again, or its totals: the last question, and what was found.
         self.answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
         self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, ...], ...]] | None = None
@@ -108,7 +92,7 @@ class Segment:
         """Everything that estimators answer from, as of now."""
         how, below = self.method, (self.below, self.method.depth, self.method.grain)
         facts = how.perturber, self.threshold, how.ceiling, how.step, self.origin, self.end
-        return Recorded(*facts, self.leaves, self.blocks, *below)
+        return Recorded(*facts, self.leaves, self.blocks, *below, self.sizes)
 
     @property
     def leaves(self) -> LeafBuffer:
@@ -224,6 +208,8 @@ class Segment:
         count = _segment_cells(self.blocks.popleft())
         self.cells -= count
         self.leaves.forget(self.blocks[0].first)
+        start = self.blocks[0].start
+        self.sizes = tuple(row for row in self.sizes if row[1] > start)
         return count
 
     def follow(self, trace: JournalTrace, end: int) -> None:
@@ -232,6 +218,7 @@ class Segment:
         first = 0 if self.blocks else 1  # a record begins with a block
         for start, length, choice, model_weights in rows[:first]:
             self.begin(self.layout(length, choice), choice, model_weights, start)
+        self.sizes += self.method.size_rows(self.threshold, trace.sizes)
         noisy = Noisy(trace.sums, trace.widths, trace.marks)
         self.extend(noisy, trace.predictions, end - self.end)
         for start, length, choice, model_weights in rows[first:]:
@@ -284,8 +271,9 @@ class Segment:
     def posterior(self, as_of: int | None = None) -> Posterior:
         """The posterior of the past; cached until more is released or another `as_of` is asked."""
         until = self.end if as_of is None else min(as_of, self.end)
-        if self._known is None or self._known[0] != (self.end, until):
-            self._known = (self.end, until), self._posterior(until)
+        facts = self.end, until, len(self.sizes)
+        if self._known is None or self._known[0] != facts:
+            self._known = facts, self._posterior(until)
         return self._known[1]
 
     def _posterior(self, until: int) -> Posterior:

@@ -8,6 +8,7 @@ before    the sum of all leaves before those that are kept
 sums      of the leaves that are kept
 predictions, squares      of those and the open one, where leaves have one size
 spans, marks, predictions  of those, where the method decides what they span
+sizes     numbers of events by size, a row for each piece; only if they were counted
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from numpy.typing import NDArray
 
 from tidegate.errors import QueryError
 from tidegate.lattice import IntArray
-from tidegate.record.segments.segment import WARMING, Segment, SegmentMethod
+from tidegate.record.segments.segment import WARMING, Segment
+from tidegate.record.segments.segment_method import SegmentMethod
 from tidegate.stages import Block, Layout
+from tidegate.stages.size_bands import QUARTERS
 
-_WHOLE = ("blocks", "sums", "spans", "marks")
+_WHOLE = ("blocks", "sums", "spans", "marks", "sizes")
 _REAL = ("predictions", "squares")
 
 
@@ -46,6 +49,8 @@ def segment_state(segment: Segment, brief: bool = False) -> dict[str, Any]:
         levels, edges, marks = predicted
         more = {"spans": np.diff(edges), "marks": marks[1:]}
         predicted = [levels, np.empty(0)]
+    if segment.sizes and not brief:
+        more["sizes"] = np.concatenate(segment.sizes)
     rows = [
         (block.start, block.layout.length, block.choice, block.model_weights) for block in blocks
     ]
@@ -80,6 +85,10 @@ def restored_segment(method: SegmentMethod, state: Mapping[str, Any]) -> Segment
         )
     _restore_segment_blocks(segment, state, edges)
     _restore_segment_leaves(segment, state, edges)
+    if "sizes" in state:
+        segment.sizes = rows = method.size_rows(segment.threshold, state["sizes"])
+        if any(not 1 <= row[2] <= QUARTERS for row in rows):
+            raise ValueError("a part of ε is given in quarters")
     if not _complete_segment(segment, state["first"]):
         raise ValueError("its leaves do not belong to its blocks")
     return segment
@@ -209,6 +218,8 @@ def joined_segment(one: Segment, later: Segment) -> Segment:
     for block in (*early, *later.blocks):
         both.keep(block)
     kept = theirs.oldest - mine.oldest
+    first = min((row[0] for row in later.sizes), default=later.end)
     columns = zip(mine.columns(), theirs.columns(), strict=True)
+    both.sizes = (*(row for row in one.sizes if row[0] < first), *later.sizes)
     both.leaves.restore(theirs.closed, [np.concatenate((old[:kept], new)) for old, new in columns])
     return both
