@@ -26,7 +26,7 @@ def test_adaptive_takes_what_tops_takes() -> None:
     tree = {"fanout", "skipped", "estimator"}
     mine, theirs = (signature(preset).parameters for preset in (tg.adaptive, tg.tops))
     assert theirs.keys() - mine.keys() == tree
-    assert mine.keys() - theirs.keys() == {"nodes", "period"}
+    assert mine.keys() - theirs.keys() == {"nodes", "period", "catch_up"}
 
 
 @pytest.mark.parametrize("name", SHAPES)

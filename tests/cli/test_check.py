@@ -174,7 +174,7 @@ def test_rows_whose_key_is_not_declared_do_not_count(
     released = run(*command[1:])
     assert released.exit_code == 0, released.output
     assert "dropped 3,000 rows" in released.stderr
-    assert run(*look, "--keys", "declared").stderr.startswith("tidegate: keys: needs --by")
+    assert run(*look, "--keys", "declared").stderr.startswith("tidegate: --keys needs --by")
     (tmp_path / "declared").write_text("A\n")
     nothing = run(*look, "--by", "zone", "--keys", "declared")
     assert (nothing.exit_code, "keys: no row has a key of declared" in nothing.stderr) == (4, True)
