@@ -24,11 +24,7 @@ from tidegate.record.answer_text import SHOWN, six_digit_text, text_of_cautions
 from tidegate.record.mean_and_ratio import Ratio, ratio
 from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
-from tidegate.record.record_given_counts import (
-    RecordBesideCounts,
-    RecordGivenCounts,
-    given_counts_tell,
-)
+from tidegate.record.record_given_counts import RecordGivenCounts, given_counts_tell
 from tidegate.record.times.time_ranges_and_tables import Moment, TimeTable
 from tidegate.tables import html, plain_text
 from tidegate.tables.tables_from_numpy import Tabular
@@ -237,7 +233,7 @@ class MeanQueries(MeanVerbs):
     Sums are answered with what the numbers tell (`sums_given_counts`), where these are known well.
     """
 
-    _given: RecordBesideCounts | None = None  # of the last question
+    _given: RecordGivenCounts | None = None  # of the last question
 
     @abstractmethod
     def _both(self, ask: Callable[[Record, Record], T]) -> T:
@@ -254,8 +250,10 @@ class MeanQueries(MeanVerbs):
     def _sums_given(self, sums: Record, counts: Record) -> Record:
         """The record of sums, improved by what the counts tell."""
         if self._given is None or not self._given.fits(sums, counts):
-            kind = RecordGivenCounts if given_counts_tell(sums, counts) else RecordBesideCounts
-            self._given = kind(sums, counts)
+            self._given = None
+            if not given_counts_tell(sums, counts):
+                return sums
+            self._given = RecordGivenCounts(sums, counts)
         return self._given
 
     def table(

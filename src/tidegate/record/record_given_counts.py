@@ -6,9 +6,6 @@ Post-processing of two released records (`tidegate.estimate.mixture.sums_given_c
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
-from numpy.typing import ArrayLike
 
 from tidegate.estimate.mixture.event_mixture import EventMixture
 from tidegate.estimate.mixture.sums_given_counts import (
@@ -17,8 +14,6 @@ from tidegate.estimate.mixture.sums_given_counts import (
     unlikely_without_counts,
 )
 from tidegate.lattice import FloatArray, IntArray
-from tidegate.record.grown_events import GrownEvents
-from tidegate.record.range_queries_and_answers import Answers
 from tidegate.record.record import Record
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import Posterior
@@ -30,39 +25,14 @@ _KNOWN = 0.1
 _BETTER = 0.5
 
 
-class RecordBesideCounts(Record):
-    """Answers for sums, as they are now, whose ends know if events have grown (`grown_events`).
+class RecordGivenCounts(Record):
+    """Answers for sums, as of now. No `as_of`: it would have to ignore later counts.
 
     It refers to both records: ask it only while neither grows (`fits`).
     """
 
-    def __init__(self, sums: Record, counts: Record, segments: Sequence[Segment] = ()) -> None:
-        self._of = _extent_of_record(sums), _extent_of_record(counts)
-        super().__init__(segments or sums.segments, sums.guarantee, sums.times)
-        self.note = sums.note
-        self._grown = GrownEvents.of(sums, counts)
-
-    def fits(self, sums: Record, counts: Record) -> bool:
-        """Whether this is made of these records as they are now."""
-        return self._of == (_extent_of_record(sums), _extent_of_record(counts))
-
-    def answers(
-        self, starts: ArrayLike, ends: ArrayLike, confidence: float, as_of: int | None
-    ) -> Answers:
-        """As of a record. Without `as_of`: numbers that came later would tell."""
-        found = super().answers(starts, ends, confidence, as_of)
-        return found if as_of is not None or self._grown is None else self._grown.added(found)
-
-
-def _extent_of_record(record: Record) -> tuple[int, int, int]:
-    """What grows with every block, and when a warm-up is ended early."""
-    return record.end, len(record.segments), len(record.segments[-1].blocks)
-
-
-class RecordGivenCounts(RecordBesideCounts):
-    """Answers for sums with what the numbers tell of each tick."""
-
     def __init__(self, sums: Record, counts: Record) -> None:
+        self._of = _extent_of_record(sums), _extent_of_record(counts)
         total, _, ticks = _measured_in_record(sums)
         start, end = ticks
         number = float(counts.answers([start], [end], _CONFIDENCE, None).estimate[0])
@@ -73,7 +43,17 @@ class RecordGivenCounts(RecordBesideCounts):
 
         level = total / (end - start)
         segments = [_given_to_record(segment, expected, level) for segment in sums.segments]
-        super().__init__(sums, counts, segments)
+        super().__init__(segments, sums.guarantee, sums.times)
+        self.note = sums.note
+
+    def fits(self, sums: Record, counts: Record) -> bool:
+        """Whether this was made of these records in their present state."""
+        return self._of == (_extent_of_record(sums), _extent_of_record(counts))
+
+
+def _extent_of_record(record: Record) -> tuple[int, int, int]:
+    """What grows with every block, and when a warm-up is ended early."""
+    return record.end, len(record.segments), len(record.segments[-1].blocks)
 
 
 def given_counts_tell(sums: Record, counts: Record) -> bool:
